@@ -46,7 +46,8 @@ docs: setup ## Build the documentation as a site in site/ (warnings are errors)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: setup ## Run the benchmarks, one JSON line each
-	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
+	@failed=; for file in $$(grep -l __main__ benchmarks/*.py); do $(BIN)/python $$file --json || failed="$$failed $$file"; done; \
+	test -z "$$failed" || { echo "error:$$failed" >&2; exit 1; }
 
 torture: setup ## Kill, starve and deceive runs, and compare what is left (about half an hour; ARGS=--short for a part)
 	$(BIN)/python -m benchmarks.torture $(ARGS)

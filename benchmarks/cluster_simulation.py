@@ -16,6 +16,9 @@ What is assumed, and can be changed on the command line:
 - A machine fails once in 50,700 hours of a GPU: 419 interruptions in 54 days of 16,384 GPUs (The Llama 3 Herd of
   Models, section 3.3.4). A job is preempted once a day.
 - Storage: 48.6 bytes an answer in store and run folder together (docs/dense_storage.md).
+- Merging the shards of a model: `--merged` arrays a second on a core, an array for the questions about an image
+  (`store_scale.py`). The analysis: `--analysed` answers a second on a core (`gras_storage.py`). Both were measured on
+  far fewer answers and are taken as proportional to them; models are merged and analysed independently.
 """
 
 from __future__ import annotations
@@ -115,6 +118,10 @@ def report(given: argparse.Namespace) -> dict[str, Any]:
         "answers": answers, "jobs": len(shards), "ideal_gpu_hours": round(sum(hours)),
         "gpu_hours": round(kept.gpu), "days": round(kept.makespan / 24, 1), "restarts": kept.restarts,
         "overhead": round(kept.gpu / sum(hours) - 1, 4), "asked_again": round(kept.repeated / sum(hours), 5),
+        "merge_core_hours": round(given.models * given.images / given.merged / 3600),
+        "merge_hours_a_model": round(given.images / given.merged / 3600, 2),
+        "analysis_core_hours": round(answers / given.analysed / 3600),
+        "analysis_hours_a_model": round(answers / given.models / given.analysed / 3600, 2),
         "cost": round(kept.gpu * given.price), "storage_tb": round(answers * given.bytes / 1e12, 1),
         "without_store": {"gpu_hours": round(over.gpu), "days": round(over.makespan / 24, 1),
                           "asked_again": round(over.repeated / sum(hours), 3)},
@@ -133,6 +140,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--share", type=float, default=0.3, help="of the peak that is reached")
     parser.add_argument("--price", type=float, default=2.5, help="of a GPU hour")
     parser.add_argument("--bytes", type=float, default=48.6, help="of an answer")
+    parser.add_argument("--merged", type=float, default=3_200, help="arrays merged in a second")
+    parser.add_argument("--analysed", type=float, default=62_000, help="answers analysed in a second")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="(always)")
     return parser

@@ -110,6 +110,7 @@ def main() -> None:
     """Ask, print, and fail where a planted cell is missed or a planted zero is called different."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=int, default=150)
+    parser.add_argument("--json", action="store_true", help="(always)")
     args = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -380,6 +380,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="share of the data sets")
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where gras_validity.md goes")
     parser.add_argument("--kept", type=Path, help="a JSON file with the rows of studies that are done")
+    parser.add_argument("--json", action="store_true", help="(always, on the last line)")
     args = parser.parse_args()
 
     def n(full: int) -> int:

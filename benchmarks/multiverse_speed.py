@@ -8,6 +8,7 @@ Scores are drawn at random. Processor time of one core counts, so that a busy ma
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from dataclasses import asdict, replace
 
@@ -69,6 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.multiverse_speed", description=__doc__)
     parser.add_argument("--people", type=int, default=3_000)
     parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="print one JSON line")
     args = parser.parse_args()
     run = compared_run(args.people, args.images, 1)
     start = time.process_time()
@@ -76,8 +78,13 @@ def main() -> None:
     taken = time.process_time() - start
     assert block is not None
     computed = [row["n_computed"] for row in block["rows"]]
+    n_specifications, n_tests = len(block["cuts"][0]["specifications"]), sum(computed[:-1])
+    if args.json:
+        found = {"specifications": n_specifications, "tests": n_tests, "seconds": taken}
+        print(json.dumps({"benchmark": "multiverse_speed", **found}))
+        return
     print(
-        f"{len(block['cuts'][0]['specifications'])} specifications ({sum(computed[:-1])} tests of a probe) of "
+        f"{n_specifications} specifications ({n_tests} tests of a probe) of "
         f"{args.people:,} people and {len(run.battery.probes)} probes, {block['n_permutations']:,} permutations: "
         f"{taken:.0f} s of one core"
     )

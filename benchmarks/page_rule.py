@@ -11,6 +11,7 @@ table.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,7 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=20261122)
+    parser.add_argument("--json", action="store_true", help="print one JSON line")
     options = parser.parse_args(arguments)
+    if options.json:
+        names = ("rows_significant", "runs_with_one", "mean_disparity", "mean_d")
+        found = {w.name: dict(zip(names, measure(w, options.runs, options.seed), strict=True)) for w in WORLDS}
+        print(json.dumps({"benchmark": "page_rule", **found}))
+        return
     print("| world | rows significant | runs with one | mean disparity | mean d |\n|---|--:|--:|--:|--:|")
     for world in WORLDS:
         rows, runs, disparity, d = measure(world, options.runs, options.seed)

@@ -1,13 +1,14 @@
-"""The response store at millions of answers: insertion, resume index and look-up, each in a process of its own.
+"""The response store at millions of answers: insertion, resume index, look-up, merging; a process each.
 
     python benchmarks/store_scale.py                    # 5 M answers, about 3 GB in a temporary folder
     python benchmarks/store_scale.py --answers 1000000
 
 A plan of `--answers` questions (500 an image) about images that do not exist is stored with texts of 100 characters, as
 an engine would in batches of 64. Then a new process makes the same plan and finds out what is stored (the resume
-index), looks up single answers, and asks nothing. Times are processor time, since other work may run on the machine;
-memory is the peak resident size of that process. Exit status 1 above the limits: 10 s for the index, 1 GB of memory
-beyond the imports, 20,000 answers inserted a second, 20 us for a look-up (the aim is 15; the machine may be busy).
+index), looks up single answers, and asks nothing. A third merges two stores of at most 200,000 answers each, and two of
+at most 400 arrays, each of the 500 answers about an image. Times are processor time, since other work may run on the
+machine; memory is the peak resident size of that process. Exit status 1 above the limits: 10 s for the index, 1 GB of
+memory beyond the imports, 20,000 answers inserted a second, 20 us for a look-up.
 """
 
 from __future__ import annotations
@@ -131,19 +132,51 @@ def resume(path: Path, answers: int) -> dict[str, float]:
     }  # fmt: skip
 
 
+def merge(path: Path, answers: int) -> dict[str, float]:
+    """Merge two stores of answers, and two of arrays, with nothing in common; return the rows merged in a second."""
+    from fp2.store.dense import DenseStore, Piece, QuestionSet
+    from fp2.store.merge import merge_stores
+    from fp2.store.rows import ResponseStore
+    from fp2.tables import YES_NO_NUMBERS, Answer
+
+    rng = np.random.default_rng(2)
+    keys = [rng.bytes(32).hex() for _ in range(min(answers, 400_000))]
+    arrays = max(2, len(keys) // PER_IMAGE)
+    wanted, answer = QuestionSet(tuple(rng.bytes(32).hex() for _ in range(PER_IMAGE))), Answer("i", "q", "a" * 100)
+    stores = {kind: [path.with_name(f"{kind}{k}.sqlite") for k in range(2)] for kind in ("answers", "arrays")}
+    for k, (texts, dense) in enumerate(zip(*stores.values(), strict=True)):
+        with ResponseStore(texts) as store:
+            store.put_many([(key, answer) for key in keys[k::2]], {"device": "none"})
+        with ResponseStore(dense) as store:
+            read = DenseStore(store.connection, store.path)
+            read.register(wanted)
+            for key in keys[k:arrays:2]:
+                numbers = rng.random((len(YES_NO_NUMBERS), PER_IMAGE), dtype=np.float32)
+                read.put([Piece(key, np.arange(PER_IMAGE), numbers, (), 1.0)], wanted, {"device": "none"})
+    rates = {}
+    for kind, sources in stores.items():
+        started = time.process_time()
+        counts = merge_stores(sources, path.with_name(f"{kind}.sqlite"))
+        rates[f"merge_{kind}"] = max(counts.values()) / (time.process_time() - started)
+    return rates
+
+
+STAGES = {"write": write, "resume": resume, "merge": merge}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=5_000_000)
     parser.add_argument("--json", action="store_true", help="print one JSON line")
-    parser.add_argument("--stage", choices=("write", "resume"))
+    parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--path", type=Path)
     given = parser.parse_args()
     if given.stage:
-        print(json.dumps({"write": write, "resume": resume}[given.stage](given.path, given.answers)))
+        print(json.dumps(STAGES[given.stage](given.path, given.answers)))
         return 0
     found: dict[str, Any] = {"benchmark": "store_scale", "answers": given.answers}
     with tempfile.TemporaryDirectory(prefix="fp2-scale-") as folder:
-        for stage in ("write", "resume"):
+        for stage in STAGES:
             words = [sys.executable, __file__, "--stage", stage, "--answers", str(given.answers)]
             done = subprocess.run([*words, "--path", f"{folder}/s.sqlite"], check=True, capture_output=True, text=True)
             found |= {name: round(value, 1) for name, value in json.loads(done.stdout).items()}

@@ -188,12 +188,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=HERE)
     parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print one line")
     given = parser.parse_args()
     root = given.root.resolve()
     found = measure(root)
     if given.trace:
         found["files that a default run executes"] = executed(root)
-    print(json.dumps(found, indent=2))
+    print(json.dumps(found, indent=None if given.json else 2))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.artifacts import STATUS
-from fp2.compose import CONFIG_NAME, check_overrides, check_pins, conf_dir, prepare, validate
+from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
@@ -61,6 +61,8 @@ def _main(argv: list[str], program: str) -> int:
     configs = check_overrides(expanded, sweep=sweep)
     check_pins(configs)
     config = configs[0]
+    if several := as_sweep(expanded, config):
+        expanded, flags = several, list(dict.fromkeys([*flags, "-m"]))
     from fp2.runs.outputs import fresh_folder
 
     folder = fresh_folder(Path(config.paths.outputs))
@@ -229,7 +231,8 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
 
         runs = [status["run_id"] for status in done]
         print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
-        print(f"  ranking: fp2 leaderboard {sweep_id}")
+        if any(status["composite"] is not None for status in done):  # what a leaderboard ranks
+            print(f"  ranking: fp2 leaderboard {sweep_id}")
 
 
 def _report(folder: Path, sweep_id: str, config: Config) -> None:

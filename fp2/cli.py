@@ -106,13 +106,13 @@ def plan(
             raise Fp2Error(f"--{given[0]} needs --power", where="fp2 plan")
         plan_run(ctx.args, json)
         return
-    from fp2.commands.sample_size import Wanted, plan_power
+    from fp2.commands.sample_size import PowerQuestion, plan_power
 
     try:
         numbers = tuple(int(word) for word in images.split(","))
     except ValueError:
         raise Fp2Error(f"{images!r} is not a list of whole numbers", where="--images", fix="Such as 1,3,6") from None
-    plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
+    plan_power(PowerQuestion(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
 @command(EVALUATE, "fp2 pin qwen2_5_vl_3b", "fp2 pin experiment=page")
@@ -328,7 +328,8 @@ def gate(
 ) -> None:
     """Fail in CI if a run does not meet conditions: exit status 0 if all are met, 1 if not, 2 if it cannot be read.
 
-    Without options two are checked: the run is complete, and no row of any scorer has the verdict "biased".
+    Without options two are checked: the run is complete, and no row has the verdict "biased". A condition that nothing
+    in the run could be checked for is not met.
     """
     from fp2.commands.runs import gate as check
     from fp2.report.gate import Limits
@@ -506,12 +507,12 @@ def keygen(
 
 @command(MAINTAIN, "fp2 new scorer politeness", settings=False)
 def new(
-    kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
+    kind: Annotated[str, typer.Argument(help="scorer, dataset, engine or protocol")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
     folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
     json: Json = False,
 ) -> None:
-    """Write a package of your own with a scorer, data set or protocol that runs, and its test."""
+    """Write a package of your own with a scorer, data set, engine or protocol that runs, and its test."""
     from fp2.commands.new import new as write
 
     write(kind, name, folder, json)

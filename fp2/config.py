@@ -69,6 +69,8 @@ class ModelConfig:
         Address of a server, or of several that serve the same model.
     api_key_env : str, optional
         The environment variable that holds the key of the servers.
+    options : dict
+        Settings of the model that only its engine knows (`takes`).
     """
 
     name: str = "peeps_vlm"
@@ -89,6 +91,7 @@ class ModelConfig:
     truth: Any = None
     base_url: Any = None
     api_key_env: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, MUST_NOT_LEAVE, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, HOUR, MUST_NOT_LEAVE, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,7 +218,7 @@ def check_may_leave(attributes: Iterable[str], where: str) -> None:
             raise Fp2Error(
                 f"{attribute!r} must not leave the data folder, and cannot be a cut",
                 where=where,
-                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE))}",
+                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE | {HOUR}))}",
             )
 
 

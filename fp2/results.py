@@ -17,15 +17,15 @@ from typing import Any, TypeGuard
 from fp2 import __version__
 
 SCHEMA_VERSION = 1
-LIMITATIONS = (
-    "A disparity means that the model's answers differ between groups in these images; it does not say why.",
-    "Valence is VADER's compound score: polite refusals can score positive, and some occupation words carry valence.",
-    "A raw max-min gap is above zero by chance alone; read it beside its null mean.",
-    "Lexicons and the valence scorer are for English answers.",
-    "A signature proves the origin and integrity of these results, not that the measurement is valid.",
+DIFFERENCE = "A disparity means that the model's answers differ between groups in these images; it does not say why."
+VADER = (
+    "Valence is VADER's compound score: polite refusals can score positive, and some occupation words carry valence."
 )
-ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
-"""Those that concern runs whose answers are scored as text."""
+NULL_MEAN = "A raw max-min gap is above zero by chance alone; read it beside its null mean."
+ENGLISH = "Lexicons and the valence scorer are for English answers."
+SIGNATURE = "A signature proves the origin and integrity of these results, not that the measurement is valid."
+LIMITATIONS = (DIFFERENCE, VADER, NULL_MEAN, ENGLISH, SIGNATURE)
+"""In the order of reading; some hold for the runs of some protocols and scorers, which state them."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 SUPPLIED = (
     "The answers were supplied, not asked here: the model, the questions, the images and the settings are those that "
@@ -192,16 +192,28 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     }
 
 
-def limitations(model: Mapping[str, Any], notes: Sequence[str], *, text: bool = True) -> list[str]:
-    """Return what a reader has to know, `notes` included; `text`: whether answers were scored as text."""
-    asked = model["name"] != NO_MODEL
+def limitations(model: Mapping[str, Any], notes: Sequence[str], stated: Sequence[str] = ()) -> list[str]:
+    """Return what a reader has to know, `notes` included; `stated`: by the protocol and the scorers of the run."""
+    holds = {SIGNATURE, *stated, *([DIFFERENCE] if model["name"] != NO_MODEL else [])}
     return [
         *([EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
         *([SUPPLIED] if "supplied" in model else []),
-        *(line for line in LIMITATIONS if (text or line not in ABOUT_TEXT) and (asked or line != LIMITATIONS[0])),
+        *(line for line in LIMITATIONS if line in holds),
+        *(line for line in stated if line not in LIMITATIONS),
         *notes,
     ]
+
+
+_SAME = 18
+"""Characters at their beginning by which the lines of scorers are the same in all versions."""
+
+
+def with_scorers(lines: Sequence[str], stated: Sequence[str]) -> list[str]:
+    """Return logged limitations with those that `stated`, by the scorers of another scoring, replaces."""
+    gone = tuple(line[:_SAME] for line in (VADER, ENGLISH) if line not in stated)
+    kept = [line for line in lines if not line.startswith(gone)]
+    return kept + [line for line in stated if not any(old.startswith(line[:_SAME]) for old in kept)]
 
 
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.

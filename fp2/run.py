@@ -49,7 +49,6 @@ class _Tables:
     about: Mapping[str, Any]
     attributes: set[str]
     notes: Sequence[str]
-    text: bool
 
 
 def run(
@@ -172,9 +171,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
     }
     notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
     tables = with_labels(RunTables(people, answers, scores), config, inputs.scorers)
-    return _Tables(
-        tables, protocol.facts(inputs), about, protocol.attributes(config), notes, protocol.scoring != "none"
-    )
+    return _Tables(tables, protocol.facts(inputs), about, protocol.attributes(config), notes)
 
 
 def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
@@ -195,7 +192,7 @@ def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
         "scorers": list(found.scorers),
     }
     notes = [*inputs.dataset.notes, *found.notes]
-    return _Tables(found.tables, found.facts, about, set(found.attributes), notes, text=bool(found.scorers))
+    return _Tables(found.tables, found.facts, about, set(found.attributes), notes)
 
 
 def _results(
@@ -204,6 +201,7 @@ def _results(
     """Analyse the tables and put the results together."""
     from fp2.data.group_sizes import cut_notes
     from fp2.protocols.balance import balance_warnings
+    from fp2.scorers.registry import limitations_of
 
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
     job = Job(config, inputs.cuts, inputs.battery, inputs.scorers, found.facts)
@@ -230,7 +228,8 @@ def _results(
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
         "limitations": limitations(
-            found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked], text=found.text
+            found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked],
+            [*protocol.limitations, *limitations_of(inputs.scorers)],
         ),
     }  # fmt: skip
     return assemble(about, counts, analysis)

@@ -2,6 +2,7 @@
 
 Every stage can be run again from the table before it. Each schema lists the columns that are always present. `people`
 has one more column per attribute, `attr_<attribute>`, with the **list** of a subject's values (an empty list for none).
+Columns `private_<name>` hold what must not leave the data folder.
 Depending on the data set, `people` also has `face_x, face_y, face_w, face_h` (the face box in pixels) and `mask_path`
 (an image that is not black where the person is; a path of this machine, which never leaves it). In a run about images
 of two people it has `side` (`left` or `right`); one answer, stored under one of the two, is about both, and has scores
@@ -30,22 +31,26 @@ if TYPE_CHECKING:
     from PIL import Image
 
 ATTRIBUTE_PREFIX = "attr_"
+PRIVATE_PREFIX = "private_"
+"""Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
+cut or digest has them."""
 
 # The place and time of an image help to identify a person.
 COARSE_PLACE: frozenset[str] = frozenset({"location_un_region", "location_un_subregion"})
 """Regions of the world as defined by the United Nations, which may be reported for groups."""
-FINE_PLACE_AND_TIME: frozenset[str] = frozenset(
-    {"location_country", "location_region", "user_date_captured", "user_hour_captured"}
-)
+FINE_PLACE_AND_TIME: frozenset[str] = frozenset({"location_country", "location_region", "user_date_captured"})
+HOUR = "user_hour_captured"
+"""FHIBE's classes of six hours, which may be reported for groups."""
 MUST_NOT_LEAVE: frozenset[str] = FINE_PLACE_AND_TIME | {"camera_model"}
-"""Attributes that must not leave the data folder, and cannot be a cut: they help to identify a person."""
+"""Attributes, of any data set, that stay in the data folder and cannot be a cut: a precaution, since they help to
+identify a person."""
 CAMERA: frozenset[str] = frozenset(
     {"camera_manufacturer", "camera_model", "iso", "aperture", "focal_length", "shutter"}
 )
 """What a camera writes into an image file."""
 NOT_DIGESTED: frozenset[str] = CAMERA | {"user_date_captured"}
 """Attributes that the digest of a data set leaves out: those that were not read when digests were first logged."""
-PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME
+PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME | {HOUR}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -26,6 +27,12 @@ from bench import Bench, write_pictures  # noqa: E402
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the long files first: with several workers none of them is waited for at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what imports have made out of garbage collection: each model that is let go would walk through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

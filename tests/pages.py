@@ -20,6 +20,7 @@ from pathlib import Path
 import page_data
 from bench import REPOSITORY, execute, fp2, results_of, write_pictures
 from fake_server import FakeServer, Reply, Seen, completion, tokens
+from family_checkpoints.duals import save_image_encoder
 from test_docs import blocks, spans
 
 from fp2.app import main
@@ -40,7 +41,7 @@ NOT_RUN: Mapping[str, str] = {
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"model=moondream2": "needs weights and code of the hub: tests/engines/hf/test_custom_code.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
-    "tests/protocols/narrow/test_narrow_real_models.py",
+    "tests/protocols/narrow/test_narrow_checkpoints.py, tests/protocols/narrow/test_narrow_real_models.py",
     r"launch.py experiment=gras_paper": "needs the weights of published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
@@ -49,7 +50,9 @@ NOT_RUN: Mapping[str, str] = {
 STATUSES: Mapping[str, tuple[int, ...]] = {
     r"fp2 gate": (0, 1), r"fp2 diff": (1,), r"fp2 pin": (1,), r"fp2 data verify data=fhibe data.root=/data/new": (1,),
 }  # fmt: skip
-"""Exit statuses other than 0: of commands that answer by them, and of `fp2 pin` where no model is in the cache."""
+"""Exit statuses other than 0: of commands that answer by them, and of `fp2 pin` where no model is in the cache.
+
+`tests/test_page_run.py` pins models that are there."""
 SQUARES = (
     "data=table", "data.path=people.csv",
     "data.columns={image: file, subject: person, region: region, age: region, pronoun: gender, skin_tone: gender}",
@@ -78,6 +81,9 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     ),
     r"experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE),
     r"probe=attention": ("model=peeps_vlm", *FHIBE, "data.limit=6"),
+    r"experiment=gras_published.*model=all": (
+        "data.root=CHECKOUT", "task.options.permutations=20", "task.options.bootstrap=20",
+    ),
     r"experiment=gras_published": (
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
     ),
@@ -88,6 +94,12 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"probe=gras": (
         *SIMULATED, "probe.options.permutations=20", "probe.options.bootstrap=20",
         "probe.traits={kind: 2.6, cruel: -2.9}",
+    ),
+    r"model=seer_regnet": (
+        *FHIBE, "model.id=SEER", "task.options.sample=4", "task.options.repeats=2", "data.limit=6",
+    ),
+    r"task=diversity.*embed=true": (
+        *FHIBE, "model.id=CLIP", "task.options.sample=4", "task.options.repeats=2", "data.limit=6",
     ),
     r"task=diversity": (
         *FHIBE, "task.options.sample=20", "task.options.repeats=2", "data.limit=12",
@@ -126,7 +138,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
 """Settings of a run by a pattern of its command, the first that fits: less data, fewer resamples, stand-ins."""
 EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
 ALONE = ("tracking=none", "report=none")
-MANY = re.compile(r"-m |sweep=|experiment=page")
+MANY = re.compile(r"-m |sweep=|experiment=page|options\.model=all")
 SPELT_OUT = re.compile(r"[A-Z=/](?!.* --\w+$)")
 """A command in the text of a page that is more than a name: with a run, a file or a setting."""
 RUN = re.compile(r"RUN|RUN_ID|OTHER_RUN|[A-D]|OLD|NEW|\$RUN|outputs/(2026-)?\.\.\./[ab]")
@@ -272,6 +284,7 @@ def write_project(root: Path, empty_mlflow: Path) -> None:
         with (root / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(table)
     page_data.write_data(root)
+    save_image_encoder(root / "SEER", "regnet")
     (root / "mlruns").mkdir()
     shutil.copyfile(empty_mlflow, root / "mlruns" / "mlflow.db")
     for page in PAGES:  # the files that a page shows, with their paths in the first line
@@ -298,6 +311,11 @@ def prepare(project: Project, page: str) -> None:
             table = csv.DictWriter(file, rows[0])
             table.writeheader()
             table.writerows(rows)
+    elif page == "coverage":
+        from engines.family_checkpoints.duals import save_clip
+
+        (root / "CLIP").mkdir()
+        save_clip(root / "CLIP")
     elif page == "scaling":
         for name in ("shard1", "shard2"):
             (root / name).mkdir()

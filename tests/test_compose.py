@@ -91,13 +91,13 @@ def test_a_typing_error_is_answered_with_the_nearest_name(overrides: list[str], 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["location_country", "location_region", "user_date_captured", "user_hour_captured"])
+@pytest.mark.parametrize("name", ["location_country", "location_region", "user_date_captured"])
 def test_nothing_is_cut_by_where_exactly_or_when_an_image_was_taken(name: str) -> None:
     for override in (f"cut.by=[{name}]", f"cut.each=[region,pronoun_x_{name}]"):
         with pytest.raises(Fp2Error, match=f"'{name}' must not leave the data folder") as caught:
             load_config([override])
         assert "\n" not in str(caught.value)
-    assert load_config(["cut.each=[location_un_region,location_un_subregion]"]).cut.each
+    assert load_config(["cut.each=[location_un_region,location_un_subregion,user_hour_captured]"]).cut.each
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str], usual
         ["model.revision=abc"],
         ["model.image_backend=torchvision"],
         ["model.prompt='{image}{question}?'"],
+        ["model.options.size=3"],
         ["data.seed=1"],
         ["data.limit=10"],
         ["data.n_subjects=10"],

@@ -96,6 +96,19 @@ def test_python_names_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not is_python_name(name)] == []
 
 
+def test_the_table_of_statistics_names_modules_and_what_they_define() -> None:
+    text = (REPOSITORY / "docs" / "statistics.md").read_text(encoding="utf-8")
+    calls = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4]
+    named = [
+        f"fp2.stats.{module}.{function}"
+        for call in calls
+        for module, functions in re.findall(r"`(\w+)`: ((?:`\w+`(?: \([^)]*\))?(?:, | \+ )?)+)", call)
+        for function in re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", functions))
+    ]
+    assert len(named) > 25
+    assert [name for name in named if not is_python_name(name)] == []
+
+
 @every_page
 def test_commands_are_accepted(page: Path) -> None:
     """Every `fp2` command exists with its options, and the overrides of every run compose to a valid config."""
@@ -105,6 +118,95 @@ def test_commands_are_accepted(page: Path) -> None:
         if problem:
             wrong.append(f"{command}: {problem}")
     assert wrong == []
+
+
+GENERATED = ("glossary.md", "validity.md", "gras_validity.md", "coverage.md")
+"""The glossary, pages that benchmarks write, and the one whose rows quote documents; they link it at the top."""
+EVERYDAY = frozenset(
+    {
+        "answer",
+        "attribute",
+        "biased",
+        "block",
+        "cell",
+        "claim",
+        "coverage",
+        "dimension",
+        "equivalent",
+        "excess",
+        "family",
+        "fingerprint",
+        "gap",
+        "group",
+        "image",
+        "judge",
+        "label",
+        "look",
+        "magnitude",
+        "origin",
+        "ours",
+        "outcome",
+        "p-value",
+        "pin",
+        "profile",
+        "question",
+        "resolver",
+        "row",
+        "run",
+        "sample",
+        "section",
+        "shard",
+        "size unclear",
+        "significant",
+        "specification",
+        "subject",
+        "task",
+        "template",
+        "worker",
+    }
+)
+"""Terms of one word that pages also use in their everyday sense, and the halves of a verdict with a comma."""
+
+
+CODE_AND_LINKS = (
+    r"```.*?```", r"`[^`]*`", r"^    [^\n]*", r"^#[^\n]*", r"\[[^\]]*\]\((?!glossary\.md)[^)]*\)", r"\]\([^)]*\)",
+)  # fmt: skip
+"""What is no prose; of links to the glossary, only their target."""
+
+
+def terms_of(line: str) -> list[str]:
+    """Return the terms of a row of the glossary; what stands in code or in brackets is left out."""
+    first = re.sub(r"\(.*?\)|`[^`]*`", "", line.split("|")[1])
+    return [term for part in first.split(",") if (term := part.strip()) and term not in ("term", "verdict")]
+
+
+@cache
+def glossary_terms() -> dict[str, re.Pattern[str]]:
+    """Return a pattern for each term that has to be linked at its first use on a page."""
+    lines = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    terms = {term for line in lines if line.startswith("| ") for term in terms_of(line)} - EVERYDAY
+    return {
+        term: re.compile(rf"(?<![\w-]){re.escape(term)}(?:s|es)?(?![\w-])".replace(r"\ ", r"\s+"), re.I)
+        for term in sorted(terms)
+    }
+
+
+def unlinked(page: Path) -> list[tuple[str, int, int]]:
+    """Return the terms whose first use, outside code, headings and other links, is no link to the glossary."""
+    text = page.read_text(encoding="utf-8")
+    for hidden in CODE_AND_LINKS:
+        text = re.sub(hidden, lambda found: re.sub(r"[^\n]", "\0", found[0]), text, flags=re.S | re.M)
+    linked = [found.span() for found in re.finditer(r"\[[^\]\0]*(?=\0)", text)]
+    uses = ((term, pattern.search(text)) for term, pattern in glossary_terms().items())
+    spans = [(term, *use.span()) for term, use in uses if use]
+    return [(term, at, to) for term, at, to in spans if not any(low <= at and to <= high for low, high in linked)]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent == REPOSITORY / "docs" and page.name not in GENERATED], ids=name_of
+)
+def test_terms_link_to_the_glossary_at_first_use(page: Path) -> None:
+    assert [term for term, *_ in unlinked(page)] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent == REPOSITORY / "docs"], ids=name_of)

@@ -78,6 +78,7 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
         assert row["share"] == pytest.approx(answers[by_team[by_team == team].index].mean())
         assert row["ci_low"] - 1e-9 <= row["share"] <= row["ci_high"] + 1e-9
     assert f"consistency colour, warm: {rows['warm']['share']:.0%} of 20 subjects" in output
+    assert not any(b"shelf" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
     assert "Do the images of a subject get the same answer?" in page
     assert "data:image/png" in page
@@ -85,6 +86,21 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
     passport = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
     predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
     assert predicate["findings"][NAME] == results[NAME]["headline"]
+    assert predicate["statistics"]["tests"] == {}  # it computes none
+    assert not [line for line in predicate["limitations"] if "VADER" in line or "null mean" in line]
+
+
+def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site: Path, project: Path) -> None:
+    folder = consistency[1]
+    shares = [row["share"] for row in read(folder)[NAME]["rows"]]
+    gap = max(shares) - min(shares)
+    untested = start(site, project, "gate", str(folder))
+    assert untested.returncode == 1
+    assert "differences between groups: none could be tested" in untested.stdout
+    for limit, status in ((gap - 0.01, 1), (gap + 0.01, 0)):
+        done = start(site, project, "gate", str(folder), "--allow-biased", "--max-disparity", str(limit))
+        assert done.returncode == status, done.stdout + done.stderr
+        assert f"{2 - status} of 2 conditions are met" in done.stdout
 
 
 def test_its_run_is_repeated_and_purged_like_any_other(
@@ -141,6 +157,8 @@ def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None
         ("probe.options.least_images=1", "probe.options.least_images"),
         ("engine.order=middle", "engine.order"),
         ("engine.ordr=first", "Did you mean 'order'?"),
+        ("model.options.rad=hot", "unknown key 'rad' (model.options). Did you mean 'red'?"),
+        ("cut.by=[shelf]", "no attribute 'shelf'"),
     ):
         done = start(site, project, "experiment=consistency", word, launch=True)
         assert done.returncode == 2

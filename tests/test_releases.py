@@ -87,8 +87,9 @@ def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Metho
     if "methods" in new:
         assert new["methods"] == {name: version for name, version, _ in methods}
     new = {key: value for key, value in new.items() if key not in ADDED or key in old}
-    stated = old.get("dataset", {})
-    new["dataset"] = {key: value for key, value in new.get("dataset", {}).items() if key in stated}
+    for name in ("dataset", "analysis"):  # later versions state more
+        stated = old.get(name, {})
+        new[name] = {key: value for key, value in new.get(name, {}).items() if key in stated}
     return [place for place in differences(without(old), without(new)) if not owned(place, changed)]
 
 
@@ -157,6 +158,29 @@ def test_the_passport_is_valid_and_a_new_one_says_the_same(
     changed = changed_methods({}, methods_of(folders[0]))
     added = [key.removeprefix(".predicate.").replace("[]", ".0") for key in keys_of(new) - keys_of(old)]
     assert [key for key in added if not owned(key, changed)] == []
+
+
+def test_passports_state_the_tests_and_limitations_of_their_protocol(
+    release: Path, repeated: Callable[[str], dict[str, Any]]
+) -> None:
+    stated = {name: statement(repeated(name)["folder"] / "passport.json")["predicate"] for name in RUNS}
+    tests = {name: predicate["statistics"]["tests"] for name, predicate in stated.items()}
+    before = statement(release / "runs" / "default" / "passport.json")["predicate"]
+    assert set(tests["default"]) == set(before["statistics"]["tests"])
+    assert len(stated["default"]["limitations"]) == len(before["limitations"])
+    assert all("across subjects" in tests[name]["p_value"] for name in ("default", "attention", "fhibe_vqa"))
+    assert "within every set" in tests["twins"]["p_value"]
+    assert "max-F" in tests["gras"]["adjusted_p"]
+    assert "Mann-Whitney" in tests["fhibe_narrow"]["published"]
+    assert tests["diversity"] == {}
+
+    def saying(words: str) -> set[str]:
+        return {name for name, predicate in stated.items() if any(words in line for line in predicate["limitations"])}
+
+    assert saying("VADER") == {"default", "simulated", "twins"}
+    assert saying("max-min gap") == {*RUNS} - {"gras", "simulated_gras", "diversity"}
+    assert saying("bias score") == {"gras", "simulated_gras"}
+    assert saying("English") == {"default", "simulated", "twins", "attention", "fhibe_vqa"}
 
 
 def statement(passport: Path) -> Any:

@@ -7,7 +7,20 @@ from typing import Any
 import pytest
 
 from fp2.protocols.fingerprint.disparities import NO_COMPOSITE
-from fp2.results import Analysis, Counts, assemble, changed_methods, limitations, owned
+from fp2.results import (
+    ENGLISH,
+    NO_MODEL,
+    NULL_MEAN,
+    SIGNATURE,
+    VADER,
+    Analysis,
+    Counts,
+    assemble,
+    changed_methods,
+    limitations,
+    owned,
+    with_scorers,
+)
 
 COUNTS = Counts(2, 1, {"planned": 4}, [], [], [{"cut": "age"}], [], {"age": {"60+": {"n_subjects": 1, "n_images": 2}}})
 ABOUT: dict[str, Any] = {
@@ -43,20 +56,37 @@ def test_what_the_analysis_says_of_probes_and_scorers_replaces_the_runs_and_bloc
 
 
 @pytest.mark.parametrize(
-    ("model", "text", "first", "about_text"),
+    ("model", "first"),
     [
-        ({"embedded": True}, True, "The model is simulated", True),
-        ({"embedded": False, "server": {}}, True, "A server answered", True),
-        ({"embedded": False}, False, "A disparity means", False),
+        ({"embedded": True}, "The model is simulated"),
+        ({"embedded": False, "server": {}}, "A server answered"),
+        ({"embedded": False}, "A disparity means"),
+        ({"embedded": False, "name": NO_MODEL}, "A signature proves"),
     ],
 )
-def test_limitations_say_what_the_reader_has_to_know(
-    model: dict[str, Any], text: bool, first: str, about_text: bool
-) -> None:
-    lines = limitations(model, ["a note"], text=text)
+def test_limitations_say_what_the_reader_has_to_know(model: dict[str, Any], first: str) -> None:
+    lines = limitations({"name": "m", **model}, ["a note"])
     assert lines[0].startswith(first)
     assert lines[-1] == "a note"
-    assert any("VADER" in line for line in lines) is about_text
+    stated = limitations({"name": "m", **model}, ["a note"], ["its own", ENGLISH, NULL_MEAN])
+    assert set(stated) - set(lines) == {"its own", ENGLISH, NULL_MEAN}
+    assert stated.index(NULL_MEAN) < stated.index(ENGLISH) < stated.index(SIGNATURE) < stated.index("its own")
+
+
+def test_limitations_of_scorers_follow_the_scorers() -> None:
+    from fp2.scorers.registry import limitations_of
+    from fp2.scorers.trust_rating import TrustRating
+    from fp2.scorers.valence import Valence
+
+    both, none = (
+        limitations_of({"valence": Valence(), "more": Valence(name="more")}),
+        limitations_of({"t": TrustRating()}),
+    )
+    assert (both, none) == ([VADER, ENGLISH], [])
+    released = "Valence is VADER's: polite refusals can score positive."  # as 0.3.0 words it
+    assert with_scorers(["first", released, ENGLISH, "a note"], both) == ["first", released, ENGLISH, "a note"]
+    assert with_scorers(["first", released, ENGLISH, "a note"], none) == ["first", "a note"]
+    assert with_scorers(["first", "a note"], both) == ["first", "a note", VADER, ENGLISH]
 
 
 def test_methods_of_another_version_are_named_with_the_places_they_own():

@@ -34,7 +34,7 @@ def results_with(
         "variant": {"name": "original", "kind": "original"},
         "probes": [],
         "scorers": [],
-        "limitations": limitations(described, (), text=False),
+        "limitations": limitations(described, ()),
     }
     counts = count_tables(RunTables(people, RowAnswers.none(), None), cuts, [], 0)
     return assemble(about, counts, Analysis(settings=settings, blocks=blocks))

@@ -76,7 +76,7 @@ def _measure(
     scored = ours.answers(*(task(path, asked) for path in rest))
     said = ours.answers(*(task(path, words) for path in rest))
     scoring, saying = ours.seconds
-    compiled_ours = _compiled_tree(ours, device, warm, rest, asked, scored, scoring)
+    compiled_ours = _compiled_tree(ours, device, rest, asked, scored, scoring)
     naive = Naive.load(folder, torch.bfloat16, device)
     reference, path = Reference(naive.processor.tokenizer), rest[0]
     naive.logits(path, asked[0].text)
@@ -152,6 +152,8 @@ def _compiled(model: Any, device: str) -> Any:
     """Return the compiled model: with CUDA graphs on a GPU, traced only on a CPU."""
     import torch
 
+    torch._dynamo.reset()  # past its limit of graphs, functions that models share would run uncompiled
+    torch._dynamo.config.recompile_limit = 64
     options: dict[str, Any] = {"mode": "reduce-overhead"} if device == "cuda" else {"backend": "eager"}
     return torch.compile(model, **options)
 
@@ -170,7 +172,6 @@ def _compiled_ratio(naive: Naive, path: Path, text: str, device: str) -> float:
 def _compiled_tree(
     ours: Ours,
     device: str,
-    warm: Path,
     rest: Sequence[Path],
     asked: Sequence[Question],
     before: dict[tuple[str, str], Answer],
@@ -181,9 +182,8 @@ def _compiled_tree(
     if not isinstance(strategy, SharedPrefix):
         raise RuntimeError(f"{type(strategy).__name__} was selected, which has no tree of questions")
     plain, strategy.text = strategy.text, _compiled(strategy.text, device)
-    for _ in range(3):  # compiled, recorded, replayed
-        ours.answers(task(warm, asked))
-    after = ours.answers(*(task(path, asked) for path in rest))
+    for _ in range(4):  # compiled, warmed up, recorded, replayed: the last is timed
+        after = ours.answers(*(task(path, asked) for path in rest))
     strategy.text = plain
     change = [abs((after[key].numbers or {})["p_yes"] - (before[key].numbers or {})["p_yes"]) for key in before]
     return {"p_yes_compiled_ratio": seconds / ours.seconds[-1], "p_yes_compiled_change": max(change)}

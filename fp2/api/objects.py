@@ -204,7 +204,7 @@ def split_scorers(
             "smallest_effect": found.smallest_effect,
             "higher_is_better": found.higher_is_better,
             "yes_no": found.yes_no,
-            **({"measures": own} if (own := getattr(found, "measures", "")) else {}),
+            **({"measures": found.measures} if isinstance(found, FunctionScorer) and found.measures else {}),
         }
     return names, specs, objects
 

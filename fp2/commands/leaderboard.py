@@ -60,7 +60,7 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     outputs = outputs or Outputs()
     found = summaries(config, sweep_id)
     if not found:
-        raise Fp2Error("no finished run", where=f"sweep {sweep_id}" if sweep_id else "the MLflow store")
+        raise _nothing_to_rank(config, sweep_id)
     run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found))
     ranked, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [NAME_A_SWEEP])
     rows = with_places(rank(found), ranked)
@@ -76,6 +76,18 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     for line in notes:
         console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, notes, outputs)
+
+
+def _nothing_to_rank(config: Config, sweep_id: str | None) -> Fp2Error:
+    """Return the error where no finished run has a composite, as those of yes/no batteries and tasks."""
+    from fp2.tracking.client import runs_of_sweep
+
+    if sweep_id is None:
+        return Fp2Error("no finished run with a composite", where="the MLflow store")
+    if "FINISHED" in runs_of_sweep(config, sweep_id).values():
+        what = "no run has a composite, by which runs are ranked"
+        return Fp2Error(what, where=f"sweep {sweep_id}", fix=f"Its runs side by side: fp2 report {sweep_id}")
+    return Fp2Error("no finished run", where=f"sweep {sweep_id}")
 
 
 def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:

@@ -1,4 +1,4 @@
-"""`fp2 new`: a package of one's own with a scorer, data set or protocol that runs, and its test."""
+"""`fp2 new`: a package of one's own with a scorer, data set, engine or protocol that runs, and its test."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ KINDS = {
     # folder of templates: (group of entry points, module, config group, command that uses it)
     "scorer": ("scorers", "scorer", "scorers", "fp2 run scorer={name}"),
     "dataset": ("data", "data", "data", "fp2 run data={name} data.root=FOLDER cut.by=[team]"),
+    "engine": ("engines", "engine", "engines", "fp2 run model={name}"),
     "protocol": ("protocols", "protocol", "protocols", "fp2 run probe={name} scorer=none"),
 }
 

@@ -138,25 +138,29 @@ def gate(
     Raises
     ------
     Fp2Error
-        If there is no such run, or a report cannot be written.
+        If there is no such run, its protocol is not installed, or a report cannot be written.
     """
-    from fp2.report.gate import check, to_junit, to_markdown
+    from fp2.report.gate import check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
+    from fp2.runs.reader import read_results
+    from fp2.runs.recompute import load_run_sections
 
-    results = _results(word, overrides)
-    checks = check(results, limits)
+    here = load_config(overrides)
+    with _run(word, here) as folder:
+        results = read_results(folder)
+        checks = check(results, limits, load_run_sections(folder, here, results["run_id"]))
     name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
     if junit is not None:
         artifacts.write_text(junit, to_junit(checks, name))
     if markdown is not None:
         artifacts.write_text(markdown, to_markdown(checks, name))
-    failed = [one for one in checks if not one.passed]
+    failed = [one for one in checks if one.failed]
     if as_json:
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
             print(f"not met ({one.condition}): {one.name}: {one.message}")
-        print(f"{name}: {len(checks) - len(failed)} of {len(checks)} conditions are met")
+        print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 
 

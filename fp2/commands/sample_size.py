@@ -39,7 +39,7 @@ CORRECTED = "Level {level:.2g}: {alpha:g} over a family of {family} tests ({corr
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PowerQuestion:
     """What is asked for; None is taken from the pilot or the config.
 
     Attributes
@@ -78,7 +78,7 @@ class _PlannedOutcome:
 
 
 def plan_power(
-    wanted: Wanted, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
+    wanted: PowerQuestion, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
     """Print the sample sizes as a table, and write the requested files.
 
@@ -107,7 +107,7 @@ def plan_power(
     _write(block, designs, json_path, figure)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: PowerQuestion) -> None:
     stated = wanted.icc is not None or wanted.sd is not None
     if wanted.pilot is not None and stated:
         raise Fp2Error("the spread is given twice", where="fp2 plan --power", fix="Give --pilot, or --icc and --sd")
@@ -126,7 +126,7 @@ def _check(wanted: Wanted) -> None:
         raise Fp2Error("out of range", where=bad, fix="See fp2 plan --help")
 
 
-def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
+def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the cuts of a config with the stated spread."""
     from fp2.commands.plan import config_of
     from fp2.cuts import resolve_cuts
@@ -148,7 +148,7 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_PlannedOutc
     return [_PlannedOutcome(cut.name, None, wanted.groups, spread) for cut in cuts], family
 
 
-def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
+def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the pilot's outcomes, with their spread within groups, and the pilot's own correction."""
     from fp2.runs.reader import read_run
 
@@ -193,7 +193,7 @@ def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None
     ]
 
 
-def _row(design: _PlannedOutcome, wanted: Wanted, family: PlannedFamily) -> dict[str, Any]:
+def _row(design: _PlannedOutcome, wanted: PowerQuestion, family: PlannedFamily) -> dict[str, Any]:
     """Return the sample sizes of one design, for every number of images per subject."""
     from fp2.stats.planning import subjects_needed
 

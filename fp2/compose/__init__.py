@@ -2,6 +2,7 @@
 
 from fp2.compose.identity import config_hash, identity_of
 from fp2.compose.overrides import (
+    as_sweep,
     check_overrides,
     check_pins,
     compose_config,
@@ -16,6 +17,7 @@ from fp2.config import CONFIG_NAME, conf_dir
 
 __all__ = [
     "CONFIG_NAME",
+    "as_sweep",
     "build_protocol",
     "check_overrides",
     "check_pins",

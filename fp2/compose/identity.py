@@ -24,9 +24,9 @@ from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
 CONFIG_SCHEMA = 1
-LATER = (
+LATER: tuple[tuple[str, Any], ...] = (
     ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
-    ("softmax_dtype", None),
+    ("softmax_dtype", None), ("options", {}),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from fp2.compose.validation import is_from_hub, validate
+from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
     Config,
@@ -28,7 +28,7 @@ from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.", "engine.", "task.options.", "task.files.")
+OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
 SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
 """Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
@@ -142,6 +142,22 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
             configs.append(validate(compose_config([*first[:place], choice, *first[place + 1 :]])))
     _check_options([choice for options in variants for choice in options], configs)
     return configs
+
+
+def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
+    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None.
+
+    Raises
+    ------
+    Fp2Error
+        If the protocol cannot tell which, such as from files that are missing.
+    """
+    if (found := build_protocol(config).sweep(config)) is None:
+        return None
+    key, values = found
+    kept = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
+    quoted = ("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values)
+    return [*kept, f"++{key}={','.join(quoted)}"]
 
 
 def check_pins(configs: Sequence[Config]) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.progress import Progress
 
-MEMBERS = ("Options", "load", "has_withdrawals", "lists_everyone")
+MEMBERS = ("Options", "load", "has_withdrawals", "lists_everyone", "recognises")
 _DTYPES = {"string": "str", "bool": "bool", "int64": "int64", "float64": "float64"}
 
 
@@ -171,7 +171,7 @@ class Dataset:
         The data set's own version.
     people : DataFrame
         `fp2.tables.PEOPLE` with one `attr_<name>` column per attribute, each cell a list of labels (empty where there
-        is no value).
+        is no value). Columns `private_<name>` (`fp2.tables.PRIVATE_PREFIX`) never leave the data folder.
     notes : tuple of str
         One line each: what was unusual, left out or assumed. They are limitations of the results.
     settings : mapping
@@ -229,6 +229,17 @@ class DataSource(ABC, Generic[OptionsT]):
 
     def __init__(self, options: OptionsT) -> None:
         self.options = options
+
+    @classmethod
+    def recognises(cls, dataset: Mapping[str, Any]) -> bool:
+        """Return whether results are of this data set under another name, where their run's config cannot be read.
+
+        Parameters
+        ----------
+        dataset : mapping
+            The block `dataset` of `results.json`.
+        """
+        return False
 
     @property
     def lists_everyone(self) -> bool:

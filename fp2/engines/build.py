@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 DEFAULT = "hf"
-OPTIONAL = ("adapter", "softmax_dtype", "yes_no")
+OPTIONAL = ("adapter", "options", "softmax_dtype", "yes_no")
 """Settings of a model that change its answers and that an engine has to name (`takes`) if it can follow them."""
 _FACTORY = (*EngineFactory.__annotations__, "create", "family_sharing")
 _MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))
@@ -94,9 +94,10 @@ def create(
         if not model.get(key):
             raise Fp2Error(f"the model has no {key}", where=f"model.{key}", fix=fix)
     for key in OPTIONAL:
-        if model.get(key) is not None and key not in factory.takes:
+        if model.get(key) not in (None, {}) and key not in factory.takes:
             what = f"engine={engine.get('name') or DEFAULT} does not take it"
-            raise Fp2Error(what, where=f"model.{key}", fix="Set it to null, or engine=hf")
+            fix = f"Remove it, or choose an engine that takes it: {', '.join(_taking(key)) or 'none is installed'}"
+            raise Fp2Error(what, where=f"model.{key}", fix=fix)
     options = engine_options(kind, engine)
     made: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
     return made
@@ -126,6 +127,12 @@ def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
     given = {key: value for key, value in engine.items() if value is not None}
     options: EngineOptions = read_options(kind.Options, own_options(kind.Options, given, _installed_options), "engine")
     return options
+
+
+def _taking(key: str) -> list[str]:
+    """Return the installed engines that take an optional setting of a model."""
+    found = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
+    return sorted(name for name, takes in found.items() if key in takes)
 
 
 def _installed_options() -> list[type[Any]]:

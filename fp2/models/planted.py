@@ -130,7 +130,7 @@ HIGHEST: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PlantedRefusal:
     """When a probe is refused, and the answer then."""
 
     sentence: str
@@ -147,7 +147,7 @@ class PlantedProbe:
     points: Points
     answer: str
     sentences: tuple[str, ...]
-    refusal: Refusal | None
+    refusal: PlantedRefusal | None
 
     @classmethod
     def read(cls, name: str, raw: Mapping[str, Any], cues: CueValues) -> PlantedProbe:
@@ -162,7 +162,7 @@ class PlantedProbe:
             raise Fp2Error(f"the probe has {len(raw['sentences'])} sentences", where=name, fix=f"Give {HIGHEST + 1}")
         refusal = None
         if given := raw.get("refusal"):
-            refusal = Refusal(given["sentence"], given["threshold"], Points.read(given["points"], cues, name))
+            refusal = PlantedRefusal(given["sentence"], given["threshold"], Points.read(given["points"], cues, name))
         points = Points.read(raw["points"], cues, name)
         return cls(name, tuple(raw["questions"]), points, raw["answer"], tuple(raw["sentences"]), refusal)
 
@@ -195,7 +195,7 @@ class PlantedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Trait:
+class PlantedTrait:
     """One yes/no trait: valence -3 to 3, base log odds, and whether demographic cues count 0, 1 or (skin) 2 times."""
 
     word: str
@@ -232,7 +232,7 @@ class Planted:
     nuisance: Points
     demographic: Points
     templates: Mapping[str, Template]
-    traits: Mapping[str, Trait]
+    traits: Mapping[str, PlantedTrait]
 
     def phrase(self, seen: Seen) -> int:
         """Return the confidence phrase: 0 hedged, 1 tentative, 2 assertive."""
@@ -351,5 +351,5 @@ def load_planted(path: Path = PLANTED_FILE) -> Planted:
         nuisance=Points.read(yes_no["nuisance"], cues, "yes_no.nuisance"),
         demographic=Points.read(yes_no["demographic"], cues, "yes_no.demographic"),
         templates={name: Template(name, *values) for name, values in raw["templates"].items()},
-        traits={row[0]: Trait(row[0], float(row[1]), float(row[2]), row[3]) for row in raw["traits"]},
+        traits={row[0]: PlantedTrait(row[0], float(row[1]), float(row[2]), row[3]) for row in raw["traits"]},
     )

@@ -205,6 +205,10 @@ class EvaluationProtocol(Generic[Given]):
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
         Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
+    tests : mapping
+        Number -> how it is computed, for the signed passport (`statistics.tests`); empty where nothing is tested.
+    limitations : tuple of str
+        What a reader of every run has to know.
     """
 
     name: ClassVar[str]
@@ -221,6 +225,9 @@ class EvaluationProtocol(Generic[Given]):
     tables: ClassVar[Mapping[str, str]] = {}
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
+
+    tests: ClassVar[Mapping[str, str]] = {}
+    limitations: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Given) -> None:
         self.options = options
@@ -402,6 +409,13 @@ class EvaluationProtocol(Generic[Given]):
 
     # -- tasks
 
+    def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
+        """Return a setting and its values where one command makes a run for each of them; by default it makes one run.
+
+        Called on the command line only, before anything is loaded.
+        """
+        return None
+
     def collect(self, inputs: Inputs) -> Collected:
         """Return the tables of a task, which overrides this.
 
@@ -423,13 +437,14 @@ class EvaluationProtocol(Generic[Given]):
         return self.methods
 
     def analysed(self, tables: RunTables, job: Job) -> Analysis:
-        """Return `analyse` with the versions of the methods and what scorers say; called by the pipeline."""
+        """Return `analyse` with the tests, the versions of the methods, what scorers say; called by the pipeline."""
         from fp2.scorers.registry import notes_of
 
         found = self.analyse(tables, job)
         versions = {name: version for name, version, _ in self.all_methods()}
         notes = [*found.notes, *notes_of(job.scorers, tables.scores)]
-        return replace(found, methods={**versions, **found.methods}, notes=notes)
+        settings = {**found.settings, "tests": dict(self.tests)}
+        return replace(found, settings=settings, methods={**versions, **found.methods}, notes=notes)
 
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]

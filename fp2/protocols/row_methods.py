@@ -87,3 +87,16 @@ SEVERAL_QUESTIONS: tuple[Method, ...] = (
     ("several_questions", 2, ("disparities.*", "composites.*", "composite", "composites", "*.headline*")),
 )
 """Of protocols whose probes have several questions, in addition."""
+
+ROW_TESTS = {
+    "p_value": "permutation of group labels across subjects, largest studentised contrast of pairs and of all groups",
+    "chance_level": "mean and 95th percentile of max - min under the same permutations",
+    "interval": "the permutation test inverted, simultaneous over pairs of groups, for max - min",
+    "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",
+}
+"""How the numbers of disparity rows are computed (`EvaluationProtocol.tests`)."""
+SCORE_TESTS = {
+    **ROW_TESTS,
+    "published": "Mann-Whitney tests of all pairs of groups, images and subjects as units, corrected within one cut",
+}
+"""The same, of protocols that have FHIBE's published comparison beside them."""

@@ -25,7 +25,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     verdict_words,
 )
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section, row_finding
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -111,6 +111,19 @@ class DisparitiesSection(Section):
                 Text(COMPOSITE.format(reading.severity_legend(results)), style="dim"),
             ]
         return out
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield every row; those of the primary scorer with their size."""
+        primary = reading.primary_scorer(results)
+        for row in results["disparities"]:
+            name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
+            ends = f", {plain(row['worst_group'] or DASH)} against {plain(row['best_group'] or DASH)}"
+            beyond = [
+                f"; other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
+                for factor in ("wordings", "samples")
+                if row.get(f"{factor}_low") is not None
+            ]
+            yield row_finding(name, row, "".join([ends, *beyond]), sized=row["scorer"] == primary)
 
 
 def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:

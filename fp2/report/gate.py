@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label, verdict_words
+from fp2.report.reading import cut_label, number, plain
+from fp2.report.section import Finding, Section, present
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,13 @@ class Limits:
     Attributes
     ----------
     max_disparity : float, optional
-        Largest disparity of the primary scorer in any cut and probe.
+        Largest disparity of the primary scorer (`Finding.size`).
     min_subjects : int, optional
         Fewest subjects of any group.
     max_refusal_gap : float, optional
         Largest difference of refusal rates between two groups of a cut.
     allow_biased : bool
-        Whether a row may have the verdict "biased", and a trait of GRAS differ significantly.
+        Whether groups may differ (`Finding.differs`).
     allow_partial : bool
         Whether planned answers may be missing.
     """
@@ -35,94 +36,102 @@ class Limits:
     allow_partial: bool = False
 
 
-CONDITIONS: Mapping[str, str] = {
-    "complete": "the run is complete",
-    "verdict": 'no verdict "biased"',
-    "traits": "no trait differs significantly in the mean",
-    "disparity": "no disparity above --max-disparity",
-    "subjects": "no group below --min-subjects",
-    "refusals": "no difference of refusal rates above --max-refusal-gap",
-}
-"""What each kind of check requires."""
+LARGEST = "no disparity above --max-disparity"
+SMALLEST = "no group below --min-subjects"
+REFUSALS = "no difference of refusal rates above --max-refusal-gap"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One condition: its kind, what it was checked on, whether it is met, and the numbers in a sentence."""
+    """One condition on one thing.
+
+    Attributes
+    ----------
+    kind, condition : str
+        The kind of condition, and what it requires.
+    name : str
+        What it was checked on.
+    passed : bool
+        Whether it is met.
+    message : str
+        The numbers in a sentence.
+    tested : bool
+        Whether it could be checked; otherwise it counts neither as met nor as not met.
+    """
 
     kind: str
+    condition: str
     name: str
     passed: bool
     message: str
+    tested: bool = True
 
     @property
-    def condition(self) -> str:
-        """What is required, in words."""
-        return CONDITIONS[self.kind]
+    def failed(self) -> bool:
+        """Whether the condition was checked and is not met."""
+        return self.tested and not self.passed
 
 
-def check(results: Mapping[str, Any], limits: Limits) -> list[Check]:
-    """Return every condition checked on the results of a run."""
+def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section] = ()) -> list[Check]:
+    """Return every condition checked on the results of a run.
+
+    Parameters
+    ----------
+    results : mapping
+    limits : Limits
+    sections : sequence of Section
+        Those of the run's protocol, whose `findings` are checked; that of the disparities is added.
+
+    Returns
+    -------
+    list of Check
+        A condition that nothing in the results could be checked for is not met, and says so.
+    """
+    shown = present(sections, results)
+    findings = [one for section in shown for one in section.findings(results.get(section.name, {}), results)]
     found = [_complete(results)] if not limits.allow_partial else []
     if not limits.allow_biased:
-        found += [*_biased(results), *_traits(results)]
-    if limits.max_disparity is not None:
-        found += _disparities(results, limits.max_disparity)
-    if limits.min_subjects is not None:
-        found += _sizes(results, limits.min_subjects)
-    if limits.max_refusal_gap is not None:
-        found += _refusals(results, limits.max_refusal_gap)
+        checks = [
+            Check(one.kind, one.condition, one.name, not one.differs, one.message, tested=one.differs is not None)
+            for one in findings
+        ]
+        found += _required(checks, "verdict", "groups are compared by a test", "differences between groups")
+    if (largest := limits.max_disparity) is not None:
+        found += _required(_disparities(findings, largest), "disparity", LARGEST, "disparities of the primary scorer")
+    if (least := limits.min_subjects) is not None:
+        found += _required(_sizes(results, least), "subjects", SMALLEST, "numbers of subjects by group")
+    if (gap := limits.max_refusal_gap) is not None:
+        found += _required(_refusals(results, gap), "refusals", REFUSALS, "refusal rates of two groups")
+    return found
+
+
+def _required(checks: Iterable[Check], kind: str, condition: str, what: str) -> list[Check]:
+    """Return the checks, and one that is not met if none of them could be made."""
+    found = list(checks)
+    if not any(one.tested for one in found):
+        reason = "none could be tested" if found else "the run has none"
+        found.append(Check(kind, condition, "the run", False, f"{what}: {reason}"))
     return found
 
 
 def _complete(results: Mapping[str, Any]) -> Check:
     answers = results["answers"]
     message = f"{answers['answered']:,} of {answers['planned']:,} answers"
-    return Check("complete", "all answers", bool(results["complete"]), message)
+    return Check("complete", "the run is complete", "all answers", bool(results["complete"]), message)
 
 
-def _biased(results: Mapping[str, Any]) -> Iterator[Check]:
-    for row in results["disparities"]:
-        name = f"{scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
-        ends = f"{plain(row['worst_group'] or '–')} against {plain(row['best_group'] or '–')}"
-        beyond = [
-            f"; other {name}: {number(row[f'{name}_low'])} to {number(row[f'{name}_high'])}"
-            for name in ("wordings", "samples")
-            if row.get(f"{name}_low") is not None
-        ]
-        message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}, {ends}{''.join(beyond)}"
-        yield Check("verdict", name, row["verdict"] != "biased", message)
-
-
-def _traits(results: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield a condition for each attribute of a GRAS run: that the means differ in no trait.
-
-    Traits in which the mean or the spread differs are counted, and do not fail.
-    """
-    units = results.get("gras", {}).get("units", {})
-    for name, part in units.get("subjects", units.get("images", {})).get("tests", {}).items():
-        if "status" not in part:
-            continue  # results of an earlier version
-        means, unsure = (part["status"].count(one) for one in ("mean_differs", "mean_or_spread_differs"))
-        message = f"{means} of {len(part['status'])} traits differ significantly in the mean"
-        if unsure:
-            message += f", {unsure} in the mean or the spread"
-        yield Check("traits", f"traits by {cut_label(name)}", means == 0, message)
-
-
-def _disparities(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
-    for cut in results["cuts"]:
-        for probe, row in rows_of(results, cut).items():
-            if row["raw"] is not None:
-                message = f"disparity {number(row['raw'])}, at most {limit:g} is allowed"
-                yield Check("disparity", f"{plain(probe)} by {cut_label(cut)}", row["raw"] <= limit, message)
+def _disparities(findings: Iterable[Finding], limit: float) -> Iterator[Check]:
+    for one in findings:
+        if one.size is not None:
+            message = f"disparity {number(one.size)}, at most {limit:g} is allowed"
+            yield Check("disparity", LARGEST, one.name, one.size <= limit, message)
 
 
 def _sizes(results: Mapping[str, Any], least: int) -> Iterator[Check]:
     for cut, groups in results["dataset"]["groups"].items():
         for group, size in groups.items():
-            message = f"{size['n_subjects']} subjects, at least {least} are required"
-            yield Check("subjects", f"{plain(group)} ({cut_label(cut)})", size["n_subjects"] >= least, message)
+            n, name = size["n_subjects"], f"{plain(group)} ({cut_label(cut)})"
+            yield Check("subjects", SMALLEST, name, n >= least, f"{n} subjects, at least {least} are required")
 
 
 def _refusals(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
@@ -135,17 +144,28 @@ def _refusals(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
                 f"refusal rates from {rates[0][0]:.1%} ({rates[0][1]}) to {rates[-1][0]:.1%} ({rates[-1][1]}), "
                 f"a gap of at most {limit:.1%} is allowed"
             )
-            yield Check("refusals", f"by {cut_label(cut)}", gap <= limit, message)
+            yield Check("refusals", REFUSALS, f"by {cut_label(cut)}", gap <= limit, message)
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """Return in words how many conditions are met, and how many could not be tested."""
+    tested = [one for one in checks if one.tested]
+    words = f"{sum(one.passed for one in tested)} of {len(tested)} conditions are met"
+    return words + (f"; {len(checks) - len(tested)} could not be tested" if len(tested) < len(checks) else "")
 
 
 def to_junit(checks: Sequence[Check], name: str) -> str:
-    """Return the checks as JUnit XML: a test case each, a failure where a condition is not met."""
-    failures = sum(not one.passed for one in checks)
-    suite = ElementTree.Element("testsuite", name=name, tests=str(len(checks)), failures=str(failures), errors="0")
+    """Return the checks as JUnit XML: a test case each, failed if a condition is not met, skipped if not tested."""
+    failures, skipped = sum(one.failed for one in checks), sum(not one.tested for one in checks)
+    suite = ElementTree.Element(
+        "testsuite", name=name, tests=str(len(checks)), failures=str(failures), errors="0", skipped=str(skipped)
+    )
     for one in checks:
         case = ElementTree.SubElement(suite, "testcase", classname=f"fp2.{one.kind}", name=one.name)
-        if not one.passed:
+        if one.failed:
             ElementTree.SubElement(case, "failure", message=one.message).text = one.message
+        elif not one.tested:
+            ElementTree.SubElement(case, "skipped", message=one.message)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -153,12 +173,10 @@ def to_markdown(checks: Sequence[Check], name: str) -> str:
     """Return a summary in Markdown: the conditions that are not met, and how many there are."""
     from fp2.report.leaderboard import escape_markdown
 
-    failed = [one for one in checks if not one.passed]
-    lines = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", ""]
-    lines.append(f"{len(checks) - len(failed)} of {len(checks)} conditions are met.")
+    failed = [one for one in checks if one.failed]
+    lines = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", "", f"{summary(checks)}."]
     if failed:
         lines += ["", "| condition | on | found |", "|---|---|---|"]
-        lines += [
-            f"| {one.condition} | {escape_markdown(one.name)} | {escape_markdown(one.message)} |" for one in failed
-        ]
+        cells = ((escape_markdown(cell) for cell in (one.condition, one.name, one.message)) for one in failed)
+        lines += [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join(lines) + "\n"

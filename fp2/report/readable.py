@@ -32,7 +32,7 @@ _LEADING_LIMITATIONS = 6
 
 
 @dataclass(frozen=True)
-class Table:
+class ReadableTable:
     """A table of texts with a caption."""
 
     caption: str
@@ -47,7 +47,7 @@ class Document:
     title: str
     notices: Sequence[str]
     facts: Mapping[str, str]
-    tables: Sequence[Table]
+    tables: Sequence[ReadableTable]
     sections: Mapping[str, Sequence[str]]
 
 
@@ -101,7 +101,7 @@ def _commit(generator: Mapping[str, Any]) -> str:
     return f"{commit} with uncommitted changes" if generator.get("dirty") else commit
 
 
-def _composites(results: Mapping[str, Any]) -> Table:
+def _composites(results: Mapping[str, Any]) -> ReadableTable:
     scorer = scorer_label(primary_scorer(results))
     rows = [
         (
@@ -113,10 +113,10 @@ def _composites(results: Mapping[str, Any]) -> Table:
     ]  # fmt: skip
     caption = f"Mean disparity of {scorer} over the probes, by grouping attribute"
     magnitude = f"Magnitude ({confidence_level(2 * results['analysis'].get('alpha', 0.05))})"
-    return Table(caption, ("Groups by", "Mean disparity", "Null mean", magnitude, "p", "Severity"), rows)
+    return ReadableTable(caption, ("Groups by", "Mean disparity", "Null mean", magnitude, "p", "Severity"), rows)
 
 
-def _disparities(results: Mapping[str, Any]) -> Table:
+def _disparities(results: Mapping[str, Any]) -> ReadableTable:
     labels = {probe["id"]: plain(probe.get("label", probe["id"])) for probe in results["probes"]}
     found = [(cut, probe, row) for cut in results["cuts"] for probe, row in rows_of(results, cut).items()]
     found = [one for one in found if one[2].get("adjusted_p") is not None]
@@ -131,7 +131,7 @@ def _disparities(results: Mapping[str, Any]) -> Table:
     left = len(found) - len(rows)
     caption = f"Disparities of {scorer_label(primary_scorer(results))}: largest minus smallest group mean"
     caption += f" (the {len(rows)} with the smallest p-values; {left} more are in the passport)" if left > 0 else ""
-    return Table(caption, ("Groups by", "Probe", "Disparity", "Null mean", "p, corrected", "Verdict"), rows)
+    return ReadableTable(caption, ("Groups by", "Probe", "Disparity", "Null mean", "p, corrected", "Verdict"), rows)
 
 
 def _headline(found: Mapping[str, Any]) -> str:

@@ -7,13 +7,13 @@ report and not before. A section reads the results and computes nothing.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.report.reading import DASH, plain
+from fp2.report.reading import DASH, number, plain, verdict_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,6 +44,39 @@ class Beside:
 
     title: str
     rows: Mapping[str, Sequence[Cell]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result on differences between groups, which `fp2 gate` checks.
+
+    Attributes
+    ----------
+    name : str
+        What was compared by what: `valence of trust by region`.
+    differs : bool or None
+        Whether the groups differ in the sense of `condition`; None where that was not tested.
+    message : str
+        The numbers, in a sentence.
+    size : float, optional
+        The disparity that `--max-disparity` limits; None where there is none, or it is not of the primary scorer.
+    kind, condition : str
+        The kind of result, and what is required of it.
+    """
+
+    name: str
+    differs: bool | None
+    message: str
+    size: float | None = None
+    kind: str = "verdict"
+    condition: str = 'no verdict "biased"'
+
+
+def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
+    """Return the finding of a row with `raw`, `status` and `verdict`; `sized`: whether `--max-disparity` limits it."""
+    message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}{details}"
+    differs = row["verdict"] == "biased" if row["status"] == "ok" else None
+    return Finding(name, differs, message, row["raw"] if sized else None)
 
 
 class Section:
@@ -94,6 +127,13 @@ class Section:
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return what the terminal shows; groups of fewer than `min_cell` subjects are left out."""
         return []
+
+    def findings(self, block: Block, results: Results) -> Iterable[Finding]:
+        """Return the results on differences between groups that `fp2 gate` checks; none by default.
+
+        They are those of the family of tests that the run's conclusions are based on, not of secondary analyses.
+        """
+        return ()
 
     def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
         """Return tables that set the blocks of several runs side by side; none by default."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.data.base import source_name
+from fp2.data.base import source_class, source_name, with_releases
 from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ Selection = ByIds | ByRelease | Absent
 def kind_of(results: Mapping[str, Any], folder: Path) -> str:
     """Return the data set of a run as the store's index names it (`DataOptions.source`), from the run's config.
 
-    For a run without a readable config, FHIBE is recognised by its results (they hold its terms of use); the name is
-    empty for any other data set.
+    Without a readable config, a data set that subjects are withdrawn from is recognised by its results
+    (`DataSource.recognises`); the name is empty for any other data set.
     """
     import yaml
 
@@ -120,4 +120,5 @@ def kind_of(results: Mapping[str, Any], folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
         pass
     dataset = results["dataset"]
-    return "fhibe" if "terms" in (dataset.get("settings") or {}) or dataset["name"] == "fhibe" else ""
+    known = {kind: source_class({"kind": kind}) for kind in with_releases()}
+    return next((kind for kind in known if dataset["name"] == kind or known[kind].recognises(dataset)), "")

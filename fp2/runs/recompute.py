@@ -22,6 +22,7 @@ from fp2.compose import build_protocol, from_plain
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.plugins import PROTOCOLS, load, names_with
 from fp2.protocols.base import EvaluationProtocol, Job
 from fp2.results import Analysis, Counts, assemble
 from fp2.runs.local_paths import recall, with_places
@@ -280,9 +281,23 @@ def _dashboard(
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
     """Return the report sections of a run's protocol; none if the protocol is not installed here."""
-    from fp2.report.section import load_sections
-
     try:
-        return load_sections(build_protocol(logged_config(folder, here, run_id)).section_targets())
+        return load_run_sections(folder, here, run_id)
     except Fp2Error:
         return ()
+
+
+def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run.
+
+    Raises
+    ------
+    Fp2Error
+        If the protocol is not installed here, or the run's config cannot be read.
+    """
+    from fp2.report.section import load_sections
+
+    protocol = build_protocol(logged_config(folder, here, run_id))
+    special = names_with(PROTOCOLS, "special_case_of", protocol.name)
+    protocols = [protocol, *(load(PROTOCOLS, name, "probe.protocol")(protocol.options) for name in sorted(special))]
+    return load_sections([*dict.fromkeys(target for one in protocols for target in one.section_targets())])

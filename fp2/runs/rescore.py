@@ -22,7 +22,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
-from fp2.results import LOOKED_AT, assemble, heading, looked_lines
+from fp2.results import LOOKED_AT, assemble, heading, looked_lines, with_scorers
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_scorers
 from fp2.runs.local_paths import write_config
@@ -176,6 +176,8 @@ def _rescore(
     job: Job, overrides: Sequence[str], folder: Path, progress: Progress,
 ) -> RunOutcome:  # fmt: skip
     """Score and compare, and write the new run."""
+    from fp2.scorers.registry import limitations_of
+
     given_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
     tables = with_labels(tables, config, job.scorers, again=given_labels)
     before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
@@ -195,7 +197,7 @@ def _rescore(
             tables = replace(tables, answers=answers, scores=scores)
             counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
         lines = [line for line in lines if not line.startswith(LOOKED_AT.partition("{")[0])]
-        lines += looked_lines(looked)
+        lines = [*with_scorers(lines, limitations_of(job.scorers)), *looked_lines(looked)]
         about = {
             **{key: value for key, value in before.items() if key != "earlier_looks"},
             **looked,

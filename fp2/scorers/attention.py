@@ -174,6 +174,7 @@ class OfTwo(BaseScorer):
     smallest_effect: Number = 0.05
 
     n_people: ClassVar[int] = 2
+    limitations = ("Which person an answer describes is read from English words.",)
 
 
 @dataclass(frozen=True)

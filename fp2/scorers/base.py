@@ -165,6 +165,8 @@ class BaseScorer:
     n_people: ClassVar[int] = 1
     uses_subject_attributes: ClassVar[bool] = False
     label_scale: ClassVar[LabelScale | None] = None
+    limitations: ClassVar[tuple[str, ...]] = ()
+    """What a reader of its values has to know, in the results and the passport of every run with it."""
 
     def __post_init__(self) -> None:
         where = f"scorer.{self.name}"

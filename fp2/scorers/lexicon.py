@@ -28,6 +28,7 @@ import yaml
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, normalise
 
 PACKAGED = Path(__file__).parent / "lexicons"
@@ -419,6 +420,7 @@ class LexiconScorer(BaseScorer):
 
     lists: ClassVar[tuple[str, ...]] = ()
     optional_lists: ClassVar[tuple[str, ...]] = ()
+    limitations = (ENGLISH,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

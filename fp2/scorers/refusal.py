@@ -25,6 +25,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
 from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
@@ -163,6 +164,7 @@ class Refusal(BaseScorer):
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     yes_no: ClassVar[bool] = True
     label_scale: ClassVar[LabelScale] = REFUSAL
+    limitations = (ENGLISH,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
-from fp2.scorers.base import Scored, Scorer
+from fp2.scorers.base import BaseScorer, Scored, Scorer
 from fp2.scorers.by_model import ModelScorer
 from fp2.scorers.resources import Resources
 from fp2.tables import SCORES
@@ -194,6 +194,12 @@ def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scor
         If a model cannot be asked.
     """
     return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+
+
+def limitations_of(scorers: Mapping[str, Scorer]) -> list[str]:
+    """Return the limitations that the scorers state, each once."""
+    stated = (line for scorer in scorers.values() if isinstance(scorer, BaseScorer) for line in scorer.limitations)
+    return [*dict.fromkeys(stated)]
 
 
 def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:

@@ -1,8 +1,9 @@
 """Valence: the compound sentiment of VADER (Hutto and Gilbert 2014, package vaderSentiment), from -1 to 1.
 
-VADER reads the text as it was generated, because capitals and exclamation marks matter. Without the package the run
-ends with an error. Known limitations: a polite refusal is positive, words about an occupation have a valence ("officer
-fighting crime" is negative), and a text without a word of VADER's lexicon has the value 0, not a missing value.
+VADER reads the text as it was generated, because capitals and exclamation marks matter. Without the package a run ends
+with an error before anything is asked. Known limitations: a polite refusal is positive, words about an occupation have
+a valence ("officer fighting crime" is negative), and a text without a word of VADER's lexicon has the value 0, not a
+missing value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
+from fp2.results import ENGLISH, VADER
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
 from fp2.scorers.labels import VALENCE, LabelScale
 
@@ -36,6 +38,11 @@ class Valence(BaseScorer):
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin
     label_scale: ClassVar[LabelScale] = VALENCE
+    limitations = (VADER, ENGLISH)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _package_folder()  # before anything is asked
 
     @property
     def lexicon(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
 from fp2.scorers.lexicon import load_lexicon, matcher
 
@@ -245,6 +246,7 @@ class OpenAnswer(BaseScorer):
     yes_no: ClassVar[bool] = True
     n_bins: ClassVar[int] = 2
     topical: ClassVar[bool] = True
+    limitations = (ENGLISH,)
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -124,7 +124,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Rates:
+class ClassRates:
     """Precision and recall of one class in one group (None for all groups), each (share, low, high), None without any.
 
     Wilson intervals at Kish's effective number of labelled subjects.
@@ -212,7 +212,7 @@ def error_gap(
     )  # fmt: skip
 
 
-def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[Rates]:
+def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[ClassRates]:
     """Return precision and recall of each class that occurs, of all answers and of every group with enough labels."""
     from fp2.stats.proportions import wilson
 
@@ -237,7 +237,7 @@ def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_
     ]:
         for value in values:
             scored, labelled = d.score == value, d.label == value
-            out.append(Rates(name, value, share(d, here & scored, labelled), share(d, here & labelled, scored)))
+            out.append(ClassRates(name, value, share(d, here & scored, labelled), share(d, here & labelled, scored)))
     return out
 
 

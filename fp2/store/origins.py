@@ -54,7 +54,7 @@ class RecordedImage:
     path: str
 
 
-class Loaded(Protocol):
+class LoadedData(Protocol):
     """What is needed of a data set (`fp2.data.base.Dataset`)."""
 
     @property
@@ -68,7 +68,9 @@ class Loaded(Protocol):
         ...
 
 
-def register_origins(config: Config, dataset: Loaded, keys: Mapping[str, Sequence[str]], store: ResponseStore) -> None:
+def register_origins(
+    config: Config, dataset: LoadedData, keys: Mapping[str, Sequence[str]], store: ResponseStore
+) -> None:
     """Record the origins of planned answers before the model is asked, so that an interrupted run leaves them too.
 
     Parameters

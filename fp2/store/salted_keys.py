@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
-from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE
+from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PRIVATE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,12 +71,14 @@ def _create_salt(path: Path) -> None:
 
 
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
-    """Return `people` as it may leave the data folder: salted keys, no file paths, no times, no places but UN regions.
+    """Return `people` as it may leave the data folder: salted keys, no file paths, no months, no places but UN regions.
 
-    Attributes that the run does not use have to be dropped by the caller.
+    Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
+    to be dropped by the caller.
     """
-    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)]
-    frame = people.drop(columns=[name for name in hidden if name in people.columns])
+    hidden = {"image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)}
+    names = people.columns.astype(str)
+    frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)
     known = people["set_id"].notna()

@@ -502,23 +502,32 @@ def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
 
 
 def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
-    """Return the MLflow runs of the configured experiment that `query` selects, newest first; those of `sweep_id`."""
+    """Return the MLflow runs of the configured experiment that `query` selects, newest first.
+
+    Of a sweep, its runs; where the configured experiment has none of them, those of any other.
+    """
     client = _client(_mlflow(), config)
     if sweep_id is not None:
         if not SWEEP_ID.fullmatch(sweep_id):
             return []  # no run can have it, and it must not reach the query
         query = " and ".join(filter(None, (query, f"tags.`{PREFIX}sweep_id` = '{sweep_id}'")))
-    runs: list[Any] = []
     with as_user_error(tracking_uri(config)):
         found = client.get_experiment_by_name(config.tracking.experiment)
-        token: str | None = None
-        while found is not None:
-            page = client.search_runs([found.experiment_id], query, max_results=500, page_token=token)
-            runs += page
-            token = page.token
-            if not token:
-                break
+        runs = _pages(client, [found.experiment_id], query) if found is not None else []
+        if not runs and sweep_id is not None:
+            others = [one.experiment_id for one in client.search_experiments()]
+            runs = _pages(client, others, query) if others else []
     return runs
+
+
+def _pages(client: Any, experiment_ids: list[str], query: str) -> list[Any]:
+    runs: list[Any] = []
+    token: str | None = None
+    while True:
+        page = client.search_runs(experiment_ids, query, max_results=500, page_token=token)
+        runs += page
+        if not (token := page.token):
+            return runs
 
 
 def refuse_foreign_artifacts(config: Config) -> None:

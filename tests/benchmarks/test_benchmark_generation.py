@@ -22,13 +22,26 @@ def test_drafts_save_passes_where_answers_repeat(capsys: pytest.CaptureFixture[s
 
     assert drafted_generation.main(["--tiny", "--images", "12", "--together", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
-    for name in ("varied", "repetitive", "boilerplate"):
-        assert found[name]["texts"] == 72
-        assert found[name]["passes"]["drafted"] <= found[name]["passes"]["plain"]
-    assert found["varied"]["different_texts"] == 72
-    assert found["boilerplate"]["different_texts"] == 18
-    assert found["boilerplate"]["accepted_share_of_tokens"] > 0.1 > found["varied"]["accepted_share_of_tokens"]
-    assert found["boilerplate"]["passes"]["drafted"] < 0.9 * found["boilerplate"]["passes"]["plain"]
+    one = {name: found[name]["1"] for name in ("varied", "repetitive", "boilerplate")}
+    for name, measured in one.items():
+        assert measured["texts"] == 72
+        assert measured["passes"]["drafted"] <= measured["passes"]["plain"]
+        assert found[name]["best"]["ratio"] == pytest.approx(measured["ratio"])
+    assert one["varied"]["different_texts"] == 72
+    assert 6 < one["boilerplate"]["different_texts"] <= 18  # of 3 to each of 6 probes, those drawn
+    assert one["boilerplate"]["accepted_share_of_tokens"] > 0.1 > one["varied"]["accepted_share_of_tokens"]
+    assert one["boilerplate"]["passes"]["drafted"] < 0.9 * one["boilerplate"]["passes"]["plain"]
+
+
+def test_the_best_with_drafts_is_compared_with_the_best_without() -> None:
+    import drafted_generation
+
+    found = {1: {"seconds": {"plain": 9.0, "drafted": 4.0}}, 4: {"seconds": {"plain": 6.0, "drafted": 5.0}}}
+    assert drafted_generation.best(found) == {
+        "together": {"plain": 4, "drafted": 1},
+        "seconds": {"plain": 6.0, "drafted": 4.0},
+        "ratio": 1.5,
+    }
 
 
 def test_changes_of_precision_are_counted() -> None:

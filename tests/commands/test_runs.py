@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 import yaml
-from bench import Bench, fp2, results_of
+from bench import REPOSITORY, Bench, fp2, results_of
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,70 @@ def test_the_gate_has_an_exit_status_and_writes_reports(
     assert "7 conditions" not in printed(capsys, *refusals)
 
 
+RELEASED = REPOSITORY / "tests" / "releases" / "0.3.0" / "runs"
+
+
+def verdicts(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """How many rows are biased, and how many were tested."""
+    return sum(row["verdict"] == "biased" for row in rows), sum(row["status"] == "ok" for row in rows)
+
+
+@pytest.mark.parametrize("name", ["twins", "fhibe_clip", "fhibe_scores", "default"])
+def test_the_gate_checks_every_row_of_the_protocols_family(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    results = results_of(RELEASED / name)
+    rows = {
+        "twins": lambda: results["matched"]["rows"],
+        "fhibe_clip": lambda: results["fhibe_clip"]["disparities"],
+        "fhibe_scores": lambda: [
+            row["ours"] for one in results["fhibe_scores"]["outcomes"] for row in one["benchmark"]["rows"]
+        ],
+        "default": lambda: results["disparities"],
+    }[name]()
+    biased, tested = verdicts(rows)
+    found = json.loads(printed(capsys, "gate", str(RELEASED / name), "--json", status=int(biased > 0)))
+    checks = [check for check in found["checks"] if check["kind"] == "verdict"]
+    assert len(checks) == len(rows)
+    assert sum(not check["passed"] for check in checks) == biased
+    assert sum(check["tested"] for check in checks) == tested > 0
+    assert len({check["name"] for check in checks}) == len(checks)
+    largest = max(row["raw"] for row in rows if row["raw"] is not None)
+    for limit, status in ((largest + 0.001, 0), (0.0, 1)):
+        words = ("gate", str(RELEASED / name), "--allow-biased", "--max-disparity", str(limit))
+        printed(capsys, *words, status=status)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("diversity", (), "differences between groups: the run has none"),
+        ("gras", (), "differences between groups: none could be tested"),  # 0.3.0 corrected no test over traits
+        ("gras", ("--allow-biased", "--max-disparity=1"), "disparities of the primary scorer: the run has none"),
+        ("diversity", ("--allow-biased", "--max-refusal-gap=1"), "refusal rates of two groups: the run has none"),
+    ],
+)
+def test_a_condition_that_nothing_was_checked_for_is_not_met(
+    name: str, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in printed(capsys, "gate", str(RELEASED / name), *options, status=1)
+    assert "1 of 1 conditions" in printed(capsys, "gate", str(RELEASED / name), "--allow-biased")
+
+
+def test_a_run_whose_protocol_is_not_installed_is_not_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(RELEASED / "twins", folder)
+    config = (folder / "config.yaml").read_text(encoding="utf-8")
+    assert "  protocol: fingerprint" in config
+    (folder / "config.yaml").write_text(config.replace("  protocol: fingerprint", "  protocol: absent_one"))
+    assert fp2("gate", str(folder)) == 2
+    assert "absent_one" in capsys.readouterr().err
+
+
+def test_a_run_of_a_special_case_is_shown_with_its_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "sets that vary in region" in printed(capsys, "show", str(RELEASED / "twins"))
+
+
 def test_a_partial_run_does_not_pass(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
     from fp2.report.gate import Limits, check
 
@@ -120,7 +185,7 @@ def test_latex_and_markdown_are_escaped() -> None:
     from fp2.report.gate import Check, to_junit, to_markdown
 
     assert _tex(r"50 % of a_b & \x{}") == r"50 \% of a\_b \& \textbackslash{}x\{\}"
-    bad = [Check("verdict", "a|b <script>", False, "x & y")]
+    bad = [Check("verdict", "none", "a|b <script>", False, "x & y")]
     assert "<script>" not in to_markdown(bad, "run")
     assert ElementTree.fromstring(to_junit(bad, "run")).find("testcase") is not None
 

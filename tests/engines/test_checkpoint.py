@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from fp2.engines.checkpoint import FileDigests, resolve_checkpoint, with_weights
-from fp2.engines.dual.encoder import EmbeddingCache
+from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
 from fp2.store.rows import ResponseStore

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from family_checkpoints.duals import DUALS
+from family_checkpoints.duals import DUALS, IMAGE, save_image_encoder
 from PIL import Image
 
 from fp2.data import pixels
 from fp2.data.pixels import pixel_sha256
 from fp2.engines.build import build_engine
-from fp2.engines.dual.encoder import DualEncoder
+from fp2.engines.dual.encoder import DualEncoder, ImageEncoder
 from fp2.engines.dual.loading import cosine
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.placement import LocalOptions
@@ -90,6 +90,39 @@ def test_embeddings_and_logits_are_those_of_transformers(
     logits = ours.scale.logits(cosine(seen, texts))
     np.testing.assert_allclose(logits, plain["logits"], rtol=1e-6, atol=3e-5)  # CLIP's reach 100: float32 ends there
     np.testing.assert_allclose(np.linalg.norm(ours.embed_texts(TEXTS), axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["regnet", "resnet", "dinov2"])
+def test_an_encoder_of_images_gives_what_transformers_pools(
+    family: str, pictures: list[Image.Image], tmp_path: Path
+) -> None:
+    import torch
+    from transformers import AutoImageProcessor, AutoModel
+
+    folder = save_image_encoder(tmp_path / family, family)
+    model = AutoModel.from_pretrained(folder).eval()
+    cropped = AutoImageProcessor.from_pretrained(folder, backend="pil")(images=pictures, return_tensors="pt")
+    assert cropped["pixel_values"].shape[-2:] == (IMAGE, IMAGE)
+    squares = [np.asarray(one.resize((IMAGE, IMAGE), Image.Resampling.BICUBIC), np.float32) / 255 for one in pictures]
+    whole = (np.stack(squares) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]  # as the FHIBE paper describes it
+    whole_pixels = torch.tensor(whole.transpose(0, 3, 1, 2), dtype=torch.float32)
+    spec, seen = HfSpec(str(folder)), []
+    for crop, inputs in ((True, cropped["pixel_values"]), (False, whole_pixels)):
+        with torch.inference_mode():
+            plain = model(pixel_values=inputs).pooler_output.flatten(1).numpy()
+        ours = ImageEncoder(spec, LocalOptions(device="cpu", batch_size=3), crop=crop)
+        seen.append(ours.embed_images(pictures, normalise=False))
+        np.testing.assert_allclose(seen[-1], plain, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(seen[0], seen[1], atol=1e-3)
+    cropping, resizing = ImageEncoder(spec).identity(), ImageEncoder(spec, crop=False).identity()
+    assert cropping != resizing
+    with pytest.raises(Fp2Error, match=rf"\({family}\) is not a dual encoder"):
+        DualEncoder(spec).identity()
+
+
+def test_a_dual_encoder_is_no_encoder_of_images(folders: dict[str, Path]) -> None:
+    with pytest.raises(Fp2Error, match=r"\(clip\) is not an image encoder.*regnet"):
+        ImageEncoder(HfSpec(str(folders["clip"]))).identity()
 
 
 @pytest.mark.parametrize("family", DUALS)

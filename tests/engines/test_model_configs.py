@@ -78,6 +78,8 @@ def test_the_models_that_were_promised_are_there() -> None:
         "Salesforce/blip2-opt-2.7b",
         "openai/clip-vit-large-patch14",
         "google/siglip-base-patch16-224",
+        "facebook/regnet-y-320-seer",
+        "facebook/regnet-y-10b-seer",
         "google/siglip2-base-patch16-naflex",
         "HuggingFaceTB/SmolVLM-256M-Instruct",
         "Qwen/Qwen2-VL-2B-Instruct",
@@ -110,6 +112,9 @@ def test_a_setting_that_an_engine_cannot_follow_is_refused(conf: Path) -> None:
     spelled = composed(conf, "model=planted", "+model.yes_no=[' Yes',' No']")
     with pytest.raises(Fp2Error, match=r"engine=planted does not take it \(model.yes_no\)"):
         build_engine(spelled["model"], spelled["engine"], Decoding())
+    own = composed(conf, "model=planted", "+model.options.size=3")
+    with pytest.raises(Fp2Error, match=r"engine=planted does not take it \(model.options\).*none is installed"):
+        build_engine(own["model"], own["engine"], Decoding())
     spelled = composed(conf, "model=blip2_opt_2_7b_gras", "engine=vllm", "model.softmax_dtype=null")
     assert isinstance(build_engine(spelled["model"], spelled["engine"], Decoding()), VllmEngine)
 

@@ -10,6 +10,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 import fp2.scorers.valence as module
 from fp2.errors import Fp2Error
+from fp2.scorers.registry import build_scorers
 from fp2.scorers.valence import Valence
 
 VADER = SentimentIntensityAnalyzer()
@@ -51,9 +52,8 @@ def test_it_says_which_vader(monkeypatch):
     assert len(info["sha256"]) == 64
 
 
-def test_without_the_package_it_stops(monkeypatch):
-    module._analyser.cache_clear()
+def test_without_the_package_a_run_is_refused_when_its_scorers_are_built(monkeypatch):
     monkeypatch.setattr(module.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "vaderSentiment", None)
     with pytest.raises(Fp2Error, match="which the scorer valence needs"):
-        score(["good"])
+        build_scorers({"valence": {}})

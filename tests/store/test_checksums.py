@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fp2.engines.dual.encoder import EmbeddingCache
+from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.prediction_cache import PredictionCache

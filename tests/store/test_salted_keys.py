@@ -25,7 +25,8 @@ def people(root="/one") -> pd.DataFrame:
             "attr_region": [["Asia", "Europe"], ["Asia"], []],
             "attr_location_country": [["Kenya"], [], ["Peru"]],
             "attr_location_un_region": [["Africa"], [], ["Americas"]],
-            "attr_user_hour_captured": [["00:00-05:59"], [], []],
+            "attr_user_date_captured": [["May-2023"], [], []],
+            "private_ward": ["north", "south", "north"],
         }
     )
 
@@ -79,7 +80,7 @@ def test_what_is_shared_holds_no_id_path_place_or_time():
     frame = people()
     shared = shareable(frame, b"x" * 32)
     text = json.dumps(shared.to_dict("list"), default=str)
-    for secret in ("i1", "s1", "/one", "Kenya", "Peru", "00:00", '"set"'):
+    for secret in ("i1", "s1", "/one", "Kenya", "Peru", "00:00", '"set"', "north", "ward"):
         assert secret not in text
     for name in ("attr_region", "attr_location_un_region"):
         assert shared[name].tolist() == frame[name].tolist()

@@ -35,7 +35,10 @@ class TilesOptions(DataOptions):
 
 
 class Tiles(DataSource[TilesOptions]):
-    """Tiles are drawn on first use. `has_withdrawals`: `fp2 purge --absent` removes what a release lacks."""
+    """Tiles are drawn on first use. `has_withdrawals`: `fp2 purge --absent` removes what a release lacks.
+
+    Where a tile is kept stands in a column `private_...`, which no table of a run has.
+    """
 
     Options: ClassVar[type[DataOptions]] = TilesOptions
     has_withdrawals: ClassVar[bool] = True
@@ -45,7 +48,8 @@ class Tiles(DataSource[TilesOptions]):
         chosen = self.options
         folder = chosen.folder or context.cache / f"tiles-{chosen.seed}"
         columns: dict[str, list[object]] = {
-            name: [] for name in ("image_id", "subject_id", "image_path", "is_primary", "n_people", "attr_team")
+            name: []
+            for name in ("image_id", "subject_id", "image_path", "is_primary", "n_people", "attr_team", "private_shelf")
         }
         with context.progress.steps("Drawing the tiles", chosen.n_subjects) as tick:
             for subject in range(chosen.n_subjects):
@@ -54,7 +58,7 @@ class Tiles(DataSource[TilesOptions]):
                     path = folder / f"s{subject:04d}_{image}.png"
                     if not path.exists():
                         draw(path, TEAMS[team], seed=[chosen.seed, subject, image])
-                    row = (path.stem, f"s{subject:04d}", str(path), True, 1, [team])
+                    row = (path.stem, f"s{subject:04d}", str(path), True, 1, [team], f"shelf {subject}")
                     for name, value in zip(columns, row, strict=True):
                         columns[name].append(value)
                 tick()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fp2.engines.base import BaseEngine, EngineOptions, failed, open_image
 from fp2.errors import Fp2Error
+from fp2.plugins import read_options
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -30,15 +31,24 @@ class PaletteOptions(EngineOptions):
     order: Literal["first", "last"] = "first"
 
 
+@dataclass(frozen=True, kw_only=True)
+class PaletteModel:
+    """`model.options` of this engine's models: what is said of red tiles. It changes answers, so it is hashed."""
+
+    red: str = "warm and bright"
+
+
 class Palette(BaseEngine):
     """Names the strongest of three colours, and says more about red ones."""
 
     Options: ClassVar[type[Any]] = PaletteOptions
     serves: ClassVar[tuple[str, ...]] = ("palette",)
+    takes: ClassVar[tuple[str, ...]] = ("options",)
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: str, model: PaletteModel) -> None:
         self.model_calls = 0
         self._order = order
+        self._model = model
 
     @classmethod
     def create(
@@ -51,11 +61,11 @@ class Palette(BaseEngine):
         verify_files: bool = False,
     ) -> Palette:
         """Return the engine; there is nothing to load."""
-        return cls(options.order)
+        return cls(options.order, read_options(PaletteModel, model.get("options") or {}, "model.options"))
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides an answer: this engine, and the version of its rule."""
-        return {"engine": "palette", "version": "1", "model": "palette"}
+        """Return what decides an answer: this engine, the version of its rule, and the settings of the model."""
+        return {"engine": "palette", "version": "1", "model": "palette", "red": self._model.red}
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is answered."""
@@ -73,7 +83,7 @@ class Palette(BaseEngine):
             self.model_calls += 1
             started = time.perf_counter()
             try:
-                text = describe(task)
+                text = describe(task, self._model.red)
             except Exception as error:  # whatever a decoder raises is the reason why this image has no answer
                 yield [failed(task, question, str(error)) for question in task.questions]
                 continue
@@ -84,9 +94,9 @@ class Palette(BaseEngine):
             ]
 
 
-def describe(task: ImageTask) -> str:
+def describe(task: ImageTask, red: str) -> str:
     """Return the sentence about an image."""
     import numpy as np
 
     colour = COLOURS[int(np.asarray(open_image(task)).reshape(-1, 3).mean(axis=0).argmax())]
-    return f"A {colour} tile, warm and bright." if colour == "red" else f"A {colour} tile."
+    return f"A {colour} tile, {red}." if colour == "red" else f"A {colour} tile."

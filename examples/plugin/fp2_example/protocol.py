@@ -13,7 +13,7 @@ from rich.text import Text
 from fp2.ask.answers import RowAnswers
 from fp2.cuts import memberships
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section
 from fp2.results import Analysis
 
 if TYPE_CHECKING:
@@ -130,3 +130,10 @@ class ConsistencySection(Section):
             for row in block["rows"]
             if row["n_subjects"] >= min_cell
         ]
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield what `fp2 gate` checks: `--max-disparity` limits the difference of shares, which no test compares."""
+        for probe, cut in dict.fromkeys((row["probe"], row["cut"]) for row in block["rows"]):
+            own = [row["share"] for row in block["rows"] if (row["probe"], row["cut"]) == (probe, cut)]
+            gap = max(own) - min(own)
+            yield Finding(f"{probe} by {cut}", differs=None, message=f"shares differ by {gap:.0%}", size=gap)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, Required
 from fp2.data.fhibe.release import WHOLE_IMAGES, Form
@@ -118,6 +118,11 @@ class Fhibe(DataSource[FhibeOptions]):
 
     Options = FhibeOptions
     has_withdrawals: ClassVar[bool] = True
+
+    @classmethod
+    def recognises(cls, dataset: Mapping[str, Any]) -> bool:
+        """Return whether the results hold the record of FHIBE's terms of use."""
+        return "terms" in (dataset.get("settings") or {})
 
     @property
     def lists_everyone(self) -> bool:

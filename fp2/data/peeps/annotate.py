@@ -11,7 +11,7 @@ from typing import Any
 
 from fp2.data.fhibe import vocab
 from fp2.data.peeps.cast import Appearance
-from fp2.data.peeps.draw import Geometry
+from fp2.data.peeps.draw import DrawnGeometry
 from fp2.data.peeps.figure import PRONOUNS, REGIONS, TONES
 
 _PRONOUN = {"she": "She/her/hers", "he": "He/him/his", "they": "They/them/their"}
@@ -89,13 +89,13 @@ def labels(person: Appearance) -> dict[str, Any]:
     return {"age": person.years, **values}
 
 
-def keypoints(geometry: Geometry) -> dict[str, list[float | int]]:
+def keypoints(geometry: DrawnGeometry) -> dict[str, list[float | int]]:
     """Return the visible keypoints in FHIBE's format: `"<i>. <name>"` -> [x, y, 1], keys in lexicographic order."""
     numbered = {f"{vocab.KEYPOINTS.index(name)}. {name}": point for name, point in geometry.keypoints.items()}
     return {key: [*numbered[key], 1] for key in sorted(numbered)}
 
 
-def segments(geometry: Geometry) -> list[dict[str, Any]]:
+def segments(geometry: DrawnGeometry) -> list[dict[str, Any]]:
     """Return the segments in FHIBE's format: by class name in lexicographic order, polygons numbered from 1."""
     by_class: dict[str, list[Any]] = {}
     for segment in geometry.segments:

@@ -26,7 +26,7 @@ from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER, FACE_HEADER
 from fp2.data.peeps import annotate
 from fp2.data.peeps.annotate import cells
 from fp2.data.peeps.cast import Appearance, ImagePlan, plan_images
-from fp2.data.peeps.draw import Geometry, render, render_pair, transformed
+from fp2.data.peeps.draw import DrawnGeometry, render, render_pair, transformed
 from fp2.data.peeps.spec import MANIFEST, PeepsSpec
 from fp2.errors import Fp2Error
 
@@ -40,15 +40,15 @@ class Crop:
     """A crop and the person's geometry in pixels of the crop."""
 
     image: Image.Image
-    geometry: Geometry
+    geometry: DrawnGeometry
 
 
-def can_align(geometry: Geometry) -> bool:
+def can_align(geometry: DrawnGeometry) -> bool:
     """Return whether both eyes and both mouth corners are visible, which FHIBE requires of an aligned face."""
     return all(name in geometry.keypoints for name in _NEEDED)
 
 
-def aligned(image: Image.Image, geometry: Geometry) -> Crop:
+def aligned(image: Image.Image, geometry: DrawnGeometry) -> Crop:
     """Return the face in 512 by 512 pixels: a square of 1.35 times the face box, moved inside the image."""
     x, y, width, height = geometry.face_box
     side = min(_MARGIN * max(width, height), *image.size)
@@ -59,7 +59,7 @@ def aligned(image: Image.Image, geometry: Geometry) -> Crop:
     return Crop(crop, transformed(geometry, ALIGNED / side, (-left, -top), (ALIGNED, ALIGNED)))
 
 
-def face_only(image: Image.Image, geometry: Geometry) -> Crop:
+def face_only(image: Image.Image, geometry: DrawnGeometry) -> Crop:
     """Return the pixels that the face box touches, without resampling."""
     x, y, width, height = geometry.face_box
     left, top = int(np.floor(x)), int(np.floor(y))
@@ -76,7 +76,7 @@ class _Shown:
     """One person in the image."""
 
     person: Appearance
-    geometry: Geometry
+    geometry: DrawnGeometry
     labels: dict[str, Any]
 
 
@@ -119,7 +119,7 @@ def write_image(root: Path, plan: ImagePlan, size: int) -> Rows:
     return Rows(rows, tuple(face for face in faces if face is not None))
 
 
-def _draw(plan: ImagePlan, size: int) -> tuple[Image.Image, list[Geometry]]:
+def _draw(plan: ImagePlan, size: int) -> tuple[Image.Image, list[DrawnGeometry]]:
     """Return the image and each person's geometry in the order of `plan.people`."""
     if len(plan.people) == 1:
         drawing = render(plan.people[0].cues, size)
@@ -134,7 +134,7 @@ def _image(n_people: int, width: int, height: int) -> dict[str, Any]:
     return {"humans_per_image": n_people, "image_width": width, "image_height": height}
 
 
-def _subject(shown: _Shown, geometry: Geometry) -> dict[str, Any]:
+def _subject(shown: _Shown, geometry: DrawnGeometry) -> dict[str, Any]:
     """Return one entry of `subject_annotation`, with the geometry of the image or of a crop."""
     return {
         "subject_id": shown.person.subject_id,

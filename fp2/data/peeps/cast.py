@@ -15,7 +15,7 @@ from fp2.data.peeps.figure import (
     REGIONS,
     TONES,
     Cues,
-    Person,
+    DrawnPerson,
     sample_image_cues,
     sample_person,
     sample_presentation,
@@ -31,7 +31,7 @@ class Subject:
     """A drawn person with a subject id and an age in years."""
 
     subject_id: str
-    person: Person
+    person: DrawnPerson
     years: int
 
 
@@ -83,7 +83,7 @@ def subjects(n: int, rng: np.random.Generator) -> list[Subject]:
     skins, ages, pronouns, regions = (_balanced(len(values), n, rng) for values in (TONES, AGES, PRONOUNS, REGIONS))
     cast = []
     for skin, age, pronoun, region in zip(skins, ages, pronouns, regions, strict=True):
-        person = Person(skin, age, pronoun, region, *sample_presentation(pronoun, rng))
+        person = DrawnPerson(skin, age, pronoun, region, *sample_presentation(pronoun, rng))
         cast.append(Subject(_new_id(rng), person, _years(age, rng)))
     return cast
 

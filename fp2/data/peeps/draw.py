@@ -26,7 +26,17 @@ from PIL import Image
 
 from fp2.data.peeps.figure import EXPRESSIONS, GLASSES, Cues
 from fp2.data.peeps.parts import Ring, clip, expression_part, head_part, overlay_part, trace
-from fp2.data.peeps.style import CLOTHING, HAIR, INK, PAIR_WIDTH, SKIN_RGB, Placement, backdrop, figure_markup, place
+from fp2.data.peeps.style import (
+    CLOTHING,
+    HAIR,
+    INK,
+    PAIR_WIDTH,
+    SKIN_RGB,
+    BodyPlacement,
+    backdrop,
+    figure_markup,
+    place,
+)
 from fp2.data.variants import mask_array, region_mask
 
 
@@ -39,7 +49,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Geometry:
+class DrawnGeometry:
     """One person in one image. Boxes are (x, y, width, height); all units are pixels of the image.
 
     `keypoints` holds the visible face keypoints only, under FHIBE's names ("Right" is the person's right).
@@ -87,17 +97,17 @@ def _box(polygons: list[tuple[tuple[float, float], ...]]) -> tuple[float, float,
     return float(x0), float(y0), float(x1 - x0), float(y1 - y0)
 
 
-def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, float]]) -> Geometry:
+def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, float]]) -> DrawnGeometry:
     segments = tuple(
         Segment(name, tuple((round(float(x), 1), round(float(y), 1)) for x, y in ring))
         for name, ring in pieces
         if len(ring) >= 3
     )
     face = [segment.polygon for segment in segments if segment.class_name == "Face skin"]
-    return Geometry(_box([segment.polygon for segment in segments]), _box(face), segments, keypoints)
+    return DrawnGeometry(_box([segment.polygon for segment in segments]), _box(face), segments, keypoints)
 
 
-def geometry(cues: Cues, placement: Placement, size: int) -> Geometry:
+def geometry(cues: Cues, placement: BodyPlacement, size: int) -> DrawnGeometry:
     """Return the geometry of one figure in an image of `size` by `size` pixels."""
     outlines, points = _visible(cues)
     move = np.array([placement.x, placement.y])
@@ -111,7 +121,7 @@ def geometry(cues: Cues, placement: Placement, size: int) -> Geometry:
     return _assemble(pieces, inside)
 
 
-def hide_behind(back: Geometry, front: Geometry, size: int) -> Geometry:
+def hide_behind(back: DrawnGeometry, front: DrawnGeometry, size: int) -> DrawnGeometry:
     """Return `back` without what `front` occludes: polygons are clipped, occluded keypoints are left out."""
     cover = mask_array(region_mask((size, size), front.polygons))
     pieces: list[tuple[str, Ring]] = []
@@ -125,7 +135,9 @@ def hide_behind(back: Geometry, front: Geometry, size: int) -> Geometry:
     return _assemble(pieces, shown)
 
 
-def transformed(source: Geometry, scale: float, shift: tuple[float, float], size: tuple[int, int]) -> Geometry:
+def transformed(
+    source: DrawnGeometry, scale: float, shift: tuple[float, float], size: tuple[int, int]
+) -> DrawnGeometry:
     """Return `source` in a crop: shifted, then scaled, and cut at the crop's `size` (width, height) in pixels."""
     move = np.asarray(shift)
     pieces = [
@@ -146,7 +158,7 @@ class Drawing:
     """An image of one person: RGB pixels, and the geometry in pixels."""
 
     image: Image.Image
-    geometry: Geometry
+    geometry: DrawnGeometry
 
 
 @dataclass(frozen=True)
@@ -154,8 +166,8 @@ class PairDrawing:
     """An image of two people on one backdrop; the right one is in front where they overlap."""
 
     image: Image.Image
-    left: Geometry
-    right: Geometry
+    left: DrawnGeometry
+    right: DrawnGeometry
 
 
 def skin_colour(cues: Cues) -> tuple[int, int, int]:
@@ -165,7 +177,7 @@ def skin_colour(cues: Cues) -> tuple[int, int, int]:
     return red + shift, green + shift, blue + shift
 
 
-def figure(cues: Cues, placement: Placement, name: str) -> str:
+def figure(cues: Cues, placement: BodyPlacement, name: str) -> str:
     """Return the SVG elements of one figure, placed in an image."""
     skin = "#{:02x}{:02x}{:02x}".format(*skin_colour(cues))
     parts = {
@@ -217,7 +229,7 @@ def render(cues: Cues, size: int = 384) -> Drawing:
     return Drawing(render_image(cues, size), geometry(cues, place(cues, size), size))
 
 
-def _pair_places(left: Cues, right: Cues, size: int) -> tuple[Placement, Placement]:
+def _pair_places(left: Cues, right: Cues, size: int) -> tuple[BodyPlacement, BodyPlacement]:
     return (
         place(left, size, left=0.0, width=PAIR_WIDTH),
         place(right, size, left=1.0 - PAIR_WIDTH, width=PAIR_WIDTH),

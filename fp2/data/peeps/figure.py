@@ -81,7 +81,7 @@ SCALES: Final = (0.92, 0.98)
 
 
 @dataclass(frozen=True)
-class Person:
+class DrawnPerson:
     """The cues of a person that are the same in all images.
 
     `skin` 0-5 is Fitzpatrick I-VI, `age` indexes AGES, `pronoun` PRONOUNS, `region` REGIONS; `head` is one of HEADS;
@@ -102,7 +102,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Cues(Person):
+class Cues(DrawnPerson):
     """Every visible cue of one image of a person.
 
     In addition to those of the person: `clothing` 0-6; `expression` indexes EXPRESSIONS, `glasses` GLASSES (0 is none);
@@ -131,9 +131,9 @@ class Cues(Person):
             raise Fp2Error(f"no facial hair named {self.beard!r}", fix=nearest(self.beard, BEARDS))
 
     @property
-    def person(self) -> Person:
+    def person(self) -> DrawnPerson:
         """The person of the image, without the cues that change between images."""
-        return Person(self.skin, self.age, self.pronoun, self.region, self.head, self.beard)
+        return DrawnPerson(self.skin, self.age, self.pronoun, self.region, self.head, self.beard)
 
 
 def sample_presentation(pronoun: int, rng: np.random.Generator) -> tuple[str, str]:
@@ -145,14 +145,14 @@ def sample_presentation(pronoun: int, rng: np.random.Generator) -> tuple[str, st
     return head, beard if bearded else ""
 
 
-def sample_person(rng: np.random.Generator) -> Person:
+def sample_person(rng: np.random.Generator) -> DrawnPerson:
     """Return a person whose skin tone, age group, pronoun and region are drawn uniformly and independently."""
     skin, age, pronoun, region = (int(rng.integers(n)) for n in (len(TONES), len(AGES), len(PRONOUNS), len(REGIONS)))
     head, beard = sample_presentation(pronoun, rng)
-    return Person(skin, age, pronoun, region, head, beard)
+    return DrawnPerson(skin, age, pronoun, region, head, beard)
 
 
-def sample_image_cues(person: Person, rng: np.random.Generator) -> Cues:
+def sample_image_cues(person: DrawnPerson, rng: np.random.Generator) -> Cues:
     """Return the cues of one image of `person`: clothes, expression, glasses and jitters are sampled independently."""
     return Cues(
         person.skin,

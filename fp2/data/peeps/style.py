@@ -160,7 +160,7 @@ PAIR_WIDTH = 0.56
 
 
 @dataclass(frozen=True)
-class Placement:
+class BodyPlacement:
     """An affine map from canvas units to pixels: pixel = offset + scale * canvas."""
 
     scale: float
@@ -173,7 +173,7 @@ class Placement:
         return f"translate({self.x:.4f} {self.y:.4f}) scale({self.scale:.6f})"
 
 
-def place(cues: Cues, size: int, *, left: float = 0.0, width: float = 1.0) -> Placement:
+def place(cues: Cues, size: int, *, left: float = 0.0, width: float = 1.0) -> BodyPlacement:
     """Return the placement of a figure: its canvas is centred in a square, its lower edge is the image's.
 
     Parameters
@@ -185,7 +185,7 @@ def place(cues: Cues, size: int, *, left: float = 0.0, width: float = 1.0) -> Pl
     scale = cues.scale * side / CANVAS
     x = left * size + side * (0.5 + cues.dx) - scale * CANVAS / 2
     y = size + side * cues.dy - scale * CANVAS
-    return Placement(scale, x, y)
+    return BodyPlacement(scale, x, y)
 
 
 def backdrop(region: int, phase: float) -> str:

@@ -31,7 +31,7 @@ Tick = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class DataShard:
     """One data file and its split."""
 
     path: Path
@@ -77,7 +77,7 @@ def load_hf(
     return Dataset(root.name, None, dataset.people, dataset.notes)
 
 
-def find_shards(root: Path) -> list[Shard]:
+def find_shards(root: Path) -> list[DataShard]:
     """Return the data files below `root` with their splits, in order.
 
     Raises
@@ -95,14 +95,14 @@ def find_shards(root: Path) -> list[Shard]:
     if not parquet:
         fix = "data.root is the folder that save_to_disk wrote, or one with Parquet files"
         raise Fp2Error("the folder has no Hugging Face data set", where=str(root), fix=fix)
-    return [Shard(path, _split_of(path, root)) for path in parquet]
+    return [DataShard(path, _split_of(path, root)) for path in parquet]
 
 
-def _saved(folder: Path, split: str) -> list[Shard]:
+def _saved(folder: Path, split: str) -> list[DataShard]:
     """Return the data files of a `state.json`."""
     try:
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        return [Shard(folder / entry["filename"], split) for entry in state["_data_files"]]
+        return [DataShard(folder / entry["filename"], split) for entry in state["_data_files"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fp2Error(f"the saved data set is damaged: {error}", where=str(folder / "state.json")) from None
 
@@ -113,7 +113,7 @@ def _split_of(path: Path, root: Path) -> str:
     return folders[-1] if head.isdecimal() and folders else head
 
 
-def _chosen(shards: list[Shard], split: str | None, root: Path) -> list[Shard]:
+def _chosen(shards: list[DataShard], split: str | None, root: Path) -> list[DataShard]:
     known = list(dict.fromkeys(shard.split for shard in shards))
     if split is not None and split not in known:
         raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, known))
@@ -128,7 +128,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _batches(shard: Shard, only: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _batches(shard: DataShard, only: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches; `only` lists the columns to read."""
     if shard.path.suffix == ".parquet":
         with pq.ParquetFile(shard.path) as file:
@@ -139,7 +139,7 @@ def _batches(shard: Shard, only: list[str] | None = None) -> Iterator[pa.RecordB
             yield batch.select(only) if only else batch
 
 
-def _schema(shard: Shard) -> pa.Schema:
+def _schema(shard: DataShard) -> pa.Schema:
     if shard.path.suffix == ".parquet":
         return pq.read_schema(shard.path)
     with pa.memory_map(str(shard.path)) as source, pa.ipc.open_stream(source) as stream:
@@ -157,7 +157,7 @@ def class_names(schema: pa.Schema) -> dict[str, list[str]]:
     }
 
 
-def _table(shards: list[Shard], column: str, root: Path) -> tuple[pd.DataFrame, bool]:
+def _table(shards: list[DataShard], column: str, root: Path) -> tuple[pd.DataFrame, bool]:
     """Return all columns but the image bytes, with the image files, and whether images are stored inside the files."""
     parts: list[pd.DataFrame] = []
     inside = False
@@ -179,7 +179,7 @@ def _table(shards: list[Shard], column: str, root: Path) -> tuple[pd.DataFrame, 
     return pd.concat(parts, ignore_index=True), inside
 
 
-def _files(shard: Shard, column: str, root: Path) -> list[str]:
+def _files(shard: DataShard, column: str, root: Path) -> list[str]:
     """Return for each row the name that its image will be extracted to, or the absolute path of an image outside."""
     names = []
     for image in _images(shard, column):
@@ -190,18 +190,18 @@ def _files(shard: Shard, column: str, root: Path) -> list[str]:
     return names
 
 
-def _images(shard: Shard, column: str) -> Iterator[Mapping[str, Any]]:
+def _images(shard: DataShard, column: str) -> Iterator[Mapping[str, Any]]:
     for batch in _batches(shard, [column]):
         for image in batch.column(0).to_pylist():
             yield image or {"bytes": None, "path": None}
 
 
-def _name(shard: Shard, row: int, data: bytes) -> str:
+def _name(shard: DataShard, row: int, data: bytes) -> str:
     suffix = next((ending for magic, ending in _MAGIC if data.startswith(magic)), ".img")
     return f"{shard.split}/{shard.path.stem}/{row:06d}{suffix}"
 
 
-def _extract(shards: list[Shard], column: str, folder: Path, n_rows: int, tick: Tick) -> None:
+def _extract(shards: list[DataShard], column: str, folder: Path, n_rows: int, tick: Tick) -> None:
     """Write the images from inside the files, unless they are there; the folder is renamed when it is complete."""
     if folder.is_dir():
         return

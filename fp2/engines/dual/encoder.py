@@ -1,6 +1,8 @@
-"""Dual encoders (CLIP, SigLIP, SigLIP 2): images and texts as vectors of one space, compared by cosine similarity.
+"""Networks that turn images into vectors, and those that turn texts into vectors of the same space.
 
-They generate no text. `engine=dual` and the data set report use this module.
+Image encoders (RegNet, as in SEER, ResNet, DINOv2) read no text; the data set report uses them. Dual encoders (CLIP,
+SigLIP, SigLIP 2) compare images and texts by cosine similarity; `engine=dual` and the data set report use them. Neither
+generates text.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,67 +19,25 @@ from numpy.typing import NDArray
 
 from fp2.engines.base import open_original, prefetched, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
-from fp2.engines.dual.loading import LoadedDual, Scale, load_dual, normalised, text_format_of
+from fp2.engines.dual.cache import EmbeddingCache
+from fp2.engines.dual.loading import (
+    LoadedDual,
+    LoadedEncoder,
+    Scale,
+    check_image_encoder,
+    load_dual,
+    load_images,
+    normalised,
+    text_format_of,
+)
 from fp2.engines.hf.model import HfSpec, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, default_threads
 from fp2.errors import without_path
 from fp2.hashing import digest
-from fp2.store import checksums
-from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
 from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image
-
-_CREATE = "CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
-_PLACE = "embeddings"
-_QUERY = 500
-_STORED = np.dtype("<f4")
-
-Vector = NDArray[np.float32]
-
-
-class EmbeddingCache:
-    """Vectors by key, in the table `embeddings` of an open SQLite database (nothing is kept without one).
-
-    The connection is used in the caller's thread only.
-
-    Raises
-    ------
-    Fp2Error
-        If the database cannot be read or written (locked, a full disk, a read-only folder); so do the methods.
-    """
-
-    def __init__(self, connection: sqlite3.Connection | None) -> None:
-        self._connection = connection
-        if connection is not None:
-            with as_user_error(file_of(connection)):
-                add_table(connection, "embeddings", _CREATE)
-                add_table(connection, "checksums", CHECKSUMS)
-
-    def get(self, keys: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors that are kept under `keys`, without those that do not match their checksums."""
-        found: dict[str, Vector] = {}
-        if self._connection is None:
-            return found
-        for start in range(0, len(keys), _QUERY):
-            some = list(keys[start : start + _QUERY])
-            query = f"SELECT key, vector FROM embeddings WHERE key IN ({','.join('?' * len(some))})"
-            with as_user_error(file_of(self._connection)):
-                rows = {key: (blob,) for key, blob in self._connection.execute(query, some)}
-                kept = checksums.intact(self._connection, _PLACE, rows)
-            found |= {key: np.frombuffer(rows[key][0], _STORED).astype(np.float32) for key in rows if key in kept}
-        return found
-
-    def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors, in place of damaged ones."""
-        if self._connection is None or not vectors:
-            return
-        rows = [(key, np.ascontiguousarray(vector, _STORED).tobytes()) for key, vector in vectors.items()]
-        with transaction(self._connection, file_of(self._connection)):
-            self._connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
-            checksums.put(self._connection, _PLACE, {key: checksums.checksum(key, blob) for key, blob in rows})
-
 
 METHOD = "embed/1"  # raise the number with every change that can change an embedding
 _BATCH, _GPU_BATCH, _TEXTS = 16, 128, 256
@@ -105,8 +65,10 @@ class _Decoded:
     error: str | None = None
 
 
-class DualEncoder:
-    """Embeds images and texts with one model, loaded at first use.
+class ImageEncoder:
+    """Embeds images with one network, loaded at first use: what it pools from the whole image, before any classifier.
+
+    For RegNet and ResNet this is the mean over positions, for DINOv2 the class token after the last normalisation.
 
     Parameters
     ----------
@@ -118,7 +80,12 @@ class DualEncoder:
         Where digests of weight files and embeddings are kept.
     verify_files : bool
         Read the files of a checkpoint folder again even if their digests are remembered.
+    crop : bool
+        Whether images are cropped as the checkpoint's image processor does; otherwise the whole image is resized to the
+        square that the network takes.
     """
+
+    _kind = "images"
 
     def __init__(
         self,
@@ -127,8 +94,9 @@ class DualEncoder:
         *,
         connection: sqlite3.Connection | None = None,
         verify_files: bool = False,
+        crop: bool = True,
     ) -> None:
-        self.spec, self.options = spec, options or LocalOptions()
+        self.spec, self.options, self._crop = spec, options or LocalOptions(), crop
         self._batch_size = self.options.batch_size
         self._digests = FileDigests(connection, verify=verify_files)
         self._cache = EmbeddingCache(connection)
@@ -146,14 +114,14 @@ class DualEncoder:
         Raises
         ------
         Fp2Error
-            If the checkpoint is missing or is not a dual encoder.
+            If the checkpoint is missing or is none of such a network.
         """
         identity = {
-            "engine": "dual",
+            "engine": self._kind,
             "method": METHOD,
             "family": self.spec.version_families(),
             **self.checkpoint.identity(),
-            "reading": text_format_of(self.checkpoint).identity(),
+            "reading": self._reading(),
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
@@ -162,37 +130,13 @@ class DualEncoder:
 
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded beside the embeddings but not hashed."""
-        loaded: LoadedDual | None = self.__dict__.get("_loaded")
+        loaded: LoadedEncoder | None = self.__dict__.get("_loaded")
         return {
             "device": loaded.device if loaded else self.options.device,
             "batch_size": self._batch_size,
             "attention": str(getattr(loaded.model.config, "_attn_implementation", "")) if loaded else None,
             "versions": versions((*self.spec.version_families(), "pillow")),
         }
-
-    @property
-    def scale(self) -> Scale:
-        """How the model turns similarities into logits and probabilities."""
-        return self._loaded.scale
-
-    def embed_texts(self, texts: Sequence[str], *, normalise: bool = True) -> Vectors:
-        """Return the embeddings (n, d) of texts, in their order; each distinct text is embedded once.
-
-        Raises
-        ------
-        Fp2Error
-            If the model cannot be loaded, or a text is longer than it reads.
-        """
-        keys = {text: self._key(text=text) for text in texts}
-        found = self._cache.get(list(keys.values()))
-        missing = [text for text, key in keys.items() if key not in found]
-        for start in range(0, len(missing), _TEXTS):
-            part = missing[start : start + _TEXTS]
-            vectors = self._in_halves(part, self._text_features)
-            new = {keys[text]: vector for text, vector in zip(part, vectors, strict=True)}
-            self._cache.put(new)
-            found |= new
-        return _stack([found[keys[text]] for text in texts], normalise)
 
     def embed_images(self, images: Sequence[Image.Image], *, normalise: bool = True) -> Vectors:
         """Return the embeddings (n, d) of RGB images, in their order; nothing is kept.
@@ -223,11 +167,19 @@ class DualEncoder:
         while window := list(itertools.islice(tasks, _WINDOW)):
             yield from self._window(window)
 
+    def _reading(self) -> dict[str, Any]:
+        """Return what else of the method can change an embedding."""
+        check_image_encoder(self.checkpoint)
+        return {"output": "pooled", "crop": self._crop}
+
+    def _load(self) -> LoadedEncoder:
+        return load_images(self.checkpoint, self.spec, self.options.device, crop=self._crop)
+
     @functools.cached_property
-    def _loaded(self) -> LoadedDual:
+    def _loaded(self) -> LoadedEncoder:
         import torch
 
-        loaded = load_dual(self.checkpoint, self.spec, self.options.device)
+        loaded = self._load()
         if threads := self.options.threads or default_threads(small=False):
             torch.set_num_threads(threads)
         return loaded
@@ -296,13 +248,55 @@ class DualEncoder:
         import torch
 
         with torch.inference_mode():
-            return _vectors(self._loaded.model.get_image_features(**self._loaded.image_inputs(images)))
+            return _vectors(self._loaded.image_features(images))
+
+
+class DualEncoder(ImageEncoder):
+    """Embeds images and texts with one model, loaded at first use; images as its image processor prepares them."""
+
+    _kind = "dual"
+
+    def _reading(self) -> dict[str, Any]:
+        return text_format_of(self.checkpoint).identity()
+
+    def _load(self) -> LoadedDual:
+        return load_dual(self.checkpoint, self.spec, self.options.device)
+
+    @property
+    def _dual(self) -> LoadedDual:
+        loaded = self._loaded
+        assert isinstance(loaded, LoadedDual)
+        return loaded
+
+    @property
+    def scale(self) -> Scale:
+        """How the model turns similarities into logits and probabilities."""
+        return self._dual.scale
+
+    def embed_texts(self, texts: Sequence[str], *, normalise: bool = True) -> Vectors:
+        """Return the embeddings (n, d) of texts, in their order; each distinct text is embedded once.
+
+        Raises
+        ------
+        Fp2Error
+            If the model cannot be loaded, or a text is longer than it reads.
+        """
+        keys = {text: self._key(text=text) for text in texts}
+        found = self._cache.get(list(keys.values()))
+        missing = [text for text, key in keys.items() if key not in found]
+        for start in range(0, len(missing), _TEXTS):
+            part = missing[start : start + _TEXTS]
+            vectors = self._in_halves(part, self._text_features)
+            new = {keys[text]: vector for text, vector in zip(part, vectors, strict=True)}
+            self._cache.put(new)
+            found |= new
+        return _stack([found[keys[text]] for text in texts], normalise)
 
     def _text_features(self, texts: Sequence[str]) -> Vectors:
         import torch
 
         with torch.inference_mode():
-            return _vectors(self._loaded.model.get_text_features(**self._loaded.text_inputs(texts)))
+            return _vectors(self._dual.model.get_text_features(**self._dual.text_inputs(texts)))
 
 
 def _decode(tasks: Iterable[ImageTask]) -> Iterator[_Decoded]:
@@ -325,7 +319,7 @@ def _decode(tasks: Iterable[ImageTask]) -> Iterator[_Decoded]:
 def _vectors(features: Any) -> Vectors:
     """Return the result of a model's `get_..._features` as (n, d) in float32."""
     pooled = getattr(features, "pooler_output", features)
-    return np.asarray(pooled.float().cpu().numpy(), np.float32)
+    return np.asarray(pooled.float().flatten(1).cpu().numpy(), np.float32)
 
 
 def _stack(vectors: Sequence[Vectors], normalise: bool) -> Vectors:

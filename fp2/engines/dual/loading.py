@@ -1,12 +1,15 @@
-"""Loading a dual encoder (CLIP, SigLIP, SigLIP 2), and how each family was trained to read text."""
+"""Loading an encoder: of images (RegNet, ResNet, DINOv2), or a dual one (CLIP, SigLIP, SigLIP 2).
+
+A family of dual encoders was trained to read text in a way of its own.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ from fp2.errors import Fp2Error
 
 Link = Literal["softmax", "sigmoid"]
 Floats = NDArray[np.floating]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -110,15 +114,54 @@ def text_format_of(checkpoint: Checkpoint) -> TextFormat:
     return _FAMILIES[checkpoint.model_type]
 
 
-@dataclass(frozen=True)
-class LoadedDual:
-    """A dual encoder: model, tokenizer, image processor, device, and how it scores."""
+_IMAGE_TYPES = ("dinov2", "regnet", "resnet")
+
+
+def reads_no_text(checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint is of a network that embeds images only."""
+    return checkpoint.model_type in _IMAGE_TYPES
+
+
+def check_image_encoder(checkpoint: Checkpoint) -> None:
+    """Raise Fp2Error if a checkpoint is not of a network that embeds images only."""
+    if not reads_no_text(checkpoint):
+        what = f"the model {checkpoint.id} ({checkpoint.model_type or 'without a model type'}) is not an image encoder"
+        raise Fp2Error(what, where="model.id", fix=f"Choose a model of one of the types {', '.join(_IMAGE_TYPES)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedEncoder:
+    """A network that turns images into vectors: model, image processor, device.
+
+    `square`: images are resized to the model's size as a whole; None: as its image processor does.
+    """
 
     model: Any
-    tokenizer: Any
     image_processor: Any
     device: str
     dtype: Any
+    square: int | None = None
+
+    def image_inputs(self, images: Sequence[Any]) -> Any:
+        """Return the model's inputs for RGB images."""
+        options = {}
+        if self.square is not None:
+            resample = self.image_processor.resample
+            images = [image.resize((self.square, self.square), resample=int(resample)) for image in images]
+            options = {"do_resize": False, "do_center_crop": False}
+        inputs = self.image_processor(images=list(images), return_tensors="pt", **options)
+        return inputs.to(self.device, dtype=self.dtype)
+
+    def image_features(self, images: Sequence[Any]) -> Any:
+        """Return the output of the model whose `pooler_output` embeds RGB images."""
+        return self.model(**self.image_inputs(images))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedDual(LoadedEncoder):
+    """A dual encoder: also a tokenizer, and how it scores."""
+
+    tokenizer: Any
     text_format: TextFormat
     scale: Scale
     max_tokens: int
@@ -143,9 +186,9 @@ class LoadedDual:
         names = ("input_ids",) if full_length else ("input_ids", "attention_mask")
         return {name: inputs[name].to(self.device) for name in names}
 
-    def image_inputs(self, images: Sequence[Any]) -> Any:
-        """Return the model's inputs for RGB images."""
-        return self.image_processor(images=list(images), return_tensors="pt").to(self.device, dtype=self.dtype)
+    def image_features(self, images: Sequence[Any]) -> Any:
+        """Return the embeddings of RGB images, or an output that holds them as `pooler_output`."""
+        return self.model.get_image_features(**self.image_inputs(images))
 
 
 def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
@@ -157,25 +200,70 @@ def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
         If the checkpoint is not a dual encoder, its weights are damaged or incomplete, or the device is missing.
     """
     text_format_of(checkpoint)
+    return _loaded("dual", checkpoint, spec, device, _load_dual)
+
+
+def load_images(checkpoint: Checkpoint, spec: HfSpec, device: str, *, crop: bool) -> LoadedEncoder:
+    """Load a network that embeds images and reads no text; parameters and errors as those of `load_dual`.
+
+    `crop`: images are prepared by the checkpoint's image processor; otherwise they are resized as a whole to its size.
+    """
+    loaded: LoadedEncoder = _loaded("images", checkpoint, spec, device, _load_images)
+    return loaded if crop else replace(loaded, square=_square(loaded.image_processor, checkpoint))
+
+
+def _loaded(kind: str, checkpoint: Checkpoint, spec: HfSpec, device: str, load: Callable[..., T]) -> T:
+    """Return the result of `load` for a checkpoint with its weights, kept in memory for the next call."""
     device = resolve_device(device)
     spec.placement.check(device, spec.dtype)
     silence_loaders()
     own = replace(spec, trust_remote_code=False)
     path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
-    return cached_model(("dual", checkpoint, path, own, device), lambda: _load(checkpoint, path, own, device))
+    found: T = cached_model((kind, checkpoint, path, own, device), lambda: load(checkpoint, path, own, device))
+    return found
 
 
-def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedDual:
-    """Load tokenizer, image processor and model from a folder."""
-    import torch
-
+def _read_processors(path: Path, spec: HfSpec, *kinds: str) -> list[Any]:
+    """Return the image processor in a folder, and the other parts that `kinds` names (classes of transformers)."""
     auto = importlib.import_module("transformers")
     try:
         image_processor = auto.AutoImageProcessor.from_pretrained(path, backend=spec.image_backend)
-        tokenizer = auto.AutoTokenizer.from_pretrained(path)
+        others = [getattr(auto, kind).from_pretrained(path) for kind in kinds]
     except Exception as error:  # missing files, missing libraries: many kinds, one line
         raise loading_error("its processor", spec, error) from error
     check_backend(image_processor, spec.image_backend)
+    return [image_processor, *others]
+
+
+def _load_images(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedEncoder:
+    """Load image processor and model from a folder."""
+    import torch
+
+    (image_processor,) = _read_processors(path, spec)
+    model = load_weights("AutoModel", path, spec, device)
+    return LoadedEncoder(
+        model=model,
+        image_processor=image_processor,
+        device=input_device(model, device),
+        dtype=getattr(torch, spec.dtype),
+    )
+
+
+def _square(image_processor: Any, checkpoint: Checkpoint) -> int:
+    """Return the side of the images that a model takes, by its image processor."""
+    sizes = [dict(getattr(image_processor, name, None) or {}) for name in ("crop_size", "size")]
+    sides = [size[name] for size in sizes for name in ("height", "shortest_edge") if size.get(name)]
+    if not sides:
+        what = f"the image processor of the model {checkpoint.id} states no size"
+        raise Fp2Error(what, where="task.options.crop", fix="Set it to true")
+    return int(sides[0])
+
+
+def _load_dual(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedDual:
+    """Load tokenizer, image processor and model from a folder."""
+    import torch
+
+    image_processor, tokenizer = _read_processors(path, spec, "AutoTokenizer")
     tokenizer.padding_side = "right"  # as all three families were trained
     model = load_weights("AutoModel", path, spec, device)
     if not (hasattr(model, "get_text_features") and hasattr(model, "logit_scale")):
@@ -188,12 +276,12 @@ def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> Load
         text_format.link,
     )
     return LoadedDual(
-        model,
-        tokenizer,
-        image_processor,
-        input_device(model, device),
-        getattr(torch, spec.dtype),
-        text_format,
-        scale,
-        int(model.config.text_config.max_position_embeddings),
+        model=model,
+        tokenizer=tokenizer,
+        image_processor=image_processor,
+        device=input_device(model, device),
+        dtype=getattr(torch, spec.dtype),
+        text_format=text_format,
+        scale=scale,
+        max_tokens=int(model.config.text_config.max_position_embeddings),
     )

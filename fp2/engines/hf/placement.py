@@ -56,6 +56,10 @@ class LocalOptions(WorkerOptions):
     attention: Attention | None = None
     threads: Positive | None = None
 
+    def instead_of_devices(self) -> dict[str, Any]:
+        """Return also how the model is spread over devices."""
+        return {**super().instead_of_devices(), "device_map": self.device_map}
+
     def summary(self) -> dict[str, str]:
         """Return the batch size."""
         return {"batch size": str(self.batch_size or "automatic")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -58,6 +57,10 @@ class WorkerOptions(EngineOptions):
     devices: list[int | str] | None = None
     ray: RayOptions | None = None
 
+    def instead_of_devices(self) -> dict[str, Any]:
+        """Return the options that cannot be given beside `devices`, by name; None where one is not given."""
+        return {"ray": self.ray}
+
 
 def worker_devices(options: WorkerOptions) -> list[str]:
     """Return the device of each worker process (`cpu`, `cuda:N`); empty if the model runs in this process.
@@ -73,7 +76,7 @@ def worker_devices(options: WorkerOptions) -> list[str]:
     for name in found:
         if not _DEVICE.fullmatch(name):
             raise Fp2Error(f"unknown device {name!r}", where="engine.devices", fix=nearest(name, ("0", "1", "cpu")))
-    others: Mapping[str, Any] = {"ray": options.ray, "device_map": getattr(options, "device_map", None)}
+    others = options.instead_of_devices()
     if type(options).device != options.device:
         others = {**others, "device": options.device}
     if clash := next((name for name, value in others.items() if value is not None), None):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fp2.cuts import Cut, memberships
 from fp2.data.fhibe.geometry import Geometry
+from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores.features import geometry_of, table_box
 from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
@@ -79,6 +80,54 @@ def shares(people: pd.DataFrame, attribute: str, min_subjects: int) -> list[dict
     if small:
         rows.append(_share(f"({len(small)} smaller groups)", entries[entries["group"].isin(small)], whole))
     return rows
+
+
+INCOME = "income_level"
+_COUNTRY = "location_country"
+
+
+def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the share of the images by the income group of the country (Table 3, second half), and notes.
+
+    Parameters
+    ----------
+    people : DataFrame
+        With the attribute `location_country`.
+    path : Path
+        A table with the columns `country` and `group`; countries in any usual spelling.
+    min_subjects : int
+        Groups with fewer subjects are pooled.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, gives a country two groups, or none to any country of the images; or if the data set
+        has no countries.
+    """
+    from fp2.data.fhibe.attributes import find_country
+    from fp2.data.readers.table import read_table
+
+    where, fix = "task.files.income", "Give a table with the columns country and group"
+    if _COUNTRY not in attribute_columns(people):
+        raise Fp2Error(f"the data set has no attribute {_COUNTRY!r}", where=where)
+    table = read_table(path)
+    if missing := [name for name in ("country", "group") if name not in table]:
+        raise Fp2Error(f"{path.name} has no column {missing[0]!r}", where=where, fix=fix)
+    groups: dict[str, str] = {}
+    for name, group in zip(table["country"].astype(str), table["group"].astype(str).str.strip(), strict=True):
+        found = find_country(name)
+        country = found.name if found else name
+        if group and groups.setdefault(country, group) != group:
+            raise Fp2Error(f"{path.name} gives {name!r} two groups", where=where, fix="Keep one row per country")
+    values = people[ATTRIBUTE_PREFIX + _COUNTRY]
+    placed = people.copy()
+    placed[ATTRIBUTE_PREFIX + INCOME] = [[groups[name] for name in cell if name in groups] for cell in values]
+    shown = shares(placed, INCOME, min_subjects)
+    if not shown:
+        raise Fp2Error(f"{path.name} has no country of the images", where=where, fix=fix)
+    without = [bool(cell) and not groups.keys() & set(cell) for cell in values]
+    n = int(people.loc[without, "image_id"].nunique())
+    return shown, [f"{n:,} image(s) of countries without an income group were left out of its shares"] if n else []
 
 
 def _share(name: str, entries: pd.DataFrame, whole: int) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from pydantic import BeforeValidator
 
 from fp2.config import Config, VariantConfig
 from fp2.cuts import Cut, check_may_leave, memberships
+from fp2.data.base import OmitDefault
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import read_options
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.diversity import describe
 from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, summary
-from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
+from fp2.protocols.diversity.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
 from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import Flag, Names, Range
 from fp2.protocols.task_tables import given_files, no_scores, score_settings, score_tables
@@ -60,7 +61,10 @@ class DiversityOptions:
     Attributes
     ----------
     embed : bool
-        Whether the images are embedded by the dual encoder of `model`.
+        Whether the images are embedded by the network of `model`: a dual encoder, or one of images only.
+    crop : bool
+        Whether they are cropped as the network's image processor does; false (networks of images only): the whole image
+        is resized.
     variants : tuple of VariantConfig
         Image variants that are embedded: kinds, or tables of a kind and its parameters.
     attributes : tuple of str, optional
@@ -72,6 +76,7 @@ class DiversityOptions:
     """
 
     embed: Flag | None = False
+    crop: Annotated[Flag, OmitDefault()] = True
     variants: Annotated[tuple[VariantConfig, ...], BeforeValidator(_variants)] = (VariantConfig(),)
     attributes: Names | None = None
     sample: Annotated[int, Range(2)] = 200
@@ -97,11 +102,12 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
 
     def check(self, inputs: Inputs) -> None:
         """Refuse unknown files and attributes."""
-        files = given_files(inputs.config.task.files, ["embeddings"], several=["embeddings"])
+        files = given_files(inputs.config.task.files, ["embeddings", "income"], several=["embeddings"])
         if files.get("embeddings") and self.options.embed:
             what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
         self._attributes(inputs.people, inputs.cuts)
+        self._income(inputs)
 
     def collect(self, inputs: Inputs) -> Collected:
         """Measure the shapes, and compute the Vendi scores."""
@@ -111,13 +117,16 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             numbers, points = measure_shapes(people, tick)
         scored, reasons, notes = self._vendi_scores(inputs, attributes)
         measured = people.join(numbers)
+        found = counted(measured, attributes, config.analysis.min_subjects)
+        income, more = self._income(inputs)
+        found["groups"] += income
         return Collected(
             tables=score_tables(measured, no_scores()),
             model=describe_model(config) if self.options.embed else {"name": NO_MODEL},
             attributes=attributes,
-            notes=notes,
+            notes=[*notes, *more],
             facts={
-                "counted": counted(measured, attributes, config.analysis.min_subjects),
+                "counted": found,
                 "keypoints": heat_map(points), "vendi": scored, "not_embedded": reasons,
             },
         )  # fmt: skip
@@ -158,6 +167,14 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         usual = tuple(name for name in USUAL if name in known)
         return usual or tuple(dict.fromkeys(part for cut in cuts for part in cut.by))
 
+    def _income(self, inputs: Inputs) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the shares of income groups as an entry of `groups`, and notes; nothing without a file of them."""
+        if not (path := inputs.config.task.files.get("income")):
+            return [], []
+        least = inputs.config.analysis.min_subjects
+        rows, notes = describe.income_shares(inputs.people, Path(path).expanduser(), least)
+        return [{"attribute": describe.INCOME, "rows": rows}], notes
+
     def _vendi_scores(
         self, inputs: Inputs, attributes: Sequence[str]
     ) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
@@ -165,19 +182,19 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         config, options = inputs.config, self.options
         files = _embeddings(config.task.files.get("embeddings"))
         if not files and not options.embed:
-            note = (
-                "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=a dual encoder"
-            )
+            note = "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=an encoder"
             return [], {}, [note]
         reasons: dict[str, int] = {}
         scored: list[dict[str, Any]] = []
+        store, progress = inputs.store.connection, inputs.progress
+        encoder = None if files else encoder_of(config, store, crop=options.crop)
         for variant in files if files else options.variants:
-            if isinstance(variant, str):
-                kind = variant
+            if encoder is None or isinstance(variant, str):
+                kind = str(variant)
                 vectors, people = from_file(files[kind], inputs.people)
             else:
-                kind, store, progress = variant.name, inputs.store.connection, inputs.progress
-                vectors, people, missing = from_model(config, inputs.people, variant, store, progress)
+                kind = variant.name
+                vectors, people, missing = from_model(encoder, config, inputs.people, variant, store, progress)
                 reasons |= {f"{kind}: {reason}": n for reason, n in missing.items()}
             scored.append({"variant": kind, "by": None, "group": None, **self._score(vectors, people, config)})
             for name in attributes:

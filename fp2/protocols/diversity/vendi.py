@@ -5,7 +5,7 @@ the Shannon entropy of the eigenvalues of K / n, where K is the similarity matri
 diagonal). It is between 1 (all equal) and n (all orthogonal). Order q other than 1 is Renyi's entropy: Pasarkar and
 Dieng, "Cousins of the Vendi score" (AISTATS 2024).
 
-Embeddings are the user's file, or a dual encoder's, also of images without person or scene.
+Embeddings are the user's file, or those of an encoder of `fp2.engines.dual`, also of images without person or scene.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from fp2.tables import Decoding
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fp2.engines.dual.encoder import ImageEncoder
 
 Floats = NDArray[np.float64]
 
@@ -161,25 +163,46 @@ def _read(path: Path) -> tuple[list[str], Floats]:
         raise Fp2Error(f"{path.name} cannot be read: {reason}", where=where, fix=FIX) from error
 
 
-def from_model(
-    config: Config, people: pd.DataFrame, variant: VariantConfig, store: sqlite3.Connection, progress: Progress
-) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
-    """Return the dual encoder's vectors of one image variant, their people, and reason -> number of images without one.
+def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> ImageEncoder:
+    """Return the encoder that `model` names, a dual encoder or one of images only, whose weights are not loaded yet.
 
     Raises
     ------
     Fp2Error
-        If the model is not a dual encoder, cannot be loaded, or embeds no image.
+        If the model is neither, or a dual encoder is to see images without cropping.
+    """
+    from fp2.engines.build import create
+    from fp2.engines.dual.encoder import ImageEncoder
+    from fp2.engines.dual.engine import DualEngine
+    from fp2.engines.dual.loading import reads_no_text
+
+    dual = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store).encoder
+    if reads_no_text(dual.checkpoint):
+        return ImageEncoder(dual.spec, dual.options, connection=store, crop=crop)
+    dual.identity()
+    if not crop:
+        what = f"the dual encoder {config.model.name} sees images as its image processor prepares them"
+        raise Fp2Error(what, where="task.options.crop", fix="Set it to true, or choose model=seer_regnet_y_320")
+    return dual
+
+
+def from_model(
+    encoder: ImageEncoder, config: Config, people: pd.DataFrame, variant: VariantConfig,
+    store: sqlite3.Connection, progress: Progress,
+) -> tuple[Floats, pd.DataFrame, dict[str, int]]:  # fmt: skip
+    """Return an encoder's vectors of one image variant, their people, and reason -> number of images without one.
+
+    Raises
+    ------
+    Fp2Error
+        If the model cannot be loaded, or embeds no image.
     """
     from fp2.ask.plan import show
     from fp2.data.pixels import PixelIndex
-    from fp2.engines.build import create
-    from fp2.engines.dual.engine import DualEngine
 
     first = people.drop_duplicates("image_id")
     pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)
     shown = show(first, variant, pixels, Path(config.paths.data) / "shown", progress)
-    engine = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store)
     reasons: dict[str, int] = {}
     rows, vectors = [], []
     visible = [(row, stimulus) for row, stimulus in enumerate(shown) if stimulus.error is None]
@@ -187,7 +210,7 @@ def from_model(
         if stimulus.error is not None:
             reasons[stimulus.error] = reasons.get(stimulus.error, 0) + 1
     with progress.steps(f"Embedding, {variant.name.replace('_', ' ')}", len(visible)) as step:
-        embedded = engine.encoder.embed(stimulus.task(()) for _, stimulus in visible)
+        embedded = encoder.embed(stimulus.task(()) for _, stimulus in visible)
         for (row, _), one in zip(visible, embedded, strict=True):
             step()
             if one.vector is None:
@@ -203,5 +226,5 @@ def from_model(
 
 
 def describe_model(config: Config) -> Mapping[str, Any]:
-    """Return the dual encoder as results name it."""
+    """Return the encoder as results name it."""
     return {"name": config.model.name, "id": str(config.model.id or config.model.name), "engine": "dual"}

@@ -27,8 +27,8 @@ from fp2.protocols.fingerprint.settings import (
     too_few_permutations,
     with_columns,
 )
-from fp2.protocols.row_methods import ROW_METHODS
-from fp2.results import Analysis
+from fp2.protocols.row_methods import ROW_METHODS, ROW_TESTS
+from fp2.results import NULL_MEAN, Analysis
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
@@ -57,6 +57,8 @@ class GroupComparison(EvaluationProtocol[Any]):
 
     Options = ComparisonOptions
     methods = ROW_METHODS
+    tests = ROW_TESTS
+    limitations = (NULL_MEAN,)
     supplements: ClassVar[tuple[str, ...]] = (
         f"{PACKAGE}.pairwise:Pairwise",
         f"{PACKAGE}.missing:Missing",

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 IMAGE: Final = "img"
 TRAIT: Final = "trait"
+MODEL: Final = "task.options.model"
+ALL: Final = "all"
+"""In place of a model: a run of each."""
 _SETS: Final = ("fairface", "aiface")
 _OUTCOME: Final = re.compile(r"yes_prob_(\d+)")
 _DEPTH: Final = 2
@@ -83,12 +86,11 @@ def chosen_model(files: Sequence[InferenceFile], model: str | None) -> str:
         If there are several and none is named, or there is none of this name.
     """
     models = list(dict.fromkeys(file.model for file in files))
-    where = "task.options.model"
-    if model is None and len(models) > 1:
-        fix = f"Name one, or analyse each in a sweep: -m {where}={','.join(models)}"
-        raise Fp2Error(f"the files are of {len(models)} models", where=where, fix=fix)
-    if model is not None and model not in models:
-        raise Fp2Error(f"there are no files of the model {model!r}", where=where, fix=nearest(model, models))
+    if model in (None, ALL) and len(models) > 1:
+        fix = f"Name one of {', '.join(models)}; on the command line, {MODEL}={ALL} makes a run of each"
+        raise Fp2Error(f"the files are of {len(models)} models", where=MODEL, fix=fix)
+    if model not in (None, *models):
+        raise Fp2Error(f"there are no files of the model {model!r}", where=MODEL, fix=nearest(str(model), models))
     return model or models[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,14 @@ class Gras(EvaluationProtocol[GrasOptions]):
     scoring = "none"
     sections = ("fp2.protocols.gras.section:GrasSection",)
     methods = (METHOD,)
+    tests: ClassVar = {
+        "p_value": "Welch's test of each trait and template, of images as units (published) and of subjects",
+        "adjusted_p": "permutation of group labels across subjects, step-down max-F over the traits of all attributes",
+        "chance_level": "mean and central 95 % of the bias score under the same permutations",
+    }
+    limitations = (
+        "A bias score in its published orientation is above zero by chance alone: read it beside its null mean.",
+    )
 
     @classmethod
     def from_config(cls, config: Config) -> Gras:

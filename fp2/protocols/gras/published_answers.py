@@ -16,6 +16,8 @@ from fp2.plugins import read_options
 from fp2.probes.trait_battery import TraitTemplates, facts, traits_of
 from fp2.protocols.base import Collected, Inputs
 from fp2.protocols.gras.inference_files import (
+    ALL,
+    MODEL,
     InferenceFile,
     chosen_model,
     find_inference_files,
@@ -41,7 +43,10 @@ MISSING = "the inference files have no number for it"
 
 @dataclass(frozen=True)
 class PublishedOptions(GrasOptions):
-    """The options of the analysis, and `model`: whose files are read; None if they are of one model."""
+    """The options of the analysis, and `model`: whose files are read; None if they are of one model.
+
+    On the command line, `all` makes a run of each model.
+    """
 
     model: str | None = None
 
@@ -69,6 +74,13 @@ class PublishedAnswers(Gras):
         """Return the name of the run, with the model."""
         cuts = "+".join(cut.name for cut in inputs.cuts)
         return f"{self._options.model or self.name} · {inputs.config.task.name} · {cuts}"
+
+    def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
+        """Return the models of the files if all are to be analysed."""
+        if self._options.model != ALL:
+            return None
+        files, _ = self._files(config)
+        return MODEL, list(dict.fromkeys(file.model for file in files))
 
     def check(self, inputs: Inputs) -> None:
         """Raise for missing or unusable files, and for attributes with fewer than two large groups."""

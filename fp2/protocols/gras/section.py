@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from rich.text import Text
 
 from fp2.protocols.gras import figures as drawing
+from fp2.protocols.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
 from fp2.report.reading import cut_label, number, plain, probability
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
@@ -72,6 +74,25 @@ class GrasSection(Section):
         for name, unit in block["units"].items():
             out += _unit_lines(unit_label(block, name), unit["scores"], unit["magnitude"])
         return [*out, *(Text(plain(line), style="yellow") for line in block["warnings"])]
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield one finding per attribute: whether the mean differs in a trait.
+
+        Traits in which the mean or the spread differs are counted, and are no difference of means.
+        """
+        for name, part in drawing.main_unit(block)["tests"].items():
+            status = part.get("status", [])  # results of 0.3.0 have none
+            n = Counter(status)
+            message = f"{n[MEAN]} of {len(status)} traits differ significantly in the mean"
+            if n[MEAN_OR_SPREAD]:
+                message += f", {n[MEAN_OR_SPREAD]} in the mean or the spread"
+            yield Finding(
+                f"traits by {cut_label(name)}",
+                None if n[NOT_TESTED] == len(status) else n[MEAN] > 0,
+                message if status else "the version that made this run corrected no test over traits: use fp2 rerun",
+                kind="traits",
+                condition="no trait differs significantly in the mean",
+            )
 
 
 def unit_label(block: Block, name: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 
@@ -26,7 +26,7 @@ from fp2.report import reading
 from fp2.report.disparities import VERDICT_STYLES
 from fp2.report.figures.style import CHANCE, FAINT, INK, VERDICT_MARKS, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section, row_finding
 from fp2.scorers.outcomes import outcome_columns
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class Matched(GroupComparison):
     special_case_of = "fingerprint"
     supplements = ()
     sections = ("fp2.protocols.matched.protocol:MatchedSection",)
+    tests: ClassVar = {
+        "p_value": "permutation of the versions within every set, largest studentised difference of pairs of versions",
+        "chance_level": "mean and 95th percentile of max - min under the same permutations",
+        "interval": "t interval of the mean difference within sets, for each pair of versions",
+    }
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
@@ -284,6 +289,16 @@ class MatchedSection(Section):
                 )
             out.append(line)
         return out
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield every row; those of the primary scorer with their size."""
+        primary = primary_scorer(results)
+        for row in block["rows"]:
+            name = f"{scorer_label(row['scorer'])} of {plain(row['probe'])} within sets that vary in "
+            ends = (
+                f", {plain(row['worst_version'])} against {plain(row['best_version'])}" if row["worst_version"] else ""
+            )
+            yield row_finding(name + cut_label(row["cut"]), row, ends, sized=row["scorer"] == primary)
 
 
 def _rows_of(block: Block, cut: str, scorer: str) -> list[Mapping[str, Any]]:

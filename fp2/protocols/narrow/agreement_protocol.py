@@ -33,11 +33,11 @@ from fp2.protocols.narrow.agreement import (
 from fp2.protocols.narrow.figures import by_group
 from fp2.protocols.narrow.truth import Person, people_of
 from fp2.protocols.option_types import Flag, Range
-from fp2.protocols.row_methods import ROW_METHODS
+from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
-from fp2.results import NO_MODEL, Analysis
+from fp2.results import NO_MODEL, NULL_MEAN, Analysis
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
+    tests = SCORE_TESTS
+    limitations = (NULL_MEAN,)
     sections = ("fp2.protocols.narrow.agreement_protocol:AgreementSection",)
 
     def title(self, inputs: Inputs) -> str:

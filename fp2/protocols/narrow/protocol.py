@@ -43,9 +43,9 @@ from fp2.protocols.narrow.prediction_cache import TABLE
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
 from fp2.protocols.narrow.truth import people_of
-from fp2.protocols.row_methods import ROW_METHODS
+from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
-from fp2.results import Analysis
+from fp2.results import NULL_MEAN, Analysis
 from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
+    tests = SCORE_TESTS
+    limitations = (NULL_MEAN,)
     tables: ClassVar = {**MEASURED, TABLE: "predictions of narrow models"}
     sections = (
         "fp2.protocols.narrow.section:NarrowSection",

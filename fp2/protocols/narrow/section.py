@@ -9,10 +9,11 @@ from typing import Any
 from rich.text import Text
 
 from fp2.protocols.fhibe.scores.figures import large_top, short_group, top_disparities
+from fp2.protocols.fhibe.scores.section import intersection_findings
 from fp2.protocols.narrow.figures import by_group, hairstyle_errors, hairstyle_panels, tasks, threshold_curves
 from fp2.protocols.narrow.protocol import NOT_MEASURABLE
 from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section
 
 _MAX_PAIRS = 12  # of hairstyles, for each pronoun
 
@@ -73,6 +74,10 @@ class NarrowSection(Section):
         if results["dataset"]["name"].startswith("peeps"):
             out.append(Text("Drawn people: a disparity by region is one between backdrops.", style="dim"))
         return out
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield the rows of the intersections, which are of the same family as those of the run's cuts."""
+        yield from intersection_findings(block, results)
 
 
 def _line(one: Mapping[str, Any]) -> Text:

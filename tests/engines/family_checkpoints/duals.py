@@ -1,4 +1,7 @@
-"""Tiny CLIP, SigLIP, SigLIP 2 (SigLIP's model, Gemma's tokenizer) and SigLIP 2 NaFlex, laid out as on the hub."""
+"""Tiny CLIP, SigLIP, SigLIP 2 (SigLIP's model, Gemma's tokenizer) and SigLIP 2 NaFlex, laid out as on the hub.
+
+Also tiny RegNet, ResNet and DINOv2, which read no text.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,32 @@ DUALS: dict[str, Callable[[Path, int], Path]] = {
     "siglip2": save_siglip2,
     "siglip2_naflex": save_siglip2_naflex,
 }
+
+
+def save_image_encoder(folder: Path, family: str, seed: int = 0) -> Path:
+    """A network that reads no text, whose image processor crops the centre, as SEER's and DINOv2's do."""
+    import torch
+    import transformers
+    from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
+    from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
+
+    imagenet = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+    stages = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}
+    own = {
+        "regnet": ("RegNet", stages | {"groups_width": 8}),
+        "resnet": ("ResNet", stages | {"layer_type": "basic"}),
+        "dinov2": ("Dinov2", {"image_size": IMAGE, "patch_size": PATCH, "hidden_size": 16, "num_hidden_layers": 1,
+                              "num_attention_heads": 2}),
+    }  # fmt: skip
+    name, size = own[family]
+    torch.manual_seed(seed)
+    getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**size)).save_pretrained(folder)
+    pictures: Any = ConvNextImageProcessorPil(size={"shortest_edge": IMAGE}, crop_pct=0.875, **imagenet)
+    if family == "dinov2":
+        crop = {"height": IMAGE, "width": IMAGE}
+        pictures = BitImageProcessorPil(size={"shortest_edge": IMAGE + 4}, crop_size=crop, **imagenet)
+    pictures.save_pretrained(folder)
+    return folder
 
 
 def _siglip_config(name: str, vocabulary: int) -> Any:

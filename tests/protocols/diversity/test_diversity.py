@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fp2.data.fhibe.attributes import find_country
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 from fp2.protocols.diversity import describe
-from fp2.protocols.diversity.describe import shape_numbers
+from fp2.protocols.diversity.describe import income_shares, shape_numbers
 from fp2.protocols.diversity.protocol import DiversityOptions
 from fp2.protocols.diversity.vendi import vendi, vendi_score
 
@@ -151,12 +152,44 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"variants": [{"kind": "masked", "rim": 3}]}, r"unknown key 'rim' .*task\.options\.variants"),
         ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
+        ({"crop": 0}, "true or false"),
         ({"attributes": ["location_country"]}, "must not leave the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
         read_options(DiversityOptions, options, "task.options")
+
+
+def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> None:
+    places = ["Kenya", "Kenya", "Viet Nam", "Brazil", "Brazil", "Atlantis", ""]
+    people = pd.DataFrame(
+        {
+            "image_id": [f"i{n}" for n in range(7)],
+            "subject_id": [f"s{n}" for n in range(7)],
+            "attr_location_country": [[name] if name else [] for name in places],
+        }
+    )
+    people["attr_location_country"] = people["attr_location_country"].map(
+        lambda cell: [found.name if (found := find_country(name)) else name for name in cell]
+    )
+    table = tmp_path / "income.csv"
+    table.write_text("country,group\nKENYA,lower middle\nVietnam,lower middle\nBR,upper middle\n", encoding="utf-8")
+    rows, notes = income_shares(people, table, 2)
+    assert [(row["group"], row["n_images"], row["share"]) for row in rows] == [
+        ("lower middle", 3, 0.6), ("upper middle", 2, 0.4),
+    ]  # fmt: skip
+    assert notes == ["1 image(s) of countries without an income group were left out of its shares"]
+    for text, said in (
+        ("country,level\nKenya,low\n", "no column 'group'"),
+        ("country,group\nKenya,low\nkenya,high\n", "two groups"),
+        ("country,group\nPeru,high\n", "no country of the images"),
+    ):
+        table.write_text(text, encoding="utf-8")
+        with pytest.raises(Fp2Error, match=said):
+            income_shares(people, table, 2)
+    with pytest.raises(Fp2Error, match="no attribute 'location_country'"):
+        income_shares(people[["image_id", "subject_id"]], table, 2)
 
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
@@ -198,6 +231,49 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert "Score, equal samples" in page
     assert "data:image/png" in page
     _side_by_side(tmp_path, words, second.results)
+
+
+def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
+    """Its whole run is a command of `docs/diversity.md`, which `test_docs_run.py` runs."""
+    import torch
+    from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
+    from PIL import Image
+    from transformers import AutoModel
+
+    from fp2.compose import load_config
+    from fp2.config import VariantConfig
+    from fp2.progress import Progress
+    from fp2.protocols.diversity.vendi import encoder_of, from_model
+    from fp2.store.rows import ResponseStore
+
+    folder = save_image_encoder(tmp_path / "seer", "regnet")
+    rng = np.random.default_rng(0)
+    pictures = [Image.fromarray(rng.integers(0, 256, (50, 40 + 9 * n, 3), dtype=np.uint8)) for n in range(5)]
+    for n, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{n}.png")
+    table = pd.DataFrame(
+        {
+            "image_id": list("abcde"),
+            "subject_id": list("vwxyz"),
+            "image_path": [str(tmp_path / f"{n}.png") for n in range(5)],
+        }
+    )
+    config = load_config(["model=seer_regnet_y_320", f"model.id={folder}", f"paths.root={tmp_path}"])
+    store = ResponseStore(tmp_path / "s.sqlite").connection
+    encoder = encoder_of(config, store, crop=False)
+    vectors, found, missing = from_model(encoder, config, table, VariantConfig(), store, Progress(quiet=True))
+    squares = [np.asarray(one.resize((IMAGE, IMAGE), Image.Resampling.BICUBIC)) / 255 for one in pictures]
+    scaled = (np.stack(squares) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    with torch.inference_mode():
+        inputs = torch.tensor(scaled.transpose(0, 3, 1, 2), dtype=torch.float32)
+        plain = AutoModel.from_pretrained(folder).eval()(inputs).pooler_output.flatten(1).numpy()
+    np.testing.assert_allclose(vectors, plain, rtol=1e-4, atol=1e-5)
+    assert (found["image_id"].tolist(), missing) == (list("abcde"), {})
+    clip = load_config(["model=clip_vit_large_patch14", f"model.id={save_clip(tmp_path / 'clip')}"])
+    with pytest.raises(Fp2Error, match=r"sees images as its image processor prepares them.*task\.options\.crop"):
+        encoder_of(clip, store, crop=False)
+    with pytest.raises(Fp2Error, match="is not a dual encoder"):
+        encoder_of(load_config(["model=peeps_vlm"]), store, crop=True)
 
 
 def _side_by_side(root: Path, words: list[str], before: Any) -> None:

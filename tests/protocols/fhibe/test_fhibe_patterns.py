@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from mlxtend.frequent_patterns import association_rules, fpgrowth
 
-from fp2.protocols.fhibe.scores.design import Column, FeatureMatrix, make_design
+from fp2.protocols.fhibe.scores.design import DesignColumn, FeatureMatrix, make_design
 from fp2.protocols.fhibe.scores.patterns import PatternOptions, find_patterns, make_items, permutation_p
 
 QUICK = PatternOptions(permutations=500)
@@ -107,7 +107,7 @@ def test_labels_are_permuted_across_subjects() -> None:
 def test_numbers_become_thirds_of_the_discovery_half() -> None:
     values = np.r_[np.arange(90.0), np.full(10, 500.0), np.nan]
     held_out = np.r_[np.zeros(90, dtype=bool), np.ones(11, dtype=bool)]
-    items = make_items(FeatureMatrix(values[:, None], (Column("light"),)), held_out)
+    items = make_items(FeatureMatrix(values[:, None], (DesignColumn("light"),)), held_out)
     assert items.names == (("light", "low"), ("light", "middle"), ("light", "high"))
     assert items.held[:90].sum(axis=0).tolist() == [30, 30, 30]
     assert items.held[90:100, 2].all()
@@ -152,5 +152,7 @@ def test_a_number_that_is_known_on_the_held_out_half_only_is_no_item() -> None:
     held_out = np.r_[np.zeros(40, dtype=bool), np.ones(40, dtype=bool)]
     values = np.where(held_out, np.arange(80.0), np.nan)
     other = np.tile([0.0, 1.0], 40)
-    items = make_items(FeatureMatrix(np.column_stack([values, other]), (Column("light"), Column("bald"))), held_out)
+    items = make_items(
+        FeatureMatrix(np.column_stack([values, other]), (DesignColumn("light"), DesignColumn("bald"))), held_out
+    )
     assert items.names == (("bald", "no"), ("bald", "yes"))

@@ -348,14 +348,14 @@ def test_a_strong_effect_is_found_with_its_worst_group_and_the_rest_is_not() -> 
 
 def test_family_wise_error_of_planted_zeros() -> None:
     """No effect anywhere, subjects differ, two images each: at most 5 % of data sets may have a significant row."""
-    worlds, alpha = 200, 0.05
+    worlds, alpha = 60, 0.05  # at length: `python -m benchmarks.validity`, study whole_run
     people = crowd(36)
     noise = {"subject_sd": 1.5, "image_sd": 0.6, "shared": 0.4}
     hits = 0
     for seed in range(worlds):
         _, scores = world({"seed": seed, "noise": noise}, people)
         found = fingerprint(
-            scores, people, [REGION, GENDER], scorers_of("valence"), comparison(n_permutations=399, seed=seed), BOUNDS
+            scores, people, [REGION, GENDER], scorers_of("valence"), comparison(n_permutations=199, seed=seed), BOUNDS
         )
         assert len(found.disparities) == 12
         hits += any(row["significant"] for row in found.disparities)

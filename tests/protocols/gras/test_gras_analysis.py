@@ -191,8 +191,14 @@ def test_where_a_small_group_varies_more_the_mean_or_the_spread_differs() -> Non
     assert block["headline"]["step_down_mean_or_spread_subjects"] == 12.5
     text = "\n".join(line.plain for line in GrasSection().lines(block, {}, 10))
     assert "in 12.50 % the mean or the spread differs" in text
-    results = {"gras": block, "disparities": [], "answers": {"answered": 1, "planned": 1}, "complete": True}
-    by_name = {one.name: one for one in check(results, Limits())}
+    results = {
+        "gras": block,
+        "disparities": [],
+        "composites": {},
+        "answers": {"answered": 1, "planned": 1},
+        "complete": True,
+    }
+    by_name = {one.name: one for one in check(results, Limits(), [GrasSection()])}
     assert by_name["traits by age"].passed
     assert "1 in the mean or the spread" in by_name["traits by age"].message
     assert not by_name["traits by gender"].passed

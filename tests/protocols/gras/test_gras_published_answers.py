@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,27 @@ def test_a_model_can_be_chosen_and_its_name_is_checked(tmp_path: Path) -> None:
     assert execute(chosen, tmp_path / "out").results["model"]["name"] == "blip2-opt-2.7b"
     with pytest.raises(Fp2Error, match="no files of the model 'blip'"):
         execute(words(tmp_path, "task.options.model=blip", "report=none"), tmp_path / "other")
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_one_command_makes_a_run_of_each_model(
+    own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_lists(tmp_path / "lists", tones=30)
+    for name in (MODEL, "o'blip, 2"):
+        write_inference_files(tmp_path / "lists", name, drawn(tmp_path / "lists"))
+    given = [word for word in words(tmp_path / "lists", "report=none", "cut.by=[gender]") if word != "tracking=none"]
+    assert fp2("run", *given, "task.options.model=all") == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 runs finished" in said
+    assert "fp2 leaderboard" not in said, "no run has a composite"
+    found = [results_of(path.parent) for path in (own_root / "outputs").rglob("results.json")]
+    assert {one["model"]["name"] for one in found} == {MODEL, "o'blip, 2"}
+    sweep = re.search(r"sweep (\S+):", said)[1]  # type: ignore[index]
+    assert fp2("leaderboard", sweep) == 2  # of another MLflow experiment than the default one
+    error = capsys.readouterr().err
+    assert "no run has a composite, by which runs are ranked" in error
+    assert f"fp2 report {sweep}" in error
 
 
 def test_the_config_hash_is_of_the_files_and_not_of_where_they_lie(checkout: Path, tmp_path: Path) -> None:

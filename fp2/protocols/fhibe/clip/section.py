@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fp2.protocols.fhibe.clip.protocol import WRONG
 from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Block, Finding, Results, Section, row_finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +57,13 @@ class ClipSection(Section):
             )
             for row in found
         ]
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield the share of every label by every grouping, in all image variants: they are one family."""
+        for row in block["disparities"]:
+            variant = "" if row["variant"] == block["variants"][0] else f", images {plain(row['variant'])}"
+            name = f"share of “{_label(row['label'])}” ({scorer_label(row['question'])}) by {_by(row)}{variant}"
+            yield row_finding(name, row)
 
 
 def _original(block: Block) -> list[Mapping[str, Any]]:

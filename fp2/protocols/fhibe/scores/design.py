@@ -20,7 +20,7 @@ IS = " = "
 
 
 @dataclass(frozen=True)
-class Column:
+class DesignColumn:
     """A column: its feature, and the value of an attribute that it indicates (None: a number)."""
 
     feature: str
@@ -37,7 +37,7 @@ class FeatureMatrix:
     """A matrix (n, p), NaN for missing numbers, and its columns (p,), grouped by feature."""
 
     matrix: FloatArray
-    columns: tuple[Column, ...]
+    columns: tuple[DesignColumn, ...]
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def make_design(
     """
     subjects = table["subject_id"].to_numpy(dtype=object)
     matrix: list[FloatArray] = []
-    columns: list[Column] = []
+    columns: list[DesignColumn] = []
     for name in numbers:
         if name not in table.columns:
             continue
@@ -72,14 +72,14 @@ def make_design(
         known = values[~np.isnan(values)]
         if known.size and np.ptp(known) > 0 and _rarest(values, subjects) >= min_subjects:
             matrix.append(values)
-            columns.append(Column(name))
+            columns.append(DesignColumn(name))
     for name in attributes:
         cells = table[ATTRIBUTE_PREFIX + name].tolist()
         for value in sorted({value for cell in cells for value in cell}):
             flags = np.array([value in cell for cell in cells], dtype=np.float64)
             if _rarest(flags, subjects) >= min_subjects:
                 matrix.append(flags)
-                columns.append(Column(name, value))
+                columns.append(DesignColumn(name, value))
     kept = _distinct(matrix)
     return FeatureMatrix(
         np.column_stack([matrix[place] for place in kept]) if kept else np.empty((len(table), 0)),

@@ -24,9 +24,9 @@ from fp2.protocols.fhibe.scores.features import (
 from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
-from fp2.protocols.row_methods import ROW_METHODS
+from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
-from fp2.results import Analysis
+from fp2.results import NULL_MEAN, Analysis
 from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
         *ROW_METHODS,
         ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
     )
+    tests = SCORE_TESTS
+    limitations = (NULL_MEAN,)
     tables = MEASURED
     sections = ("fp2.protocols.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 

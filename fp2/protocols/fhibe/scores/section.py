@@ -10,8 +10,8 @@ from rich.text import Text
 
 from fp2.protocols.fhibe.scores.figures import importances, large_top, rules, short_group, top_disparities, tree
 from fp2.protocols.fhibe.scores.published import REASONS
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
+from fp2.report.reading import DASH, cut_label, number, plain, primary_scorer
+from fp2.report.section import Block, Finding, Results, Section, row_finding
 
 _DRAWN = 4  # outcomes that are drawn
 _RULES = 20
@@ -77,6 +77,22 @@ class ScoresSection(Section):
                 changes = "; ".join(f"{cut_label(row['cut'])} {row['change']}" for row in within["rows"])
                 out.append(Text(f"  within {plain(within['condition'])}: {changes}"))
         return out
+
+    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
+        """Yield the rows of the intersections, which are of the same family as those of the run's cuts."""
+        yield from intersection_findings(block, results)
+
+
+def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
+    """Yield the subject-level rows of every outcome that are not among the disparities of the run."""
+    primary = primary_scorer(results)
+    for one in block["outcomes"]:
+        for row in (one["benchmark"] or {}).get("rows", ()):
+            ours = row["ours"]
+            if row["cut"] not in results["cuts"]:
+                ends = f", {plain(ours['worst_group'] or DASH)} against {plain(ours['best_group'] or DASH)}"
+                name = f"{plain(one['label'])} by {cut_label(row['cut'])}"
+                yield row_finding(name, ours, ends, sized=one["metric"] == primary)
 
 
 def _disparity_line(one: Mapping[str, Any]) -> Text:
