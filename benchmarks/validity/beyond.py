@@ -85,14 +85,7 @@ SAME_SUBJECT_WORLDS = (
     World("skewed", "spread"),
     World("skewed", sizes=(60, 10)),
     World("zero-heavy", "spread"),
-    World("mostly zero"),
     World("yes/no"),
-    World("yes/no", "agreement"),
-    World("rare"),
-    World("normal", "images"),
-    World("normal", "straddling"),
-    World("normal", "multi-valued"),
-    World("normal", "missing"),
 )
 
 
