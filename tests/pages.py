@@ -81,6 +81,9 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     ),
     r"experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE),
     r"probe=attention": ("model=peeps_vlm", *FHIBE, "data.limit=6"),
+    r"experiment=gras_published.*model=all": (
+        "data.root=CHECKOUT", "task.options.permutations=20", "task.options.bootstrap=20",
+    ),
     r"experiment=gras_published": (
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
     ),
@@ -135,7 +138,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
 """Settings of a run by a pattern of its command, the first that fits: less data, fewer resamples, stand-ins."""
 EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
 ALONE = ("tracking=none", "report=none")
-MANY = re.compile(r"-m |sweep=|experiment=page")
+MANY = re.compile(r"-m |sweep=|experiment=page|options\.model=all")
 SPELT_OUT = re.compile(r"[A-Z=/](?!.* --\w+$)")
 """A command in the text of a page that is more than a name: with a run, a file or a setting."""
 RUN = re.compile(r"RUN|RUN_ID|OTHER_RUN|[A-D]|OLD|NEW|\$RUN|outputs/(2026-)?\.\.\./[ab]")

@@ -71,7 +71,7 @@ def _create_salt(path: Path) -> None:
 
 
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
-    """Return `people` as it may leave the data folder: salted keys, no file paths, no times, no places but UN regions.
+    """Return `people` as it may leave the data folder: salted keys, no file paths, no months, no places but UN regions.
 
     Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
     to be dropped by the caller.
