@@ -141,7 +141,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--price", type=float, default=2.5, help="of a GPU hour")
     parser.add_argument("--bytes", type=float, default=48.6, help="of an answer")
     parser.add_argument("--merged", type=float, default=3_200, help="arrays merged in a second")
-    parser.add_argument("--analysed", type=float, default=100_000, help="answers analysed in a second")
+    parser.add_argument("--analysed", type=float, default=62_000, help="answers analysed in a second")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="(always)")
     return parser

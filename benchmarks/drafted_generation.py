@@ -47,10 +47,10 @@ Corpus = list[list[str]]
 
 
 def gold(probe: str, declining: bool | None = None) -> list[str]:
-    """Return the gold answers to a probe: all, or those that decline."""
+    """Return the different gold answers to a probe: all, or those that decline."""
     rows = [json.loads(line) for path in sorted(GOLD.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
     rows = [row for row in rows if row["probe"] == probe and len(row["text"].split()) > 3]
-    return [row["text"] for row in rows if declining is None or bool(row["refusal"]) == declining]
+    return list(dict.fromkeys(row["text"] for row in rows if declining in (None, bool(row["refusal"]))))
 
 
 def corpora(names: Sequence[str], n_images: int, seed: int = 0) -> dict[str, Corpus]:

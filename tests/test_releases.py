@@ -167,7 +167,8 @@ def test_passports_state_the_tests_and_limitations_of_their_protocol(
     tests = {name: predicate["statistics"]["tests"] for name, predicate in stated.items()}
     before = statement(release / "runs" / "default" / "passport.json")["predicate"]
     assert set(tests["default"]) == set(before["statistics"]["tests"])
-    assert len(stated["default"]["limitations"]) == len(before["limitations"])
+    lines = [line for line in stated["default"]["limitations"] if "no row can be significant" not in line]
+    assert len(lines) == len(before["limitations"])
     assert all("across subjects" in tests[name]["p_value"] for name in ("default", "attention", "fhibe_vqa"))
     assert "within every set" in tests["twins"]["p_value"]
     assert "max-F" in tests["gras"]["adjusted_p"]

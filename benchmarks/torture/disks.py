@@ -77,7 +77,7 @@ STAGES: dict[str, Callable[[], tuple[Any, str]]] = {
     "the figures": lambda: (_module("fp2.report.figures"), "write_figures"),
     "the dashboard": lambda: (_module("fp2.report.dashboard"), "write_dashboard"),
     "the passport": lambda: (_module("fp2.report.passport"), "write_atomically"),
-    "the config": lambda: (_module("fp2.run"), "write_config"),
+    "the config": lambda: (_module("omegaconf").OmegaConf, "to_yaml"),
 }
 
 

@@ -28,7 +28,7 @@ def test_drafts_save_passes_where_answers_repeat(capsys: pytest.CaptureFixture[s
         assert measured["passes"]["drafted"] <= measured["passes"]["plain"]
         assert found[name]["best"]["ratio"] == pytest.approx(measured["ratio"])
     assert one["varied"]["different_texts"] == 72
-    assert one["boilerplate"]["different_texts"] == 18
+    assert 6 < one["boilerplate"]["different_texts"] <= 18  # of 3 to each of 6 probes, those drawn
     assert one["boilerplate"]["accepted_share_of_tokens"] > 0.1 > one["varied"]["accepted_share_of_tokens"]
     assert one["boilerplate"]["passes"]["drafted"] < 0.9 * one["boilerplate"]["passes"]["plain"]
 

@@ -120,9 +120,8 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
         if group and groups.setdefault(country, group) != group:
             raise Fp2Error(f"{path.name} gives {name!r} two groups", where=where, fix="Keep one row per country")
     values = people[ATTRIBUTE_PREFIX + _COUNTRY]
-    placed = people.assign(
-        **{ATTRIBUTE_PREFIX + INCOME: [[groups[name] for name in cell if name in groups] for cell in values]}
-    )
+    placed = people.copy()
+    placed[ATTRIBUTE_PREFIX + INCOME] = [[groups[name] for name in cell if name in groups] for cell in values]
     shown = shares(placed, INCOME, min_subjects)
     if not shown:
         raise Fp2Error(f"{path.name} has no country of the images", where=where, fix=fix)

@@ -117,15 +117,15 @@ class Rcnn:
             (found,) = network([pixels])
         rows = (found["labels"] == self._person).nonzero().flatten().tolist()
         scores, corners = found["scores"].cpu().numpy(), found["boxes"].cpu().numpy().astype(np.float64)
-        if self._spec.task == "person_segmentation":
-            masks = found["masks"][:, 0]
-            limit = self._options.mask
-            made = {row: {"mask": encode_mask((masks[row] >= limit).cpu().numpy())} for row in rows}
-        else:
-            corners[:, 2:] -= corners[:, :2]
-            made = {row: {"box": tuple(corners[row].tolist())} for row in rows}
         order = sorted(rows, key=lambda row: -scores[row])
-        return [Prediction("", score=float(scores[row]), **made[row]) for row in order]
+        if self._spec.task == "person_segmentation":
+            masks, limit = found["masks"][:, 0], self._options.mask
+            return [
+                Prediction("", score=float(scores[row]), mask=encode_mask((masks[row] >= limit).cpu().numpy()))
+                for row in order
+            ]
+        corners[:, 2:] -= corners[:, :2]
+        return [Prediction("", score=float(scores[row]), box=tuple(corners[row].tolist())) for row in order]
 
     def close(self) -> None:
         """Release the network."""

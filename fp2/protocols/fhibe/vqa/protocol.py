@@ -103,7 +103,8 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     own = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
     found: dict[str, Any] = {
         "options": {
-            "prompts": options.prompts, "least_people": options.least_people, "choose_by": options.choose_by,
+            "prompts": options.prompts, "least_people": options.least_people,
+            **({} if options.choose_by == "on_topic" else {"choose_by": options.choose_by}),
         },
         "prompts": prompts,
         "outcomes": outcomes,
