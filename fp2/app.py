@@ -164,7 +164,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "run_id": outcome.run_id,
         "experiment_id": outcome.experiment_id,
         "ui": _ui(config) if outcome.experiment_id is not None else None,
-        "model": config.model.name,
+        "model": outcome.results["model"]["name"],  # of a task, the model of its files
         "variant": config.variant.name,
         "cuts": outcome.results["cuts"],
         "composite": outcome.results["composite"],
