@@ -93,9 +93,9 @@ def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tup
     significant = [row for row in default_run[1]["disparities"] if row["significant"]]
     counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")
     assert counts["valence"] == 12
-    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 32)
+    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 35)
     unclear = Counter(row["scorer"] for row in significant if row["verdict"] == "significant_size_unclear")
-    assert unclear == {"stereotype": 2, "economic": 1}
+    assert unclear == {"stereotype": 1, "economic": 1}
     cells = {(effect.probe, effect.attribute) for effect in planted if effect.planted}
     others = {(r["scorer"], r["cut"]) for r in significant if (r["probe"], r["cut"]) not in cells}
     assert others == {("confidence", "pronoun")}  # its phrase is planted by pronoun, for every probe
