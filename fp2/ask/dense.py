@@ -220,8 +220,12 @@ class DenseStorage:
 
     def leases(self) -> Leases:
         """Return the leases on the contexts, each with this question set."""
-        since = self._read_at
-        return Leases(self._store.path, lambda connection, keys: written_since(connection, keys, since[0]))
+        since, number = self._read_at, {context: place for place, context in enumerate(self.contexts)}
+
+        def n_known(context: str) -> int:
+            return int(answered(self.numbers[number[context]]).sum())
+
+        return Leases(self._store.path, lambda connection, keys: written_since(connection, keys, since[0], n_known))
 
     def lease_keys(self, task: ImageTask) -> list[str]:
         """Return the key of the context and the question set, for each question."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 KEY_SCHEMA = 1
 _CHUNK = 400  # contexts in one SELECT
+_LONGEST_WRITE = 60.0  # seconds; a transaction waits for others before it begins
 _LEVEL = 6
 _WIDTH = len(YES_NO_NUMBERS)
 
@@ -199,8 +200,8 @@ class DenseStore:
         Fp2Error
             If the disk is full, the store cannot be written, or an array to be completed is damaged.
         """
-        now = time.time()
         with transaction(self.connection, self.path):
+            now = time.time()
             mark = put_runtime(self.connection, runtime or {})
             for piece in pieces:
                 self._put(piece, wanted, mark, now)
@@ -342,14 +343,22 @@ def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple
     return seconds, count
 
 
-def written_since(connection: sqlite3.Connection, keys: Sequence[str], when: float) -> set[str]:
-    """Return which of `keys` (context and question set, in hex) have an array that was written after `when` (s)."""
-    query = "SELECT 1 FROM blocks WHERE context = ? AND question_set = ? AND updated > ?"
-    return {
-        key
-        for key in keys
-        if connection.execute(query, (bytes.fromhex(key[:64]), bytes.fromhex(key[64:]), when)).fetchone()
-    }
+def written_since(
+    connection: sqlite3.Connection, keys: Sequence[str], when: float, n_known: Callable[[str], int]
+) -> set[str]:
+    """Return which of `keys` (context and question set, in hex) have an array that was written after `when` (s).
+
+    An array has the time at which its transaction began. One that began shortly before `when` may have ended after it:
+    it counts if it has more answers than are known of its context (`n_known`).
+    """
+    query = "SELECT updated, answered FROM blocks WHERE context = ? AND question_set = ? AND updated > ?"
+    found = set()
+    for key in keys:
+        where = (bytes.fromhex(key[:64]), bytes.fromhex(key[64:]), when - _LONGEST_WRITE)
+        row = connection.execute(query, where).fetchone()
+        if row and (row[0] > when or row[1] > n_known(key[:64])):
+            found.add(key)
+    return found
 
 
 def _merge(numbers: Numbers, more: Numbers) -> None:

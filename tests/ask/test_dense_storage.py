@@ -187,6 +187,23 @@ def test_two_runs_at_once_ask_every_question_once(store: ResponseStore) -> None:
     np.testing.assert_array_equal(mine.answers.columns["p_yes"], found[0].answers.columns["p_yes"])
 
 
+def test_a_write_that_began_before_the_store_was_read_and_ended_later_is_seen(
+    store: ResponseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run's transaction can wait: its time is then earlier than that of the last look into the store."""
+    storage = DenseStorage(plan_of(n=2), Scripted(), TRAITS, store)
+    storage.load()
+    began = time.time() - 5
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: began)
+        ask_all(Scripted(), store, n=1)
+    first, second = (storage.lease_keys(task) for task in storage.open_tasks())
+    with storage.leases() as leases:
+        assert leases.claim([*first, *second]) == set(second)
+    storage.refresh()
+    assert [task.image_id for task in storage.open_tasks()] == ["i1"]
+
+
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_after_an_interruption_only_the_rest_is_asked(store: ResponseStore, one_by_one: bool) -> None:
     engine = Scripted()
