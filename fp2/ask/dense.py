@@ -129,6 +129,11 @@ class DenseStorage:
         return np.full(self._shape, np.nan, dtype=np.float32)
 
     @cached_property
+    def _number(self) -> dict[str, int]:
+        """The place of each context."""
+        return {context: place for place, context in enumerate(self.contexts)}
+
+    @cached_property
     def stored(self) -> NDArray[np.bool_]:
         """Which answers the store had; empty until `load`."""
         return np.zeros((self._shape[0], self._shape[2]), dtype=bool)
@@ -191,9 +196,8 @@ class DenseStorage:
         self._store.register(self.question_set)
         take_blocks(self._responses, self.contexts)
         self._read_at[0] = time.time()
-        number = {context: place for place, context in enumerate(self.contexts)}
         for context, numbers in self._store.read(self.contexts, self.question_set):
-            self.numbers[number[context]] = numbers
+            self.numbers[self._number[context]] = numbers
         self.stored = answered(self.numbers)
         return int(self.count_by_row(self.stored).sum())
 
@@ -220,10 +224,10 @@ class DenseStorage:
 
     def leases(self) -> Leases:
         """Return the leases on the contexts, each with this question set."""
-        since, number = self._read_at, {context: place for place, context in enumerate(self.contexts)}
+        since = self._read_at
 
         def n_known(context: str) -> int:
-            return int(answered(self.numbers[number[context]]).sum())
+            return int(answered(self.numbers[self._number[context]]).sum())
 
         return Leases(self._store.path, lambda connection, keys: written_since(connection, keys, since[0], n_known))
 
@@ -234,11 +238,10 @@ class DenseStorage:
 
     def refresh(self) -> int:
         """Take over what other runs have answered since."""
-        number = {context: place for place, context in enumerate(self.contexts)}
         new = np.zeros_like(self.stored)
         self._read_at[0] = time.time()
         for context, numbers in self._store.read(self.contexts, self.question_set):
-            place = number[context]
+            place = self._number[context]
             new[place] = answered(numbers) & ~answered(self.numbers[place])
             self.numbers[place][:, new[place]] = numbers[:, new[place]]
         for row, column in np.argwhere(new).tolist():

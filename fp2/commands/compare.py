@@ -241,7 +241,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     Fp2Error
         If there is no such run, or its results cannot be read.
     """
-    from fp2.ask.dense_answers import SHARDS
+    from fp2.ask.dense_answers import QUESTIONS
     from fp2.report.reading import MIN_CELL, plain
     from fp2.report.section import tables_of
     from fp2.runs.reader import distinct_names, read_results, run_folder
@@ -249,9 +249,11 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         needed = (artifacts.RESULTS, artifacts.CONFIG)
-        folders = [run_folder(word, config, Path(scratch), needed, (SHARDS,)) for word in words]
+        folders = [run_folder(word, config, Path(scratch), needed, (QUESTIONS,)) for word in words]
         results = [read_results(folder) for folder in folders]
-        if any(one["disparities"] or (folder / SHARDS).is_dir() for one, folder in zip(results, folders, strict=True)):
+        if any(
+            one["disparities"] or (folder / QUESTIONS).is_file() for one, folder in zip(results, folders, strict=True)
+        ):
             return None
         sections = run_sections(folders[0], config, results[0]["run_id"])
     shared = [section for section in sections if all(section.applies(one) for one in results)]

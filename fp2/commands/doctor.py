@@ -146,9 +146,9 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    from fp2.engines.workers.options import WorkerOptions
+    from fp2.engines.workers.options import device_of
 
-    wanted = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
+    wanted = device_of(config.engine)
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
     if torch.cuda.is_available():

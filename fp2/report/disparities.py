@@ -25,7 +25,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     verdict_words,
 )
-from fp2.report.section import Block, Finding, Results, Section, row_finding
+from fp2.report.section import Block, Finding, Results, Section, row_finding, worst_and_best
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -117,13 +117,12 @@ class DisparitiesSection(Section):
         primary = reading.primary_scorer(results)
         for row in results["disparities"]:
             name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
-            ends = f", {plain(row['worst_group'] or DASH)} against {plain(row['best_group'] or DASH)}"
             beyond = [
                 f"; other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
                 for factor in ("wordings", "samples")
                 if row.get(f"{factor}_low") is not None
             ]
-            yield row_finding(name, row, "".join([ends, *beyond]), sized=row["scorer"] == primary)
+            yield row_finding(name, row, "".join([worst_and_best(row), *beyond]), sized=row["scorer"] == primary)
 
 
 def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:

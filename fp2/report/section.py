@@ -79,6 +79,11 @@ def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: 
     return Finding(name, differs, message, row["raw"] if sized else None)
 
 
+def worst_and_best(row: Mapping[str, Any]) -> str:
+    """Return the groups with the lowest and the highest mean of a row, for the end of a finding's message."""
+    return f", {plain(row['worst_group'] or DASH)} against {plain(row['best_group'] or DASH)}"
+
+
 class Section:
     """What a reader sees of one part of `results.json`.
 

@@ -85,3 +85,8 @@ def worker_devices(options: WorkerOptions) -> list[str]:
     if not found:
         raise Fp2Error("no device is named", where="engine.devices", fix="Name them, such as [0,1], or set null")
     return found
+
+
+def device_of(options: object) -> str:
+    """Return the device that the options of an engine name; `auto` for an engine without one."""
+    return options.device if isinstance(options, WorkerOptions) else "auto"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
-from fp2.engines.workers.options import WorkerOptions
+from fp2.engines.workers.options import device_of
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.detection import MAX_DETECTIONS
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
@@ -40,7 +40,7 @@ class CheckpointModel:
         if spec.dtype not in _DTYPES:
             raise Fp2Error(f"unknown dtype {spec.dtype!r}", where=where, fix=f"Choose from: {', '.join(_DTYPES)}")
         self._spec = spec
-        self._device_name = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
+        self._device_name = device_of(config.engine)
         self._checkpoint: Checkpoint = resolve_checkpoint(spec.id, spec.revision)
         found = self._checkpoint.model_type
         if found not in self.types:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.workers.options import WorkerOptions
+from fp2.engines.workers.options import device_of
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import sha256_file
 from fp2.plugins import read_options
@@ -90,7 +90,7 @@ class Rcnn:
         if importlib.util.find_spec("torchvision") is None:
             raise Fp2Error("torchvision is not installed", where=self._where, fix=_FITTING)
         self._spec = spec
-        self._device_name = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
+        self._device_name = device_of(config.engine)
         if spec.id != PUBLISHED and not (spec.id and Path(spec.id).expanduser().is_file()):
             fix = f"Give a file (.pth or .safetensors), or id: {PUBLISHED} for torchvision's weights"
             raise Fp2Error(f"there is no weights file {spec.id!r}", where=self._where, fix=fix)

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from fp2.protocols.fhibe.scores.figures import importances, large_top, rules, short_group, top_disparities, tree
 from fp2.protocols.fhibe.scores.published import REASONS
-from fp2.report.reading import DASH, cut_label, number, plain, primary_scorer
-from fp2.report.section import Block, Finding, Results, Section, row_finding
+from fp2.report.reading import cut_label, number, plain, primary_scorer
+from fp2.report.section import Block, Finding, Results, Section, row_finding, worst_and_best
 
 _DRAWN = 4  # outcomes that are drawn
 _RULES = 20
@@ -90,9 +90,8 @@ def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
         for row in (one["benchmark"] or {}).get("rows", ()):
             ours = row["ours"]
             if row["cut"] not in results["cuts"]:
-                ends = f", {plain(ours['worst_group'] or DASH)} against {plain(ours['best_group'] or DASH)}"
                 name = f"{plain(one['label'])} by {cut_label(row['cut'])}"
-                yield row_finding(name, ours, ends, sized=one["metric"] == primary)
+                yield row_finding(name, ours, worst_and_best(ours), sized=one["metric"] == primary)
 
 
 def _disparity_line(one: Mapping[str, Any]) -> Text:
