@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras audit clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras audit chart-library clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -48,6 +48,9 @@ docs: setup ## Build the documentation as a site in site/ (warnings are errors)
 bench: setup ## Run the benchmarks, one JSON line each
 	@failed=; for file in $$(grep -l __main__ benchmarks/*.py); do $(BIN)/python $$file --json || failed="$$failed $$file"; done; \
 	test -z "$$failed" || { echo "error:$$failed" >&2; exit 1; }
+
+chart-library: ## Build the library that draws the charts of the pages (needs npm)
+	./.ci/chart_library
 
 torture: setup ## Kill, starve and deceive runs, and compare what is left (about half an hour; ARGS=--short for a part)
 	$(BIN)/python -m benchmarks.torture $(ARGS)

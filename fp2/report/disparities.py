@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2.report import reading
-from fp2.report.radar import HEIGHT, WIDTH, radars_of
+from fp2.report.charts import Series, intervals, radar
+from fp2.report.figures.style import axis_end
 from fp2.report.reading import (
     DASH,
     cut_label,
@@ -46,8 +47,6 @@ COMPOSITE = (
 )
 _VERDICT_WIDTH = len(verdict_words("no_difference_found"))
 """Columns of the terminal for a verdict; the longer ones are rare, and wrap between words."""
-_BAR = (4, 112)
-"""Left end and width of an interval in the table, in SVG units."""
 
 
 class DisparitiesSection(Section):
@@ -63,14 +62,13 @@ class DisparitiesSection(Section):
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return the radars, and the tables of disparities and group means by cut and scorer."""
         shown = suppress_small_cells(results, min_cell)
-        radars = radars_of(shown)
+        radars = _radars(shown)
         return {
             "scorers": scorer_names(results),
             "higher_is_better": {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]},
             "level": reading.confidence_level(results["analysis"].get("alpha", 0.05)),
             "radars": radars,
-            "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
-            "svg": {"width": WIDTH, "height": HEIGHT},
+            "has_radar": any(len(one["lines"]) >= FEWEST_SPOKES for one in radars),
             "tables": _tables(shown),
             "means": _means(shown),
             "verdicts": reading.verdict_meanings(results["disparities"]),
@@ -132,9 +130,33 @@ def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any
     return [panel for panel in panels if panel[2]]
 
 
+def _radars(results: Results) -> list[dict[str, Any]]:
+    """Return the radar of every cut for the primary scorer, all on one axis from 0; none without rows."""
+    rows_by_cut = {cut: rows_of(results, cut) for cut in results["cuts"]}
+    rows = [row for rows in rows_by_cut.values() for row in rows.values()]
+    if not rows:
+        return []
+    end, labels = axis_end(row[key] for row in rows for key in ("raw", "null_p95")), reading.probe_labels(results)
+    what = reading.scorer_label(reading.primary_scorer(results))
+    return [
+        {
+            "cut": cut,
+            "chart": radar(
+                f"Radar of the {what} disparity by {cut_label(cut)}; the table of disparities has the same numbers",
+                {probe: labels[probe] for probe in rows},
+                [Series(rows)],
+                end,
+            ),
+            "lines": [{"label": labels[probe], "row": row} for probe, row in rows.items()],
+            "complete": all(row["raw"] is not None for row in rows.values()),
+        }
+        for cut, rows in rows_by_cut.items()
+    ]
+
+
 def _tables(results: Results) -> list[dict[str, Any]]:
-    """Return the disparity table of each cut and scorer, with a drawing of each interval."""
-    panels = _panels(results)
+    """Return the disparity table of each cut and scorer, and the chart of its intervals; a scorer has one axis."""
+    panels, labels = _panels(results), reading.probe_labels(results)
     ends: dict[str, float] = {}
     for _, scorer, rows in panels:
         values = [row[key] or 0.0 for row in rows.values() for key in ("raw", "ci_high", "null_p95")]
@@ -142,21 +164,16 @@ def _tables(results: Results) -> list[dict[str, Any]]:
     tables = []
     for cut, scorer, rows in panels:
         covered = reading.coverage_of(results, cut, scorer)
-        lines = [
-            {"probe": p, "row": row, "bar": _bar(row, ends[scorer]), "covered": covered.get(p)}
-            for p, row in rows.items()
-        ]
-        tables.append({"cut": cut, "scorer": scorer, "lines": lines})
+        name = f"{reading.scorer_label(scorer)} by {cut_label(cut)}"
+        chart = intervals(
+            f"Disparities: {name}; the table below has the same numbers",
+            [(labels[probe], row) for probe, row in rows.items()],
+            ends[scorer],
+            f"disparity of {name}",
+        )
+        lines = [{"probe": p, "row": row, "covered": covered.get(p)} for p, row in rows.items()]
+        tables.append({"cut": cut, "scorer": scorer, "lines": lines, "chart": chart})
     return tables
-
-
-def _bar(row: Mapping[str, Any], end: float) -> dict[str, float] | None:
-    """Return the x positions (0 to 120) of a row's null, interval and point, or None without a value."""
-    if row["raw"] is None:
-        return None
-    left, width = _BAR
-    keys = ("raw", "null_mean", "null_p95", "ci_low", "ci_high")
-    return {key: round(left + width * (row[key] if row[key] is not None else row["raw"]) / end, 1) for key in keys}
 
 
 def _means(results: Results) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Pages: self-contained HTML files that need no network and trust no string they show.
 
-Jinja2 escapes every value. Style and script are fixed files that the page's own Content-Security-Policy admits by their
-SHA-256; nothing else can load or run. The script only shows, hides and sorts what the HTML already holds.
+Jinja2 escapes every value. Style and scripts are fixed files that the page's own Content-Security-Policy admits by
+their SHA-256; nothing else can load or run. The scripts show, hide, sort and draw what the HTML already holds. Charts
+are drawn by Observable Plot (`vendor/`), which only pages with charts include.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fp2.report import reading
 from fp2.report.passport import write_atomically
 
 TEMPLATES = Path(__file__).parent / "templates"
+_LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 
 
 def render(
@@ -30,8 +32,16 @@ def render(
     filters: Sequence[Callable[..., Any]] = (),
 ) -> str:
     """Return the HTML of a template that extends `page.html.j2`; `more` are further templates by name."""
-    css, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    fixed = {"css": Markup(css), "script": Markup(script), "policy": Markup(_policy(css, script))}
+    css, charts, rest = (
+        (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")
+    )
+    script, library = charts + rest, _LIBRARY.read_text(encoding="utf-8")
+    fixed = {
+        "css": Markup(css),
+        "script": Markup(script),
+        "library": Markup(library),
+        "policy": Markup(_policy(css, (script, library))),
+    }
     return environment(more, filters).get_template(template).render({**fixed, **context})
 
 
@@ -80,9 +90,13 @@ def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[...,
     return made
 
 
-def _policy(css: str, script: str) -> str:
-    """Return the Content-Security-Policy: no network, and only this style and this script by their digests."""
-    style, code = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
+def _policy(css: str, scripts: Sequence[str]) -> str:
+    """Return the Content-Security-Policy: no network, and only this style and these scripts by their digests."""
     # images only from within the page itself
-    rules = f"img-src data:; style-src 'sha256-{style}'; script-src 'sha256-{code}'"
+    rules = f"img-src data:; style-src {_digest(css)}; script-src {' '.join(map(_digest, scripts))}"
     return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    """Return the source expression of a text in a Content-Security-Policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

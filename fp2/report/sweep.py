@@ -8,16 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fp2.report.charts import Series, bars, radar
 from fp2.report.disparities import FEWEST_SPOKES
 from fp2.report.figures.style import axis_end
 from fp2.report.page import render
-from fp2.report.radar import HEIGHT, WIDTH, overlay_of
-from fp2.report.reading import DASH, EFFECTS, number, probability, severity_legend, shorten, verdict_meanings
+from fp2.report.reading import (
+    DASH,
+    EFFECTS,
+    cut_label,
+    number,
+    plain,
+    probability,
+    scorer_label,
+    severity_legend,
+    shorten,
+    verdict_meanings,
+    verdict_words,
+)
 from fp2.report.section import cell_words
 
 Block = Mapping[str, Any]
 _COLOURS = 6
-_BAR = 112.0
 MOST_EFFECTS = 30
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 
@@ -32,9 +43,8 @@ def render_sweep(block: Block, sample: Block | None = None) -> str:
         "sweep": block,
         "runs": runs,
         "panels": panels,
-        "svg": {"width": WIDTH, "height": HEIGHT},
         "has_family": any(run["family"] or run["parameters"] for run in runs),
-        "has_radar": any(panel["overlay"] for panel in panels),
+        "has_radar": any(panel["radar"] for panel in panels),
         "calibration": [run["label"] for run in runs if run["calibration"]],
         "partial": [run["label"] for run in runs if not run["complete"]],
         "cuts": block["cuts"],
@@ -95,10 +105,15 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
     """Return a panel with its radar, its leaderboard rows, and its headline numbers."""
     labels = {probe: block["probes"][probe] for probe in panel["probes"]}
     rows = [row for line in panel["lines"] for row in line["rows"].values()]
-    overlay = None
+    names = [run["label"] for run in block["runs"]]
+    what = f"{scorer_label(panel['scorer'])} disparity by {cut_label(panel['cut'])}"
+    drawn = None
     if len(labels) >= FEWEST_SPOKES:
+        series = [
+            Series(line["rows"], names[line["run"]], line["run"], run_style(line["run"])) for line in panel["lines"]
+        ]
         end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
-        overlay = overlay_of([(line["run"], line["rows"]) for line in panel["lines"]], labels, end)
+        drawn = radar(f"Radar of the {what} for {len(series)} runs", labels, series, end)
     by_run = {line["run"]: line for line in panel["lines"]}
     significant = {one["run"]: one for one in panel["significant"]}
     composites = [
@@ -107,16 +122,12 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
     ranked = any(row["rank_low"] is not None for row in composites)
     ordered = [(row["run"], row) for row in composites if row["run"] in by_run]
     ordered += [(run, None) for run in by_run if run not in {place for place, _ in ordered}]
-    largest = max([one["d"] for one in panel["effects"]], default=1.0)
-    effects = [
-        {**one, "row": by_run[one["run"]]["rows"][one["probe"]], "bar": round(_BAR * one["d"] / largest, 1)}
-        for one in panel["effects"][:MOST_EFFECTS]
-    ]
+    effects = [{**one, "row": by_run[one["run"]]["rows"][one["probe"]]} for one in panel["effects"][:MOST_EFFECTS]]
     return {
         **panel,
         "labels": labels,
         "several": len(panel["lines"]) > 1,
-        "overlay": overlay,
+        "radar": drawn,
         "board": [
             {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}
             for run, row in ordered
@@ -124,6 +135,9 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         "has_composite": any(row is not None and row["composite"] is not None for _, row in ordered),
         "ranked": ranked,
         "effects": effects,
+        "effect_chart": bars(
+            f"Effect sizes of the {what}", [_bar(one, names, labels) for one in effects], "d per answer"
+        ),
         "n_effects": len(panel["effects"]),
         "all_significant": sum(one["n_significant"] == one["n_probes"] for one in panel["significant"]),
         "any_significant": sum(one["n_significant"] > 0 for one in panel["significant"]),
@@ -131,6 +145,19 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         "n_compared": sum(one["n_compared"] for one in panel["significant"]),
         "tallies": [_tally(tally) for tally in panel["tallies"]],
         "headline": _headline(panel, ordered),
+    }
+
+
+def _bar(effect: Block, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return the bar of an effect size."""
+    row, label = effect["row"], f"{plain(names[effect['run']])}, {labels[effect['probe']]}"
+    words = f"{label}: d {number(effect['d'], 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
+    return {
+        "label": label,
+        "value": effect["d"],
+        "filled": bool(row["significant"]),
+        "style": run_style(effect["run"]),
+        "title": f"{words}; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from bench import Bench, fp2
 from hostile_words import HOSTILE_TEXTS
 from report.conftest import make_hostile, make_results
+from report.test_dashboard import Page
 
 from fp2.commands.view import ViewServer, load_viewed
 from fp2.progress import Progress
@@ -160,9 +162,7 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
         assert "gradient" in table.evaluate(masks)
         first = "e => e.querySelector('tbody th').getBoundingClientRect().left - e.getBoundingClientRect().left"
         table.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
-        one.page.wait_for_function(
-            "!document.querySelector(\".scroll[aria-label='Disparities: valence by gender'].more\")"
-        )
+        one.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert table.evaluate(masks) == "none"
         assert table.evaluate(first) == 0
 
@@ -217,9 +217,9 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
         assert one.page.evaluate(f"{focused}.parentElement.getAttribute('aria-sort')") == "ascending"
 
 
-@pytest.mark.parametrize(("name", "marks"), [("hostile dashboard", "circle.point"), ("sweep", "td")])
+@pytest.mark.parametrize(("name", "marks"), [("hostile dashboard", ".radars .point circle"), ("sweep", "td")])
 def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name: str, marks: str) -> None:
-    """By pointer and by keyboard, and where no script runs as a title."""
+    """By pointer and by keyboard, with words that the page holds."""
     with Opened(browser, addresses[name], WIDTHS[1], "dark") as one:
         tip, found = one.page.locator("#tip"), one.page.locator(f"{marks}[data-tip]:visible")
         found.first.scroll_into_view_if_needed()
@@ -239,7 +239,10 @@ def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name
         one.page.keyboard.press("Escape")
         assert not tip.is_visible()
     html = Path(unquote(addresses[name].removeprefix("file://"))).read_text(encoding="utf-8")
-    assert html.count("<title>") + html.count(" title=") > len(said)
+    held = [attrs for _, attrs in Page(html).tags]
+    charts = [json.loads(attrs["data-chart"] or "") for attrs in held if "data-chart" in attrs]
+    radars = [words for chart in charts for one in chart.get("series", ()) for words in one["titles"]]
+    assert set(said) <= {*radars, *(attrs.get("title") for attrs in held)}
 
 
 def test_hostile_words_are_read_as_words(browser: Any, addresses: dict[str, str]) -> None:
@@ -249,3 +252,47 @@ def test_hostile_words_are_read_as_words(browser: Any, addresses: dict[str, str]
             shown = one.page.evaluate("document.body.textContent")
             assert "<script>alert(1)</script>" in shown
             assert "{{ 7 * 7 }}" in shown or name == "hostile sweep"  # no template is filled from an answer
+
+
+def test_charts_are_drawn_where_they_are_seen_and_on_paper(browser: Any, addresses: dict[str, str]) -> None:
+    """Each at the width of its place, with the runs that are chosen; nothing is drawn for what is hidden."""
+    with Opened(browser, addresses["sweep"], WIDTHS[-1], "light") as one:
+        drawn = "Array.from(document.querySelectorAll('[data-chart]')).filter(e => e.querySelector('svg')).length"
+        visible, lines = one.page.locator("[data-chart]:visible"), one.page.locator(".point.r1 circle:visible")
+        assert one.page.evaluate(drawn) == visible.count() < one.page.locator("[data-chart]").count()
+        before = lines.count()
+        one.page.locator("#runs span").nth(1).click()
+        assert [before > 0, lines.count()] == [True, 0]
+        one.page.locator("#runs span").nth(1).click()
+        assert lines.count() == before
+        effects = one.page.locator("[data-chart]:visible svg").last
+        wide = effects.bounding_box()["width"]
+        one.page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        one.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert effects.bounding_box()["width"] < WIDTHS[0] < wide
+        assert float(effects.get_attribute("width")) == pytest.approx(effects.bounding_box()["width"], abs=1)
+        one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert one.page.evaluate(drawn) == one.page.locator("[data-chart]").count()
+
+
+def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, str]) -> None:
+    """The centres of the points, back on the scale of the axis, are the disparities of the row."""
+    with Opened(browser, addresses["dashboard"], WIDTHS[-1], "light") as one:
+        radar, intervals = (json.loads(one.page.locator("[data-chart]:visible").nth(n).get_attribute("data-chart"))
+                            for n in (0, 1))  # fmt: skip
+        centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
+        points = one.page.locator(".radars [data-chart]:visible .point circle").evaluate_all(centres)
+        found = [((x - 280) ** 2 + (y - 200) ** 2) ** 0.5 / 150 * radar["end"] for x, y in points]
+        assert found == pytest.approx([value for value in radar["series"][0]["values"] if value is not None], abs=1e-3)
+        figure = one.page.locator("[data-chart]:visible").nth(1)
+        rules = figure.locator(".interval line").evaluate_all(
+            "all => all.map(e => [Number(e.getAttribute('x1')), Number(e.getAttribute('x2'))])"
+        )
+        bars = figure.locator(".chance rect").evaluate_all("all => all.map(e => Number(e.getAttribute('x')))")
+        rows = [row for row in intervals["rows"] if row["value"] is not None]
+        xs = [x for x, _ in figure.locator(".point circle").evaluate_all(centres)]
+        scale = (xs[0] - bars[0]) / rows[0]["value"]
+        assert [(x - bars[0]) / scale for x in xs] == pytest.approx([row["value"] for row in rows], abs=2e-3)
+        ends = [(row["low"], row["high"]) for row in rows]
+        assert [(low - bars[0]) / scale for low, _ in rules] == pytest.approx([low for low, _ in ends], abs=2e-3)
+        assert [(high - bars[0]) / scale for _, high in rules] == pytest.approx([high for _, high in ends], abs=2e-3)

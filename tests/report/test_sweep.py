@@ -96,8 +96,9 @@ def test_the_page_is_whole_and_closed(results: dict[str, Any], other_results: di
         assert title in titles
     boxes = [attrs for tag, attrs in page.tags if tag == "input" and attrs.get("type") == "checkbox"]
     assert [box["value"] for box in boxes] == ["0", "1"]
-    drawn = [attrs["data-run"] for tag, attrs in page.tags if tag == "g"]
-    assert drawn == ["0", "1"] * (4 * 5)  # four cuts, five scorers with at least three probes
+    charts = [json.loads(attrs["data-chart"] or "") for _, attrs in page.tags if "data-chart" in attrs]
+    drawn = [one["run"] for chart in charts if chart["kind"] == "radar" for one in chart["series"]]
+    assert drawn == [0, 1] * (4 * 5)  # four cuts, five scorers with at least three probes
     assert "model=third" in html
     assert "1 of the 3 runs" in html
     assert "positive control" in html  # of one run only: its rows are marked

@@ -1,6 +1,5 @@
-"use strict";
-// Everything is in the page already: this shows one cut and one score at a time, hides lines of runs, sorts tables, and
-// shows what a mark or a cell says.
+// Everything is in the page already: this shows one cut and one score at a time, has charts drawn, hides lines of runs,
+// sorts tables, and shows what a mark or a cell says.
 (function () {
   const all = (selector, root) => Array.from((root || document).querySelectorAll(selector));
   const nav = document.getElementById("switches");
@@ -21,13 +20,6 @@
     radios.forEach((radio) => radio.addEventListener("change", show));
     scorer.addEventListener("change", show);
     show();
-  }
-
-  for (const box of all('input[name="run"]')) {
-    box.addEventListener("change", () => {
-      for (const line of all('[data-run="' + box.value + '"]')) line.classList.toggle("off", !box.checked);
-      groups.forEach((group) => stop(group));
-    });
   }
 
   // The titles of marks and cells as a tooltip: at the pointer or finger, and with the keyboard, where a drawing or table
@@ -55,13 +47,14 @@
     tip.style.top = `${scrollY + (above > 0 ? above : box.bottom + 6)}px`;
   }
   const leave = () => { clearTimeout(leaving); leaving = setTimeout(hide, 250); };
-  const marks = (group) => all("[data-tip]", group).filter((mark) => !mark.closest(".off"));
+  const marks = (group) => all("[data-tip]", group);
   function stop(group, wanted) {
     const found = marks(group), one = wanted || found.find((mark) => mark.tabIndex === 0) || found[0];
     for (const mark of all("[data-tip]", group)) mark.tabIndex = mark === one ? 0 : -1;
   }
   function nearest(group, event) {
-    if (group.localName === "table") return event.target.closest("[data-tip]");
+    const under = event.target.closest("[data-tip]");
+    if (under || group.localName === "table") return under;
     const far = (mark) => {
       const box = mark.getBoundingClientRect();
       return Math.hypot(box.x + box.width / 2 - event.clientX, box.y + box.height / 2 - event.clientY);
@@ -78,42 +71,66 @@
     const column = found.filter((one) => one.cellIndex === mark.cellIndex);
     return column[column.indexOf(mark) + step];
   }
-  const groups = new Set();
-  for (const mark of all("svg :has(> title), td[title]")) {
-    const title = mark.querySelector("title");
-    mark.dataset.tip = title ? title.textContent : mark.title;
-    if (title) {
-      title.remove();
-      mark.setAttribute("role", "img");
-      mark.ariaLabel = mark.dataset.tip;
+  function describe(root) {
+    const groups = new Set();
+    for (const mark of all("svg :has(> title), td[title]", root)) {
+      const title = mark.querySelector("title");
+      mark.dataset.tip = title ? title.textContent : mark.title;
+      if (title) {
+        title.remove();
+        mark.setAttribute("role", "img");
+        mark.ariaLabel = mark.dataset.tip;
+      }
+      mark.removeAttribute("title");
+      groups.add(mark.closest("svg, table"));
     }
-    mark.removeAttribute("title");
-    groups.add(mark.closest("svg, table"));
-  }
-  for (const group of groups) {
-    if (group.localName === "svg") {
-      group.setAttribute("role", "group");
-      for (const words of all("text", group)) words.ariaHidden = "true";
+    for (const group of groups) {
+      stop(group);
+      const point = (event) => { const mark = nearest(group, event); if (mark) tell(mark); else leave(); };
+      group.addEventListener("pointermove", point);
+      group.addEventListener("pointerdown", point);
+      group.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") leave(); });
+      group.addEventListener("focusin", (event) => { if (event.target.dataset.tip) tell(event.target); });
+      group.addEventListener("focusout", hide);
+      group.addEventListener("keydown", (event) => {
+        const wanted = event.target.dataset.tip && next(group, event.target, event.key);
+        if (!wanted) return;
+        event.preventDefault();
+        stop(group, wanted);
+        wanted.focus();
+      });
     }
-    stop(group);
-    const point = (event) => { const mark = nearest(group, event); if (mark) tell(mark); else leave(); };
-    group.addEventListener("pointermove", point);
-    group.addEventListener("pointerdown", point);
-    group.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") leave(); });
-    group.addEventListener("focusin", (event) => { if (event.target.dataset.tip) tell(event.target); });
-    group.addEventListener("focusout", hide);
-    group.addEventListener("keydown", (event) => {
-      const wanted = event.target.dataset.tip && next(group, event.target, event.key);
-      if (!wanted) return;
-      event.preventDefault();
-      stop(group, wanted);
-      wanted.focus();
-    });
   }
   tip.addEventListener("pointerenter", () => clearTimeout(leaving));
   tip.addEventListener("pointerleave", leave);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   document.addEventListener("pointerdown", (event) => { if (!event.target.closest("[data-tip], svg, .tip")) hide(); });
+
+  describe(document);
+
+  // A chart is drawn when its figure is first visible and when its width changes; on paper all are.
+  const hidden = new Set(), charts = all("[data-chart]"), widths = new Map();
+  function draw(figure, width) {
+    if (width === 0 || widths.get(figure) === width) return;
+    widths.set(figure, width);
+    hide();
+    drawChart(figure, width, hidden);
+    describe(figure);
+    for (const words of all("text", figure)) words.ariaHidden = "true"; // the marks say it, with their values
+  }
+  const seen = new ResizeObserver((changed) => changed.forEach((one) => draw(one.target, one.target.clientWidth)));
+  for (const figure of charts) {
+    draw(figure, figure.clientWidth);
+    seen.observe(figure);
+  }
+  addEventListener("beforeprint", () => { for (const figure of charts) if (!widths.has(figure)) draw(figure, 640); });
+  for (const box of all('input[name="run"]')) {
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(Number(box.value)); else hidden.add(Number(box.value));
+      widths.clear();
+      for (const figure of charts) draw(figure, figure.clientWidth);
+    });
+  }
 
   const filter = document.getElementById("board-filter");
   if (filter) {
