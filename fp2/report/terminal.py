@@ -14,11 +14,11 @@ from rich.text import Text
 from fp2.config import ReportConfig
 from fp2.data.group_sizes import is_cut_note
 from fp2.report.reading import (
-    POSITIVE_CONTROL,
     SUPPLIED,
     absent_words,
+    calibration_of,
+    calibration_words,
     calls_words,
-    is_positive_control,
     model_name,
     model_was_used,
     plain,
@@ -63,8 +63,8 @@ def print_results(
     what = f"{scorer_label(shown[0])}, " if shown else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
-    if is_positive_control(results):
-        console.print(Text(POSITIVE_CONTROL, style="italic"))
+    if said := calibration_words([calibration_of(results)]):
+        console.print(Text(said, style="italic"))
     if were_supplied(results):
         console.print(Text(SUPPLIED, style="bold"))
     if variant := variant_line(results):

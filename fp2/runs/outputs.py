@@ -340,6 +340,7 @@ def log_files(
     """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
+    from fp2.report.reading import calibration_of, calibration_words
     from fp2.tracking import client
 
     passport = folder / artifacts.PASSPORT
@@ -352,6 +353,7 @@ def log_files(
                 "complete": str(results["complete"]).lower(),
                 "severity": results["severity"],
                 **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
+                **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
                 "passport_sha256": sha256_file(passport),
                 "summary": json.dumps(summarise(results)),
             }
