@@ -60,6 +60,8 @@ class RunOutcome:
         The report sections of its protocol.
     methods : sequence of Method
         The methods of its protocol.
+    told : sequence of str
+        Limitations that the terminal showed before anything was asked.
     """
 
     results: dict[str, Any]
@@ -70,6 +72,7 @@ class RunOutcome:
     message: str | None
     sections: Sequence[Section] = ()
     methods: Sequence[Method] = ()
+    told: Sequence[str] = ()
 
 
 @dataclass
