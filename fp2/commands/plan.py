@@ -27,6 +27,7 @@ from fp2.commands.forecast import (
 )
 from fp2.commands.output import Output
 from fp2.compose import build_protocol, compose_config, jobs_of
+from fp2.compose.suggestions import NOT_GIVEN, without_folders
 from fp2.engines.base import AsksServers, SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.engines.hf.placement import LocalOptions
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from fp2.probes.battery import Battery
     from fp2.protocols.base import EvaluationProtocol, Inputs
 
-_NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
 _MOST_GROUPS = 12
@@ -117,12 +117,8 @@ def config_of(job: Sequence[str]) -> tuple[Config, bool]:
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
-    from fp2.data.base import required
 
-    composed = compose_config(job)
-    for name, marker in required(composed.data).items():
-        if composed.data.get(name) is None and marker.is_folder:
-            OmegaConf.update(composed, f"data.{name}", _NOT_GIVEN, force_add=True)
+    composed = without_folders(compose_config(job))
     lacking = _with_missing_data(composed)
     for name in lacking:
         OmegaConf.update(composed, f"probe.{name}", None)
@@ -143,7 +139,7 @@ def _missing(config: Config) -> str | None:
 
     for name, marker in required(asdict(config.data)).items():
         value = getattr(config.data, name)
-        if str(value) == _NOT_GIVEN:
+        if str(value) == NOT_GIVEN:
             return f"data.{name} ({marker.what}) is not given"
         if isinstance(value, Path) and not value.expanduser().exists():
             return f"data.{name} ({marker.what}) does not exist on this machine"

@@ -134,7 +134,8 @@ def with_cuts(
     from fp2.data.derived import derivable, with_derived
     from fp2.tables import attribute_columns, with_values
 
-    known = [*attribute_columns(people), *derivable(people)]
+    own = attribute_columns(people)
+    known = [*own, *derivable(own)]
     cuts = resolve_cuts(asdict(config.cut), known, with_values(with_derived(people, known)))
     return with_derived(people, {*attributes, *(name for cut in cuts for name in cut.by)}), cuts
 

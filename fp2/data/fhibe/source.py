@@ -126,11 +126,10 @@ class Fhibe(DataSource[FhibeOptions]):
 
     def attributes(self) -> list[str]:
         """Return the attributes that the columns of a release give."""
-        from fp2.data.derived import FIRST_REGION
         from fp2.data.fhibe.attributes import AttributeReader
         from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER
 
-        return [*AttributeReader().read(dict.fromkeys(DOWNSAMPLED_HEADER, "")), FIRST_REGION]
+        return list(AttributeReader().read(dict.fromkeys(DOWNSAMPLED_HEADER, "")))
 
     @property
     def lists_everyone(self) -> bool:

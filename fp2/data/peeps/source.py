@@ -46,11 +46,8 @@ class Peeps(DataSource[PeepsOptions]):
             return load_peeps(context.cache, self._spec(), drawn)
 
     def attributes(self) -> list[str]:
-        """Return the attributes that drawings have, and those derived from them."""
-        from fp2.data.derived import derivable, with_derived
-
-        people = planned_peeps(self._spec()).people
-        return with_values(with_derived(people, derivable(people)))
+        """Return the attributes that drawings have."""
+        return with_values(planned_peeps(self._spec()).people)
 
     def preview(self, cache: Path) -> Dataset | None:
         """Return the people as they will be drawn; None if they are."""
