@@ -396,6 +396,8 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
     if forecast.seconds:
         took = duration(forecast.left * forecast.seconds)
         return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
+    if (rate := inputs.engine.profile().rate) is not None:
+        return f"{duration(forecast.left / rate)} (at the stated {rate:g} answers a second)"
     if isinstance(inputs.engine, AsksServers):
         return UNTIMED.format(model=inputs.config.model.name)
     if not _is_scored(inputs.battery):

@@ -102,11 +102,11 @@ class OpenAICompatEngine(BaseEngine):
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
 
     def profile(self) -> ModelProfile:
-        """Return the price, if it is given."""
+        """Return price and rate, as far as they are given."""
         chosen = self.options
         if chosen.price_input is None or chosen.price_output is None:
-            return ModelProfile()
-        return ModelProfile(price=Price(chosen.price_input, chosen.price_output))
+            return ModelProfile(rate=chosen.rate)
+        return ModelProfile(price=Price(chosen.price_input, chosen.price_output), rate=chosen.rate)
 
     @classmethod
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:

@@ -43,6 +43,8 @@ class ServerOptions(EngineOptions):
         Attempts of a request before its answer fails.
     price_input, price_output : float, optional
         Price of a million tokens in and out, for estimates of cost: both or none.
+    rate : float, optional
+        Answers a second that the servers give, for the estimate of time.
     """
 
     scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
@@ -51,6 +53,7 @@ class ServerOptions(EngineOptions):
     attempts: Positive = 5
     price_input: NotNegative | None = None
     price_output: NotNegative | None = None
+    rate: Seconds | None = None
 
     def __post_init__(self) -> None:
         """Raise Fp2Error if only one price is given."""
