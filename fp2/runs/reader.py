@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.report.reading import model_name, primary_scorer, variant_name
+from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class LoggedRun:
         if self.traits:
             return {self.primary: "mean over templates"}
         found = self.results["scorers"]
-        return {s["name"]: json.dumps([s["version"], s["lexicon"]], sort_keys=True) for s in found}
+        return {s["name"]: scorer_identity(s) for s in found}
 
     def wide(self, scorer: str) -> pd.DataFrame:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
