@@ -150,7 +150,7 @@ def code_words(code: Mapping[str, Any]) -> str:
 
 
 def question_sets(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[dict[str, Any]]:
-    """Return the different sets of questions of labelled runs: `runs` (labels; none where all asked the same), `probes`.
+    """Return the different sets of questions of labelled runs: `runs` (labels; none if all asked the same), `probes`.
 
     A probe has `label, texts` (one for each question or template) and `choices`, as far as results state them.
     """

@@ -88,10 +88,13 @@ class LoggedRun:
         return self.values[scorer]
 
 
-def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> LoggedRun:
+def read_run(
+    word: str, here: Config, scratch: Path, *, dense: bool = False, more: Sequence[str] = ()
+) -> LoggedRun:  # fmt: skip
     """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
 
-    `dense`: answers in dense storage will do, in place of scores.
+    `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
+    may lack.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> 
     """
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
-    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()))
+    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
     if dense and (folder / SHARDS).is_dir():
