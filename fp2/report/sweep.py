@@ -34,7 +34,7 @@ from fp2.tables import WITHOUT_ATTEMPT
 
 Block = Mapping[str, Any]
 _COLOURS = 6
-MOST_EFFECTS = 20
+MOST_EFFECTS = 15
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 
 
@@ -256,7 +256,7 @@ def _bar(effect: Block, names: Sequence[str], labels: Mapping[str, str]) -> dict
         "value": effect["d"],
         "filled": bool(row["significant"]),
         "style": run_style(effect["run"]),
-        "title": f"{words}; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}",
+        "title": words,
     }
 
 
