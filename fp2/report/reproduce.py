@@ -41,7 +41,8 @@ def how_to_repeat(folder: Path, results: Mapping[str, Any], code: Mapping[str, A
     Returns
     -------
     dict
-        `command`: the line that starts the run; `source`: the run whose answers it scored again; `places`: words in the
+        `command`: the line that starts the run; `source`, `earlier`: the run whose answers it scored again, and the
+        lines that made that; `places`: words in the
         line that stand for files of the machine; `objects`: what was given in Python and is in no line; `code`; `seeds`
         (`analysis, data`); `decoding`: how texts were generated, None where none were or that is not known;
         `probabilities`: whether answers are probabilities only; `settings`: the text of `config.yaml`; `passport`:
@@ -51,10 +52,12 @@ def how_to_repeat(folder: Path, results: Mapping[str, Any], code: Mapping[str, A
     config, passport = _mapping(_parsed(settings)), _passport(folder / artifacts.PASSPORT)
     stated = passport.pop("generator", None)
     words = _parsed(_text(folder / artifacts.OVERRIDES))
-    source = _mapping(results.get("rescored_from")).get("run_id")
+    before = _mapping(results.get("rescored_from"))
+    source = before.get("run_id")
     return {
         **_command([_shown(word) for word in words or []] if isinstance(words, list | None) else None, source, config),
         "source": source,
+        "earlier": list(before.get("commands") or ()),
         "code": dict(code or stated or {"version": results["fp2_version"], "git_commit": None, "dirty": None}),
         "seeds": {"analysis": config.get("seed"), "data": _mapping(config.get("data")).get("seed")},
         **_generation(config, results),

@@ -20,6 +20,7 @@ from fp2.report.reading import (
     number,
     plain,
     probability,
+    scorer_identity,
     scorer_label,
     scorer_version,
     severity_legend,
@@ -225,6 +226,14 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         **panel,
         "labels": labels,
         "several": len(panel["lines"]) > 1,
+        "versions": len(
+            {
+                scorer_identity(one)
+                for line in panel["lines"]
+                for one in block["runs"][line["run"]]["scorers"]
+                if one["name"] == panel["scorer"]
+            }
+        ),
         "radar": drawn,
         "board": [
             {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}
