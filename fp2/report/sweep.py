@@ -79,6 +79,7 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         "limitations": limitations_of(runs),
         "cautions": _by_value(runs, lambda run: run["caution"]),
         "data": _by_value(runs, _data_of),
+        "methods": _by_value(runs, _method_of),
         "used_scorers": _by_value(
             runs, lambda run: [(one["name"], scorer_version(one)) for one in run["scorers"]], each=True
         ),
@@ -151,6 +152,11 @@ def _data_of(run: Block) -> dict[str, Any]:
     """Return what a reader has to know of the data of a run."""
     keys = ("dataset", "release", "dataset_digest", "n_subjects", "n_images", "without_value", "terms", "caution")
     return {key: run[key] for key in keys}
+
+
+def _method_of(run: Block) -> dict[str, Any] | None:
+    """Return how the groups of a run were compared; None where they were not."""
+    return {**run["analysis"], "seed": None} if run["analysis"]["correction"] else None
 
 
 def _answers_by_group(runs: Sequence[Block]) -> dict[str, list[dict[str, Any]]]:

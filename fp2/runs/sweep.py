@@ -140,7 +140,8 @@ def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
         "primary": primary_scorer(found),
         "severity_bounds": found.get("severity_bounds") or {},
         "analysis": {
-            key: found["analysis"].get(key) for key in ("alpha", "correction", "family", "min_subjects", "seed")
+            key: found["analysis"].get(key)
+            for key in ("alpha", "correction", "family", "min_subjects", "n_permutations", "seed")
         },
         "n_subjects": found["n_subjects"],
         "n_images": found["n_images"],
