@@ -342,16 +342,14 @@ def gate(
 def export(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    csv: Annotated[Path | None, typer.Option(help="Write all disparities as CSV.")] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Write all disparities as Parquet.")] = None,
-    latex: Annotated[
-        Path | None, typer.Option(help="Write the disparities of the primary scorer as a LaTeX table.")
-    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write all results as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write all results as Parquet.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write LaTeX tables: disparities, other results.")] = None,
     model_card: Annotated[
-        Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
+        Path | None, typer.Option(help="Write composites and headline numbers as front matter of a model card.")
     ] = None,
     ml_bom: Annotated[
-        Path | None, typer.Option(help="Write the disparities of the primary scorer as a CycloneDX ML-BOM.")
+        Path | None, typer.Option(help="Write disparities, group means and headline numbers as a CycloneDX ML-BOM.")
     ] = None,
     answers: Annotated[
         Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
@@ -362,7 +360,7 @@ def export(
     keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
     json: Json = False,
 ) -> None:
-    """Write the disparities of a run in other formats, or its answers."""
+    """Write the results of a run in other formats, or its answers."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
