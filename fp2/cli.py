@@ -426,17 +426,15 @@ def report(
 
 @command(MAINTAIN, "fp2 log FOLDER")
 def log(
-    ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    json: Json = False,
+    ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
 ) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.commands.output import Output
-    from fp2.commands.runs import log_folder
+    from fp2.commands.runs import log_run
     from fp2.compose import load_config
 
     with Output(json) as out:
-        for name, value in zip(("run", "experiment"), log_folder(folder, load_config(ctx.args)), strict=True):
+        for name, value in zip(("run", "experiment"), log_run(run, load_config(ctx.args)), strict=True):
             out.path(name, value)
 
 

@@ -339,19 +339,28 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
             out.path(name, path)
 
 
-def log_folder(folder: Path, here: Config) -> tuple[str, str]:
-    """Log a finished run from its folder, after a failure of MLflow; return the ids of the MLflow run and experiment.
+def log_run(word: str, here: Config) -> tuple[str, str]:
+    """Log a finished run, after a failure of MLflow; return the ids of the MLflow run and experiment.
+
+    Parameters
+    ----------
+    word : str
+        Its folder, or its id or config hash (the first characters will do) in the output folder.
+    here : Config
 
     Raises
     ------
     Fp2Error
-        If the folder is not that of a finished run, or the run is logged already, or the store cannot be used.
+        If there is no such finished run, or it is logged already, or the store cannot be used.
     """
     from fp2.runs.outputs import log_files
-    from fp2.runs.reader import read_results
+    from fp2.runs.reader import local_folder, read_results
     from fp2.runs.recompute import logged_config
     from fp2.tracking import client
 
+    folder = Path(word)
+    if not folder.is_dir() and (found := local_folder(word, here)) is not None:
+        folder = found
     results = read_results(folder)
     if not (folder / artifacts.PASSPORT).is_file():
         raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
