@@ -75,11 +75,11 @@ def main() -> None:
 
 
 @command(EVALUATE, "fp2 run experiment=smoke", "fp2 run -m model=peeps_vlm,planted cut=region,pronoun", own_help=True)
-def run(ctx: typer.Context) -> None:
+def run(ctx: typer.Context, json: Json = False) -> None:
     """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
     from fp2.app import main as launch
 
-    raise typer.Exit(launch(ctx.args, "fp2 run"))
+    raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
 
 
 @command(EVALUATE, "fp2 plan experiment=page", "fp2 plan --power --icc 0.3 --sd 0.25 --groups 4")
