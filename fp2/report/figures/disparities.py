@@ -294,6 +294,8 @@ def means_axes(axes: Axes, row: Mapping[str, Any], min_cell: int = MIN_CELL) -> 
         axes.plot(start + row["raw"], y, marker, color=colour, markerfacecolor=colour if filled else "white")
         names.append("disparity")
         axes.set_title(f"disparity {number(row['raw'])}: {verdict_words(row['verdict'])}", loc="left", fontsize=10)
+    axes.use_sticky_edges = False  # a point at the end of the bar is drawn whole
+    axes.autoscale_view()
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), names, fontsize=8.5)
     axes.tick_params(axis="y", length=0)
