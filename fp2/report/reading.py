@@ -5,7 +5,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fp2.results import NO_MODEL
@@ -92,6 +92,15 @@ def probability(value: float | None) -> str:
     if value is None:
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the numbers and words of nested mappings with their dotted names; lists are left out."""
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from leaves(item, f"{before}{key}.")
+        elif item is None or isinstance(item, (bool, int, float, str)):
+            yield f"{before}{key}", item
 
 
 def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
