@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_builds_without_a_warning(site: Path) -> None:
-    """Every page is in the navigation, every link leads somewhere, docstrings render, nothing is loaded from outside."""
+    """Every page is in the navigation, every link leads somewhere, docstrings render, nothing is from outside."""
     pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "start.html", "reference/commands.html", "reference/python.html"} <= pages
     assert "fp2 passport" in (site / "reference" / "commands.html").read_text(encoding="utf-8")
