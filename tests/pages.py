@@ -332,7 +332,7 @@ def prepare(project: Project, page: str) -> None:
             table = csv.DictWriter(file, rows[0])
             table.writeheader()
             table.writerows(rows)
-        sheet = sheet_of(project.sweep / "0", load_config(()), Wanted(n=24))
+        sheet = sheet_of(project.sweep / "0", load_config(()), Wanted(n=24, probes=("trust",)))
         for labeller in "ab":
             for place, answer in enumerate(sheet.answers):
                 sheet.append(labeller, answer, float(place % 3 - 1))
