@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.report.reading import MIN_CELL, is_positive_control, scorer_version
+from fp2.report.reading import MIN_CELL, calibration_of, scorer_version
 from fp2.runs.reader import (
     LoggedRun,
     SharedLines,
@@ -336,7 +336,7 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
         "config_hash": run.results["config_hash"],
         "response_set": run.results["response_set"],
         "complete": bool(run.results["complete"]),
-        "calibration": is_positive_control(run.results),
+        **calibration_of(run.results),
     }
 
 

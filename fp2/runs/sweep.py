@@ -11,7 +11,7 @@ from fp2 import __version__
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Ranking, rank, summarise, with_places
 from fp2.report.reading import (
-    is_positive_control,
+    calibration_of,
     model_name,
     model_was_used,
     primary_scorer,
@@ -148,7 +148,7 @@ def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
         "answers": dict(answers),
         "refused": answers["refused"] / answers["answered"] if answers.get("answered") else None,
         "complete": bool(found["complete"]),
-        "calibration": is_positive_control(found),
+        **calibration_of(found),
         "supplied": "supplied" in model,
         "answers_by_group": suppress_small_cells(found, min_cell)["answers_by_group"],
         "limitations": list(found["limitations"]),
