@@ -200,7 +200,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
     places, least = places_of(config, outcome), config.report.suppress_below
-    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
+    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,

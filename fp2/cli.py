@@ -328,7 +328,8 @@ def gate(
     max_refusal_gap: Annotated[
         float | None,
         typer.Option(
-            help="Fail if the refusal rates of two groups of a cut differ by more than this (0.05 is 5 points)."
+            help="Fail if the refusal rates of two groups of a cut, over all probes together, differ by more than this "
+            "(0.05 is 5 points); `scorer=refusal` tests each probe."
         ),
     ] = None,
     allow_biased: Annotated[

@@ -200,8 +200,8 @@ class Run:
         ]
         if reading.were_supplied(results):
             parts.append(f"<p><strong>{escape(reading.SUPPLIED)}</strong></p>")
-        if reading.is_positive_control(results):
-            parts.append(f"<p><em>{escape(reading.POSITIVE_CONTROL)}</em></p>")
+        if said := reading.calibration_words([reading.calibration_of(results)]):
+            parts.append(f"<p><em>{escape(said)}</em></p>")
         if not self.complete:
             parts.append("<p><strong>Partial run: some planned answers are missing.</strong></p>")
         if any(reading.rows_of(results, cut) for cut in self.cuts):

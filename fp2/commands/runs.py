@@ -160,7 +160,7 @@ def gate(
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
-            print(f"not met ({one.condition}): {one.name}: {one.message}")
+            print(f"not met: {one.condition}: {one.name}: {one.message}")
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 

@@ -56,6 +56,7 @@ CONTROL = (
 )
 SUPPLIED = "Answers were supplied, not asked here."
 POSITIVE_CONTROL = "Positive control: effects were planted in the model. Not a finding about people."
+WITHOUT_EFFECTS = "Simulated model without planted effects: not a finding about people."
 
 
 def plain(text: object) -> str:
@@ -160,9 +161,16 @@ def calls_words(answers: Mapping[str, Any]) -> str:
     return f"{n:,} model call{'' if n == 1 else 's'}{what}"
 
 
-def is_positive_control(results: Mapping[str, Any]) -> bool:
-    """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
-    return bool(results["model"].get("embedded"))
+def calibration_of(results: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether the model is simulated or effects were planted in it, and whether it is simulated without any."""
+    model = results["model"]
+    return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
+
+
+def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
+    said = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
+    return " ".join(sorted(said))
 
 
 def group_order(results: Mapping[str, Any], cut: str) -> list[str]:

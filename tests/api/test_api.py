@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -36,10 +37,12 @@ def describe(image: Image.Image, question: str) -> str:
 
 def test_importing_it_loads_nothing_heavy(own_root: Path) -> None:
     code = (
-        "import fp2, sys, json; dir(fp2); print([n for n in ('pandas', 'torch', 'numpy', 'hydra') if n in sys.modules])"
+        "import fp2, random, sys; state = random.getstate(); dir(fp2); "
+        "print([n for n in ('pandas', 'torch', 'numpy', 'hydra') if n in sys.modules]); "
+        "fp2.evaluate; print('rich.style' in sys.modules, random.getstate() == state)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(own_root), capture_output=True, text=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.split("\n")[:2] == ["[]", "True True"]
     assert {"evaluate", "load_run", "compare", "score", "disparity"} <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
         _ = package.evaluat
@@ -53,6 +56,7 @@ def test_names_give_the_numbers_of_the_command_line(bench: Bench) -> None:
         for word in bench.words(STRONG)
         if not word.startswith(("model=", "data=", "scorer=", "cut.", "paths.root"))
     ]
+    before = random.getstate(), np.random.get_state()
     run = package.evaluate(
         model="planted",
         data="table",
@@ -62,6 +66,8 @@ def test_names_give_the_numbers_of_the_command_line(bench: Bench) -> None:
         root=bench.root,
         progress=False,
     )
+    assert random.getstate() == before[0]
+    np.testing.assert_equal(np.random.get_state(), before[1])
     assert run.config_hash == line["config_hash"]
     assert run.composite == line["composite"]
     assert run.results["disparities"] == line["disparities"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.report.figures.style import FAINT, GRID, INK, LINES, figure, save, shorten, style
 from fp2.report.leaderboard import LeaderboardRow
-from fp2.report.reading import POSITIVE_CONTROL, cut_label, number, plain, scorer_label
+from fp2.report.reading import calibration_words, cut_label, number, plain, scorer_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +101,8 @@ def _profile_head(drawn: Figure, block: Mapping[str, Any]) -> None:
         name = shorten(plain(block[run]["name"]), 60)
         drawn.text(0.15 / width, 1 - (0.76 + 0.19 * y) / height, marker, fontsize=9, color=colour)
         drawn.text(0.33 / width, 1 - (0.76 + 0.19 * y) / height, name, fontsize=8.5, color=INK)
-    if block["first"]["calibration"] or block["second"]["calibration"]:
-        drawn.text(0.15 / width, 1 - 1.14 / height, POSITIVE_CONTROL, fontsize=8, color=FAINT, style="italic")
+    said = calibration_words(block[run] for run in ("first", "second"))
+    drawn.text(0.15 / width, 1 - 1.14 / height, said, fontsize=8, color=FAINT, style="italic")
 
 
 def _profile_panel(
@@ -141,8 +142,8 @@ def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         title = f"Distances of fingerprints: {scorer_label(block['primary'])}"
         drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
-        if any(pair[run]["calibration"] for pair in block["pairs"] for run in ("first", "second")):
-            drawn.text(0.15 / width, 1 - 0.55 / height, POSITIVE_CONTROL, fontsize=8, color=FAINT, style="italic")
+        said = calibration_words(pair[run] for pair in block["pairs"] for run in ("first", "second"))
+        drawn.text(0.15 / width, 1 - 0.55 / height, said, fontsize=8, color=FAINT, style="italic")
         for place, cut in enumerate(cuts):
             bottom = height - _OVER - (place + 1) * (side + 0.95) + 0.6
             axes = drawn.add_axes((_SIDE / width, bottom / height, side / width, side / height))
@@ -223,8 +224,8 @@ def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
         some = next(iter(boards.values()))[0]
         line = f"{shorten(plain(some.dataset), 40)} · {some.n_subjects:,} subjects · rank 1: smallest disparities"
         drawn.text(0.15 / _WIDTH, 1 - 0.55 / height, line, fontsize=8.5, color=FAINT)
-        if any(row.calibration for row in rows):
-            drawn.text(0.15 / _WIDTH, 1 - 0.74 / height, POSITIVE_CONTROL, fontsize=8, color=FAINT, style="italic")
+        said = calibration_words(map(asdict, rows))
+        drawn.text(0.15 / _WIDTH, 1 - 0.74 / height, said, fontsize=8, color=FAINT, style="italic")
         top = height - _TOP
         for (cut, variant), members in boards.items():
             top -= _HEADING
