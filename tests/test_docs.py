@@ -382,7 +382,7 @@ def headings(file: Path) -> set[str]:
 INTERFACES: dict[type, tuple[str, ...]] = {
     Scorer: ("score",),
     Engine: ("method", "task_identity", "lacking", "learn", "answer"),
-    DataSource: ("load", "unmade"),
+    DataSource: ("load", "preview"),
     EvaluationProtocol: ("analyse", "collect", "score", "stimuli", "storage", "recall"),
 }
 """What an extension writes that takes arguments."""

@@ -91,7 +91,7 @@ def render_dashboard(
         "model_was_used": reading.model_was_used(results),
         "sections": parts,
         "pictures": _embedded(parts, figures),
-        "calibration": reading.is_positive_control(results),
+        **reading.calibration_of(results),
         "variant": reading.variant_line(results),
         "calls": reading.calls_words(results["answers"]),
         "supplied": reading.SUPPLIED if reading.were_supplied(results) else None,
