@@ -36,7 +36,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Return the page with places where names in the cells of tables may be broken: after a sign between their parts."""
+    """Return the page with places where names in the cells of tables may be broken: between their parts."""
     return _CELL.sub(lambda cell: _CODE.sub(_breakable, cell[0]), html)
 
 
