@@ -50,7 +50,7 @@ const drawChart = (function () {
     const ticks = Math.max(3, Math.round(width / 110)), unit = { label: spec.unit, labelAnchor: "center", labelArrow: "none" };
     const labels = { label: null, tickSize: 0, tickFormat: (place) => spec.rows[place].label, lineWidth: (marginLeft - 12) / 13 };
     return {
-      width, marginLeft, marginRight: 16, marginTop: 4, marginBottom: 44, height: 48 + 30 * spec.rows.length,
+      width, marginLeft, marginRight: 24, marginTop: 4, marginBottom: 44, height: 48 + 30 * spec.rows.length,
       x: { domain: [0, end], nice: true },
       y: { type: "band", domain: places, padding: 0.3 },
       marks: [
