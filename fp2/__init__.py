@@ -17,9 +17,14 @@ def __getattr__(name: str) -> Any:
     """Return a name of the Python interface."""
     if name not in __all__:
         raise AttributeError(f"module 'fp2' has no attribute {name!r}")
+    import random
     from importlib import import_module
 
-    return getattr(import_module("fp2.api"), name)
+    state = random.getstate()
+    try:
+        return getattr(import_module("fp2.api"), name)
+    finally:
+        random.setstate(state)  # Rich draws from the global generator when it is imported
 
 
 def __dir__() -> list[str]:

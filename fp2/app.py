@@ -11,11 +11,12 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from fp2.artifacts import STATUS
+from fp2.artifacts import RESULTS, STATUS
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
@@ -26,11 +27,25 @@ HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", 
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
-def main(argv: Sequence[str], program: str = "launch.py") -> int:
-    """Run the command line; return the exit status. `program` is what its help calls it."""
+def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = False) -> int:
+    """Run the command line; return the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str
+    program : str
+        What its help calls it.
+    as_json : bool
+        Print nothing on standard output but the `results.json` of the run, or a list of those of a sweep; what a reader
+        sees goes to standard error. Without a finished run nothing is printed.
+    """
     try:
         with terminable():
-            return _main(list(argv), program)
+            with _output_to_error() if as_json else nullcontext():
+                status, folder = _main(list(argv), program)
+            if as_json and folder is not None:
+                _print_results(folder)
+            return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -42,17 +57,43 @@ def main(argv: Sequence[str], program: str = "launch.py") -> int:
         return EXIT_INTERRUPTED
 
 
-def _main(argv: list[str], program: str) -> int:
+@contextmanager
+def _output_to_error() -> Iterator[None]:
+    """Send what is printed to standard error, also by libraries and by the processes that are started."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _print_results(folder: Path) -> None:
+    """Print the results of the run in `folder`, or the list of those of the sweep."""
+    found = [path.with_name(RESULTS) for path in _status_files(folder)]
+    texts = [path.read_text(encoding="utf-8").strip() for path in found if path.is_file()]
+    if (folder / STATUS).is_file():
+        print(*texts, sep="", end="\n" * len(texts))
+    else:
+        print(f"[{','.join(texts)}]")
+
+
+def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
+    """Return the exit status, and the folder of the run or sweep if one was made."""
     argv = [FLAGS.get(word, word) for word in argv]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
     if {"--help", "-h"} & set(flags):
         _print_help(expanded, program)
-        return 0
+        return 0, None
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
-        return 0
+        return 0, None
     for flag in flags:
         if flag.partition("=")[0] not in HYDRA_FLAGS:
             fix = f"Write {flag.lstrip('-')}" if "=" in flag else f"{program} --help lists what can be set"
@@ -75,7 +116,7 @@ def _main(argv: list[str], program: str) -> int:
     finally:
         for name in variables:
             os.environ.pop(name, None)
-    return _summarise(folder, sweep_id, config)
+    return _summarise(folder, sweep_id, config), folder
 
 
 def _print_help(overrides: list[str], program: str) -> None:
@@ -91,6 +132,8 @@ def _print_help(overrides: list[str], program: str) -> None:
     for line in header.replace("launch.py", program).splitlines():
         usage, _, meaning = line.strip().partition("   ")
         print(f"  {usage:<42} {meaning.strip()}" if meaning else line)
+    if program != "launch.py":
+        print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
     for group in groups:
         if known := choices(group):
@@ -172,7 +215,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
     places, least = places_of(config, outcome), config.report.suppress_below
-    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
+    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,
@@ -209,10 +252,15 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     return places
 
 
+def _status_files(folder: Path) -> list[Path]:
+    """Return the status file of the run in `folder`, or those of the jobs of the sweep, in their order."""
+    single = folder / STATUS
+    return [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
+
+
 def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
     """Return the worst exit status of the jobs in `folder`; print which failed, and report on a sweep's runs."""
-    single = folder / STATUS
-    jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
+    single, jobs = folder / STATUS, _status_files(folder)
     statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]
     if not statuses:
         return 1

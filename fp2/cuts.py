@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, HOUR, MUST_NOT_LEAVE, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, HOUR, MUST_NOT_LEAVE, attribute_columns, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +49,13 @@ class Cut:
             raise Fp2Error(f"cut {self.name!r} names an attribute twice")
 
 
-def parse_cut(text: str, known_attributes: Collection[str] | None = None) -> Cut:
+def parse_cut(
+    text: str, known_attributes: Collection[str] | None = None, suggested: Collection[str] | None = None
+) -> Cut:
     """Return the cut with a name such as `region_x_skin_tone`.
 
-    If the attributes are known, the name is split into those only, so that an attribute may contain `_x_`.
+    If the attributes are known, the name is split into those only, so that an attribute may contain `_x_`; `suggested`
+    are those that an error may name (by default all).
 
     Raises
     ------
@@ -66,7 +69,7 @@ def parse_cut(text: str, known_attributes: Collection[str] | None = None) -> Cut
         parts = known_parts
     else:
         unknown = next((piece for piece in pieces if piece not in known_attributes), text)
-        raise _unknown_attribute(unknown, text, known_attributes)
+        raise _unknown_attribute(unknown, text, known_attributes if suggested is None else suggested)
     if not all(parts):
         raise Fp2Error(f"cut {text!r} has an empty part", fix="An intersection is written attribute_x_attribute")
     return Cut(text, tuple(parts))
@@ -83,19 +86,24 @@ def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
     return None
 
 
-def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
+def _unknown_attribute(name: str, cut: str, suggested: Collection[str]) -> Fp2Error:
     """Return the error for an attribute that the data set lacks; those that cannot be a cut are not suggested."""
-    fix = nearest(name, set(known) - MUST_NOT_LEAVE)
+    fix = nearest(name, set(suggested) - MUST_NOT_LEAVE)
     return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=fix)
 
 
-def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | None = None) -> tuple[Cut, ...]:
+def resolve_cuts(
+    spec: Mapping[str, Any],
+    known_attributes: Collection[str] | None = None,
+    suggested: Collection[str] | None = None,
+) -> tuple[Cut, ...]:
     """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
 
     `by` is one cut (the intersection of all that it lists); `each` is a list of cuts, each an attribute, a name such
     as `pronoun_x_age`, or a list. `groups` maps attributes to a list of the values to select, or to a mapping from
     groups to the values that are merged in them; values that the mapping does not list remain groups of their own. An
-    entry of a list may be such a mapping too. If all cuts are by one attribute, its name may be left out.
+    entry of a list may be such a mapping too. If all cuts are by one attribute, its name may be left out. `suggested`
+    are the attributes that an error may name, such as those with values (by default all that are known).
 
     Raises
     ------
@@ -111,19 +119,19 @@ def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | No
     if by:
         wanted = [Cut(str(spec.get("name") or JOIN.join(by)), by)]
     else:
-        wanted = [_one(item, known_attributes) for item in _items(each)]
+        wanted = [_one(item, known_attributes, suggested) for item in _items(each)]
     if len({cut.name for cut in wanted}) < len(wanted):
         raise Fp2Error("a cut is listed twice", where="cut.each")
     if known_attributes is not None:
         for cut in wanted:
-            check_attributes(cut, known_attributes)
+            check_attributes(cut, known_attributes, suggested)
     return _with_groups(wanted, spec.get("groups") or {}, known_attributes or ())
 
 
-def _one(item: Any, known: Collection[str] | None) -> Cut:
+def _one(item: Any, known: Collection[str] | None, suggested: Collection[str] | None) -> Cut:
     """Return the cut of one entry of `each`."""
     if isinstance(item, str):
-        return parse_cut(item, known)
+        return parse_cut(item, known, suggested)
     names = _names(item)
     return Cut(JOIN.join(names), names)
 
@@ -199,11 +207,11 @@ def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple
     return None if isinstance(spec, Mapping) else tuple(values), groups
 
 
-def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
-    """Raise Fp2Error for the first attribute of `cut` that is not known."""
+def check_attributes(cut: Cut, known_attributes: Collection[str], suggested: Collection[str] | None = None) -> None:
+    """Raise Fp2Error for the first attribute of `cut` that is not known; `suggested` as in `resolve_cuts`."""
     for attribute in cut.by:
         if attribute not in known_attributes:
-            raise _unknown_attribute(attribute, cut.name, known_attributes)
+            raise _unknown_attribute(attribute, cut.name, known_attributes if suggested is None else suggested)
 
 
 def check_publishable(cuts: Sequence[Cut]) -> None:
@@ -306,7 +314,7 @@ def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
 
 def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
     """Return the distinct values of each attribute of `cut` for each row of `people`, selected and merged."""
-    check_attributes(cut, attribute_columns(people))
+    check_attributes(cut, attribute_columns(people), with_values(people))
     kept, merged = dict(cut.groups), dict(cut.merged)
     columns = []
     for attribute in cut.by:

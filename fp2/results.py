@@ -36,6 +36,7 @@ EMBEDDED = (
     "The model is simulated, or effects were planted in it on purpose: the run is a positive control, not a finding "
     "about people."
 )
+WITHOUT_EFFECTS = "The model is simulated, without planted effects: the run is not a finding about people."
 NO_MODEL = "nobody asked"
 """The model's name in results without a model; reports do not show it."""
 
@@ -196,7 +197,7 @@ def limitations(model: Mapping[str, Any], notes: Sequence[str], stated: Sequence
     """Return what a reader has to know, `notes` included; `stated`: by the protocol and the scorers of the run."""
     holds = {SIGNATURE, *stated, *([DIFFERENCE] if model["name"] != NO_MODEL else [])}
     return [
-        *([EMBEDDED] if model["embedded"] else []),
+        *([WITHOUT_EFFECTS if model.get("without_effects") else EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
         *([SUPPLIED] if "supplied" in model else []),
         *(line for line in LIMITATIONS if line in holds),

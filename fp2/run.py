@@ -33,7 +33,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_architecture, describe_model, describe_scorers, describe_serving
-from fp2.runs.inputs import Given, check_run_cost, load_inputs, plan_answers
+from fp2.runs.inputs import Given, check_run_cost, group_notes, load_inputs, plan_answers
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Record, RunOutcome, finish, name_with, tracked
@@ -73,6 +73,9 @@ def run(
         ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
     ):
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
+        told = group_notes(inputs)
+        for line in (*protocol.small_groups(inputs), *told):
+            progress.note(line)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
             check_run_cost(storage, inputs, config.answers.max_cost)
@@ -94,14 +97,15 @@ def run(
             live.at("Scoring")
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
-            results = _results(protocol, inputs, found, asked, record.run_id)
+            results = _results(protocol, inputs, found, asked, record.run_id, told)
             sections = finish(
                 config, record, folder, places, protocol, _published(inputs, found), results,
                 _passport_extra(inputs, results), progress, interrupted=asked.interrupted or bool(asked.left),
             )  # fmt: skip
         del found, storage  # the check reads what was written, beside nothing else
         failed = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
-    return record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
+    outcome = record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
+    return replace(outcome, told=told)
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequence[str]]:
@@ -199,9 +203,9 @@ def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
 
 
 def _results(
-    protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
+    protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str, told: Sequence[str]
 ) -> dict[str, Any]:
-    """Analyse the tables and put the results together."""
+    """Analyse the tables and put the results together; warnings that were `told` are not repeated."""
     from fp2.data.group_sizes import cut_notes
     from fp2.protocols.balance import balance_warnings
     from fp2.scorers.registry import limitations_of
@@ -215,7 +219,8 @@ def _results(
     )
     warnings = balance_warnings(counts.balance)
     for line in warnings:
-        progress.note(line)
+        if line not in told:  # a task may have left out people
+            progress.note(line)
     groups = cut_notes(found.tables.people, inputs.cuts)
     looked = looked_lines(found.about)
     title = protocol.title(inputs)

@@ -167,6 +167,11 @@ def attribute_columns(people: pd.DataFrame) -> list[str]:
     return [name.removeprefix(ATTRIBUTE_PREFIX) for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
 
 
+def with_values(people: pd.DataFrame) -> list[str]:
+    """Return the attributes that some row of `people` has a value of."""
+    return [name for name in attribute_columns(people) if any(map(len, people[ATTRIBUTE_PREFIX + name]))]
+
+
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
 ChoiceOrders = Literal["rotations", "all", "given"]
 DTYPES = ("float32", "bfloat16", "float16")

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 from bench import REPOSITORY
+from hydra import initialize_config_dir
 from rooted import ROOTED
 
 from fp2.compose import check_overrides, compose_config, load_config, prepare
+from fp2.compose.suggestions import usable
+from fp2.cuts import resolve_cuts
+from fp2.data.group_sizes import group_sizes
+from fp2.data.peeps.source import planned_peeps
+from fp2.data.peeps.spec import PeepsSpec
 from fp2.errors import Fp2Error
 
 CONF = REPOSITORY / "conf"
@@ -223,3 +229,36 @@ def test_every_key_of_version_0_3_is_accepted_as_an_override(choice: str) -> Non
 def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
     with pytest.raises(Fp2Error, match=r"(folder does not exist|no package).*hydra\.searchpath"):
         load_config([f"hydra.searchpath=[{entry}]"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["cut=facs"], "unknown cut 'facs'. Choose from: age, all, fhibe_clip, pairs, pronoun, region, skin_tone. Any"),
+        (["cut=subregio", "data=fhibe"], "Did you mean 'subregion'"),
+        (
+            ["cut=subregio", "data=table", "data.path=people.csv", "data.columns={image: a, region: b}"],
+            "from: region. A",
+        ),
+        (["cut=facs", "data=fairface"], "See what there is: fp2 list cuts"),
+        (["scorer=valenc", "probe=attention"], "Choose from: attention, first_mention, word_share$"),
+        (["scorer=valenc", "data=fhibe"], "Did you mean 'valence'"),
+        (["scorer=valenc", "engine.batch=3"], "unknown key 'batch'|See what there is: fp2 list scorers"),
+    ],
+)
+def test_cuts_and_scorers_that_would_be_refused_are_not_suggested(words: list[str], said: str) -> None:
+    with pytest.raises(Fp2Error, match=said):
+        load_config(words)
+
+
+def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
+    people = planned_peeps(PeepsSpec(n_subjects=60, n_pairs=0)).people
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        words = prepare(["data=peeps"])
+        cuts, scorers = usable("cut", words), usable("scorer", words)
+    for name in cuts or []:
+        spec = yaml.safe_load((CONF / "cut" / f"{name}.yaml").read_text(encoding="utf-8"))
+        assert all(group_sizes(people, resolve_cuts(spec)).values())
+    assert len(cuts or []) == 7
+    assert {"word_share", "first_mention", "attention", "none"}.isdisjoint(scorers or [])
+    assert {"valence", "default", "judge"} <= set(scorers or [])

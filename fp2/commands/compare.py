@@ -100,13 +100,13 @@ class _Steps:
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    from fp2.report.reading import POSITIVE_CONTROL, cut_label, plain, scorer_label
+    from fp2.report.reading import calibration_words, cut_label, plain, scorer_label
 
     first, second = block["first"], block["second"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
     console.print(sizes_words(block), highlight=False)
-    if first["calibration"] or second["calibration"]:
-        console.print(Text(POSITIVE_CONTROL, style="italic"))
+    if said := calibration_words((first, second)):
+        console.print(Text(said, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
     others = [row for row in block["distances"] if row["scorer"] != block["primary"]]
     telling = [row for row in others if row["distance"] is not None and (row["null_mean"] or row["distance"])]
@@ -125,12 +125,12 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
 
 def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import DASH, POSITIVE_CONTROL, cut_label, number, plain, probability, scorer_label
+    from fp2.report.reading import DASH, calibration_words, cut_label, number, plain, probability, scorer_label
 
     pairs = every["pairs"]
     console.print(Text(f"{len(every['runs'])} runs, {len(pairs)} pairs", style="bold"))
-    if any(pair[side]["calibration"] for pair in pairs for side in ("first", "second")):
-        console.print(Text(POSITIVE_CONTROL, style="italic"))
+    if said := calibration_words(pair[side] for pair in pairs for side in ("first", "second")):
+        console.print(Text(said, style="italic"))
     others: dict[tuple[str, str], list[bool]] = {}
     tables: dict[str, Table] = {}
     for pair in pairs:

@@ -151,14 +151,15 @@ def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
-    from fp2.report.reading import POSITIVE_CONTROL
+    from fp2.report.reading import calibration_words
 
     boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
     alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}
     levels = " or ".join(f"{100 * (1 - alpha):g} %" for alpha in sorted(alphas))
     lines = [LEGEND.format(level=levels)] if boards else []
     lines += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
-    return "\n".join([*lines, *([POSITIVE_CONTROL] if any(row.calibration for row in rows) else [])])
+    said = calibration_words(map(asdict, rows))
+    return "\n".join([*lines, *([said] if said else [])])
 
 
 def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Sequence[str], outputs: Outputs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,12 +27,13 @@ from fp2.commands.forecast import (
 )
 from fp2.commands.output import Output
 from fp2.compose import build_protocol, compose_config, jobs_of
+from fp2.compose.suggestions import NOT_GIVEN, without_folders
 from fp2.engines.base import AsksServers, SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
 from fp2.report.reading import plain
-from fp2.runs.inputs import load_inputs, plan_answers
+from fp2.runs.inputs import group_notes, load_inputs, plan_answers, preview_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from fp2.probes.battery import Battery
     from fp2.protocols.base import EvaluationProtocol, Inputs
 
-_NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
 _MOST_GROUPS = 12
@@ -83,9 +83,7 @@ def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], out: Output) 
         return
     for config in configs:
         try:
-            if (images := _unmade(config)) is not None:
-                _print_sizes([config], UNMADE.format(data=config.data.name), out, images)
-            else:
+            if not _print_unmade(config, out):
                 _print_plan(config, out)
         except CheckpointMissingError as error:
             _print_sizes([config], str(error), out, _count_images(config))
@@ -119,12 +117,8 @@ def config_of(job: Sequence[str]) -> tuple[Config, bool]:
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
-    from fp2.data.base import required
 
-    composed = compose_config(job)
-    for name, marker in required(composed.data).items():
-        if composed.data.get(name) is None and marker.is_folder:
-            OmegaConf.update(composed, f"data.{name}", _NOT_GIVEN, force_add=True)
+    composed = without_folders(compose_config(job))
     lacking = _with_missing_data(composed)
     for name in lacking:
         OmegaConf.update(composed, f"probe.{name}", None)
@@ -145,7 +139,7 @@ def _missing(config: Config) -> str | None:
 
     for name, marker in required(asdict(config.data)).items():
         value = getattr(config.data, name)
-        if str(value) == _NOT_GIVEN:
+        if str(value) == NOT_GIVEN:
             return f"data.{name} ({marker.what}) is not given"
         if isinstance(value, Path) and not value.expanduser().exists():
             return f"data.{name} ({marker.what}) does not exist on this machine"
@@ -155,20 +149,25 @@ def _missing(config: Config) -> str | None:
 UNMADE = "the images of data={data} are made by the first run, once; `fp2 data verify` makes them as well"
 
 
-def _unmade(config: Config) -> int | None:
-    """Return how many images a run is about, at most, if its data set has to be made first; None where it is there."""
-    from fp2.data.base import configured_source
+def _print_unmade(config: Config, out: Output) -> bool:
+    """Print what is known of a run whose data set has to be made first; return whether that is so."""
     from fp2.probes.battery import load_battery
+    from fp2.store.rows import ResponseStore
 
     protocol = build_protocol(config)
     if not protocol.asks:
-        return None
-    people = load_battery(asdict(config.probe), config.model.id).people
-    n_images = configured_source(config).unmade(Path(config.paths.data), people)
-    if n_images is None:
-        return None
-    left = max(0, n_images - int(config.data.offset))
-    return min(left, int(config.data.limit or left))
+        return False
+    battery = load_battery(asdict(config.probe), config.model.id)
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+        found = preview_inputs(config, protocol.for_battery(battery), store, battery=battery)
+        if found is None:
+            return False
+        protocol, inputs = found
+        images, groups = inputs.people["image_id"].nunique(), _groups(inputs.people, inputs.cuts)
+        _print_sizes([config], UNMADE.format(data=config.data.name), out, images, groups)
+        for line in (*protocol.small_groups(inputs), *group_notes(inputs)):
+            _note(line, out)
+    return True
 
 
 def _count_images(config: Config) -> int:
@@ -183,8 +182,11 @@ def _count_images(config: Config) -> int:
     return int(dataset.people["image_id"].nunique())
 
 
-def _print_sizes(configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None) -> None:
-    """Print what is known without the data, or without the model (`n_images`: of the data)."""
+def _print_sizes(
+    configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> None:  # fmt: skip
+    """Print what is known without the data, or without the model or the images (`n_images`, `groups`: of the data)."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
@@ -208,7 +210,7 @@ def _print_sizes(configs: Sequence[Config], missing: str, out: Output, n_images:
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
         "disk": UNKNOWN if answers is None else protocol.disk(answers * len(configs), answers * len(configs)),
         "cuts": ", ".join(cut.name for cut in cuts),
-        **_merged(cuts),
+        **(_merged(cuts) if groups is None else groups),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
     _print_rows(
@@ -308,6 +310,8 @@ def _print_plan(config: Config, out: Output) -> None:
     rows["config hash"] = config_hash(config)[:16]
     name = config.model.name if protocol.asks else config.task.name
     _print_rows(f"{name} on {config.data.name}", rows, out, counts)
+    for line in (*protocol.small_groups(inputs), *group_notes(inputs)):
+        _note(line, out)
 
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:

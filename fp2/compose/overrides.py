@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from fp2.compose.suggestions import GROUPS, usable
 from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
@@ -110,7 +111,7 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
         try:
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
-            raise _explained(error) from error
+            raise _explained(error, overrides) from error
         except (OmegaConfBaseException, ValueError, TypeError) as error:  # for `model=null`, and `scorer=[[a]]`
             raise Fp2Error(_first_line(error), where="override") from error
 
@@ -277,13 +278,14 @@ def _first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _explained(error: Exception) -> Fp2Error:
-    """Turn Hydra's error into one line with the nearest valid name."""
+def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
+    """Turn Hydra's error into one line with the nearest valid name, of cuts and scorers the nearest usable one."""
     from hydra.errors import MissingConfigException
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        hint = nearest(name, error.options or choices(group))
+        names = usable(group, overrides) if group in GROUPS else error.options or choices(group)
+        hint = nearest(name, names) if names else f"See what there is: fp2 list {group}s"
         if group == "hydra/launcher":
             hint = "pip install 'fp2[slurm]' for slurm, 'fp2[sweep]' for joblib"
         if group == "cut":

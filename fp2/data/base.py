@@ -20,7 +20,7 @@ A field without a marker decides the results, so that it enters the config hash.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
@@ -246,20 +246,23 @@ class DataSource(ABC, Generic[OptionsT]):
         """Whether every subject and image of the release is in the people table that these options give."""
         return True
 
-    def unmade(self, cache: Path, n_people: int | None) -> int | None:
-        """Return how many images `load` would make.
+    def attributes(self) -> Collection[str] | None:
+        """Return the attributes that people have values of, as far as that is known before loading; None otherwise.
+
+        Suggestions for a misspelt cut name these only.
+        """
+        return None
+
+    def preview(self, cache: Path) -> Dataset | None:
+        """Return what `load` will return, except for the images, where it has to make them first; None otherwise.
+
+        A run is checked on it before the images are made, and `fp2 plan` counts it. Paths may be empty, and boxes
+        approximate.
 
         Parameters
         ----------
         cache : Path
             The folder for files that the data set writes.
-        n_people : int or None
-            People in an image that are asked about; None for any number.
-
-        Returns
-        -------
-        int or None
-            None where nothing is to be made.
         """
         return None
 

@@ -41,16 +41,16 @@ _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {
 """Name -> the attributes that it follows from, and the function of a subject's values of them."""
 
 
-def derivable(people: pd.DataFrame) -> list[str]:
-    """Return the derived attributes that `people` lack and have the attributes for."""
-    own = set(attribute_columns(people))
+def derivable(attributes: Collection[str]) -> list[str]:
+    """Return the derived attributes that are not among `attributes` and follow from them."""
+    own = set(attributes)
     return [name for name, (needed, _) in _DERIVED.items() if name not in own and own.issuperset(needed)]
 
 
 def with_derived(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
     """Return the people with those of the derived attributes that are wanted and can be derived."""
     out = people.copy(deep=False)
-    for name in derivable(people):
+    for name in derivable(attribute_columns(people)):
         if name in wanted:
             needed, derive = _DERIVED[name]
             cells = zip(*(people[ATTRIBUTE_PREFIX + one] for one in needed), strict=True)

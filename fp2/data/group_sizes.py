@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fp2.cuts import Cut, memberships, of_sets, varying
 from fp2.errors import Fp2Error
+from fp2.tables import MUST_NOT_LEAVE, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,8 @@ def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[
         sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
         total = people["subject_id"].nunique()
         if not sizes:
-            fix = "Choose an attribute with values, or see: fp2 data verify"
+            values = sorted(set(with_values(people)) - MUST_NOT_LEAVE)
+            fix = f"Attributes with values: {', '.join(values) or 'none'}. See: fp2 data verify"
             raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
         if len(sizes) > 1 and sizes[1][0] >= least:
             continue

@@ -66,6 +66,8 @@ class ModelProfile:
         The architecture: `model_type` in the checkpoint's `config.json`.
     parameters : int, optional
         Number of weights; None where they are not here, or in files that have to be loaded to be counted.
+    without_effects : bool
+        Whether the answers are simulated without planted effects: such a run is no positive control.
     """
 
     sharing: str | None = None
@@ -73,6 +75,7 @@ class ModelProfile:
     price: Price | None = None
     family: str | None = None
     parameters: int | None = None
+    without_effects: bool = False
 
 
 class Engine(Protocol):

@@ -326,6 +326,16 @@ class EvaluationProtocol(Generic[Given]):
                 what = f"protocol {self.name!r} does not take it"
                 raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
+    def small_groups(self, inputs: Inputs) -> list[str]:
+        """Return a line for each cut whose groups are too small to be compared; by default none.
+
+        Raises
+        ------
+        Fp2Error
+            For a cut in which no subject is in a group.
+        """
+        return []
+
     def check(self, inputs: Inputs) -> None:
         """Raise for every mistake that can be found before anything is asked or computed.
 

@@ -31,6 +31,7 @@ def render_comparison(every: Mapping[str, Any], alpha: float) -> str:
     primary = [(pair, row) for pair, row in rows if row["scorer"] == every["primary"]]
     first, second = pairs[0]["first"]["name"], pairs[0]["second"]["name"]
     two = len(every["runs"]) == 2
+    runs = [pair[side] for pair in pairs for side in ("first", "second")]
     context = {
         "title": f"{plain(first)} against {plain(second)}" if two else f"{len(every['runs'])} runs compared",
         "version": __version__,
@@ -42,8 +43,9 @@ def render_comparison(every: Mapping[str, Any], alpha: float) -> str:
         "probes": [(pair, row["cut"], probe) for pair, row in primary for probe in row["by_probe"]],
         "n_differ": sum(differs(row, alpha) for _, row in primary),
         "calibration": list(dict.fromkeys(
-            pair[side]["name"] for pair in pairs for side in ("first", "second") if pair[side]["calibration"]
+            run["name"] for run in runs if run["calibration"] and not run["without_effects"]
         )),
+        "without_effects": list(dict.fromkeys(run["name"] for run in runs if run["without_effects"])),
         "reading": reading(every, alpha),
     }  # fmt: skip
     return render("comparison.html.j2", context, filters=(difference_words, sizes_words))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.report import reading
+from fp2.report.disparities import detectable_words
 from fp2.report.leaderboard import boards_of, marks_of, rank
 from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, shorten, suppress_small_cells
@@ -90,7 +91,7 @@ def render_dashboard(
         "model_was_used": reading.model_was_used(results),
         "sections": parts,
         "pictures": _embedded(parts, figures),
-        "calibration": reading.is_positive_control(results),
+        **reading.calibration_of(results),
         "variant": reading.variant_line(results),
         "calls": reading.calls_words(results["answers"]),
         "supplied": reading.SUPPLIED if reading.were_supplied(results) else None,
@@ -126,9 +127,15 @@ def _lead(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     for cut in results["cuts"]:
         rows = reading.rows_of(results, cut)
         tested = [probe for probe, row in rows.items() if row["significant"] is not None and row["raw"] is not None]
-        differing = [labels[probe] for probe in tested if rows[probe]["significant"]]
+        differing = [
+            f"{labels[probe]}{' (not robust to refusals)' if rows[probe].get('holds_under_refusals') is False else ''}"
+            for probe in tested
+            if rows[probe]["significant"]
+        ]
         if rows:
-            lines.append({"cut": cut, "n": len(tested), "differing": differing})
+            lines.append(
+                {"cut": cut, "n": len(tested), "differing": differing, "detectable": detectable_words(rows.values())}
+            )
     return lines
 
 

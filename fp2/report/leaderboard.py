@@ -17,8 +17,8 @@ from typing import Any
 from fp2.report.reading import (
     DASH,
     PRIMARY_SCORER,
+    calibration_of,
     cut_label,
-    is_positive_control,
     model_name,
     number,
     plain,
@@ -108,6 +108,7 @@ class LeaderboardRow:
     ties: str | None = None
     magnitude: float | None = None
     scorer: str = PRIMARY_SCORER
+    without_effects: bool = False
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -125,7 +126,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "n_subjects": int(results["n_subjects"]),
             "n_probes": len(composite.get("probes") or []),
             "complete": bool(results["complete"]),
-            "calibration": is_positive_control(results),
+            **calibration_of(results),
             "created": plain(results["created"]),
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
@@ -184,7 +185,8 @@ def boards_of(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
 
 def marks_of(row: LeaderboardRow) -> list[str]:
     """Return what a reader has to know of a run beside its name."""
-    return [mark for mark, there in (("partial", not row.complete), ("positive control", row.calibration)) if there]
+    kind = "simulated without effects" if row.without_effects else "positive control"
+    return [mark for mark, there in (("partial", not row.complete), (kind, row.calibration)) if there]
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:

@@ -11,7 +11,8 @@ from typing import Any
 from fp2.report.page import environment
 from fp2.report.reading import (
     DASH,
-    POSITIVE_CONTROL,
+    calibration_of,
+    calibration_words,
     confidence_level,
     cut_label,
     magnitude_words,
@@ -67,7 +68,7 @@ def document(outcome: Verification, n_keys: int, payload: str) -> Document:
     stated = outcome.statement["predicate"]
     results = {**stated, "analysis": stated["statistics"], **{k: stated["protocol"][k] for k in ("probes", "cuts")}}
     model, dataset, answers = stated["model"], stated["dataset"], stated["validity"]["answers"]
-    notices = [POSITIVE_CONTROL] if model.get("embedded") else []
+    notices = [said] if (said := calibration_words([calibration_of(stated)])) else []
     if stated.get("complete") is not True:
         notices.append("PARTIAL: planned answers are missing; the severity is withheld.")
     facts = {

@@ -5,7 +5,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fp2.results import NO_MODEL
@@ -56,6 +56,7 @@ CONTROL = (
 )
 SUPPLIED = "Answers were supplied, not asked here."
 POSITIVE_CONTROL = "Positive control: effects were planted in the model. Not a finding about people."
+WITHOUT_EFFECTS = "Simulated model without planted effects: not a finding about people."
 
 
 def plain(text: object) -> str:
@@ -92,6 +93,15 @@ def probability(value: float | None) -> str:
     if value is None:
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the numbers and words of nested mappings with their dotted names; lists are left out."""
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from leaves(item, f"{before}{key}.")
+        elif item is None or isinstance(item, (bool, int, float, str)):
+            yield f"{before}{key}", item
 
 
 def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
@@ -151,9 +161,16 @@ def calls_words(answers: Mapping[str, Any]) -> str:
     return f"{n:,} model call{'' if n == 1 else 's'}{what}"
 
 
-def is_positive_control(results: Mapping[str, Any]) -> bool:
-    """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
-    return bool(results["model"].get("embedded"))
+def calibration_of(results: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether the model is simulated or effects were planted in it, and whether it is simulated without any."""
+    model = results["model"]
+    return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
+
+
+def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
+    said = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
+    return " ".join(sorted(said))
 
 
 def group_order(results: Mapping[str, Any], cut: str) -> list[str]:

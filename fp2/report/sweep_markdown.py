@@ -8,7 +8,7 @@ from typing import Any
 from fp2.report.leaderboard import escape_markdown
 from fp2.report.reading import (
     DASH,
-    POSITIVE_CONTROL,
+    calibration_words,
     cut_label,
     number,
     plain,
@@ -31,8 +31,8 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
     Of each cut the first scorer that has disparities is shown, which is the primary one, and the others are named.
     """
     lines = [f"# {escape_markdown(title_of(block))}", ""]
-    if any(run["calibration"] for run in block["runs"]):
-        lines += [POSITIVE_CONTROL, ""]
+    if said := calibration_words(block["runs"]):
+        lines += [said, ""]
     if block["missing"]:
         lines += ["Runs of this sweep that did not finish:", ""]
         lines += [f"- {_text(one['run'])}: {_text(one['reason'])}" for one in block["missing"]]

@@ -5,7 +5,7 @@ Every string from a model, a data set or a user is printed as `Text`, never as m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,11 +14,11 @@ from rich.text import Text
 from fp2.config import ReportConfig
 from fp2.data.group_sizes import is_cut_note
 from fp2.report.reading import (
-    POSITIVE_CONTROL,
     SUPPLIED,
     absent_words,
+    calibration_of,
+    calibration_words,
     calls_words,
-    is_positive_control,
     model_name,
     model_was_used,
     plain,
@@ -38,6 +38,7 @@ def print_results(
     next_command: str | None = None,
     *,
     min_cell: int = ReportConfig.suppress_below,
+    told: Collection[str] = (),
 ) -> None:
     """Print the results of a run.
 
@@ -55,6 +56,8 @@ def print_results(
         A command to suggest, on a line of its own.
     min_cell : int
         Sections leave out groups of fewer subjects (`report.suppress_below`).
+    told : collection of str
+        Limitations that were shown before, and are not repeated.
     """
     who = f" of {model_name(results)}" if model_was_used(results) else ""
     head = Text(f"{heading(sections, results)}{who}", style="bold")
@@ -63,8 +66,8 @@ def print_results(
     what = f"{scorer_label(shown[0])}, " if shown else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
-    if is_positive_control(results):
-        console.print(Text(POSITIVE_CONTROL, style="italic"))
+    if said := calibration_words([calibration_of(results)]):
+        console.print(Text(said, style="italic"))
     if were_supplied(results):
         console.print(Text(SUPPLIED, style="bold"))
     if variant := variant_line(results):
@@ -75,7 +78,8 @@ def print_results(
         for line in section.lines(results[section.name], results, min_cell):
             console.print(line)
     for line in filter(is_cut_note, results["limitations"]):
-        console.print(Text(plain(line), style="yellow"))
+        if line not in told:
+            console.print(Text(plain(line), style="yellow"))
     if results["answers"]["planned"]:
         console.print(_answers_line(results))
     for name, path in (paths or {}).items():

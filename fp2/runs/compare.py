@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.report.reading import MIN_CELL, is_positive_control
+from fp2.report.reading import MIN_CELL, calibration_of
 from fp2.runs.reader import (
     LoggedRun,
     SharedLines,
@@ -306,7 +306,7 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
         "config_hash": run.results["config_hash"],
         "response_set": run.results["response_set"],
         "complete": bool(run.results["complete"]),
-        "calibration": is_positive_control(run.results),
+        **calibration_of(run.results),
     }
 
 

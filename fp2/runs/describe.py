@@ -21,7 +21,8 @@ SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects (a positive control); `server` is what a server reported of itself;
+    `embedded` marks a model with planted effects (a positive control), `without_effects` a simulated one without any,
+    which is marked as well; `server` is what a server reported of itself;
     `supplied` says where answers come from that existed already, `remote_code` whose code ran beside the harness;
     `SHOWN_AS` are there if they were given.
     """
@@ -39,6 +40,7 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "embedded": has_planted_effects(given)
         or engine_class(asdict(config.engine)).planted
         or bool(identity.get("planted")),
+        **({"without_effects": True} if engine.profile().without_effects else {}),
         **({"server": identity["server"]} if "server" in identity else {}),
         **({"remote_code": code} if (code := remote_code(identity)) else {}),
         **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},

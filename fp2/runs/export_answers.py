@@ -23,7 +23,7 @@ from fp2.config import Config
 from fp2.engines.recorded.forms import form_of
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
-from fp2.report.reading import is_positive_control, model_name
+from fp2.report.reading import calibration_of, model_name
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import logged_config
 from fp2.tables import YES_NO_NUMBERS, Question
@@ -66,8 +66,9 @@ def export_answers(
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
         rows = _with_ids(rows, _moved(config, places or {}), here, progress)
-    if is_positive_control(results):
-        rows["planted_effects"] = "true"
+    marks = calibration_of(results)
+    if marks["calibration"]:
+        rows["planted_effects"] = "none" if marks["without_effects"] else "true"
     created = datetime.fromisoformat(results["created"]).timestamp()
     about = {"model": model_name(results), "run_id": results["run_id"], "created": int(created)}
     with artifacts.as_user_error(path.parent), progress.steps(f"Writing {len(rows):,} answers", 1):

@@ -77,6 +77,10 @@ def load_inputs(
     protocol = asked.pop("protocol", protocol)
     battery = asked.get("battery")
     shown = not isinstance(asked.get("engine"), SuppliesAnswers)
+    if given.dataset is None and (stated := preview_inputs(config, protocol, store, **asked)) is not None:
+        first, inputs = stated
+        first.check_analysis(config)
+        first.check(inputs)
     protocol, dataset = load_people(config, protocol, battery, progress, given.dataset, images_needed=shown)
     people, cuts = with_cuts(dataset.people, config, protocol.attributes(config))
     pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images, needed=shown)
@@ -89,15 +93,50 @@ def load_inputs(
     return protocol, inputs, pixels
 
 
+def preview_inputs(
+    config: Config, protocol: Protocol, store: ResponseStore, **asked: Any
+) -> tuple[Protocol, Inputs] | None:
+    """Return the protocol and what it will work on where the data set makes its images first; None otherwise.
+
+    `asked` are battery, scorers and engine, as far as they are needed. There is no digest.
+
+    Raises
+    ------
+    Fp2Error
+        As `load_people` and `with_cuts`.
+    """
+    from fp2.data.base import configured_source
+
+    if (stated := configured_source(config).preview(Path(config.paths.data))) is None:
+        return None
+    quiet = Progress(quiet=True)
+    protocol, dataset = load_people(config, protocol, asked.get("battery"), quiet, stated)
+    people, cuts = with_cuts(dataset.people, config, protocol.attributes(config))
+    return protocol, Inputs(config, replace(dataset, people=people), cuts, store, quiet, "", **asked)
+
+
+def group_notes(inputs: Inputs) -> list[str]:
+    """Return who is in no group of a cut or in several, and which attributes are confounded with those of the cuts."""
+    from fp2.cuts import of_sets
+    from fp2.data.group_sizes import cut_notes
+    from fp2.protocols.balance import balance_block, balance_warnings
+
+    people, cuts = inputs.people, inputs.cuts
+    balance = [] if of_sets(people) else balance_block(people, cuts)
+    return [*cut_notes(people, cuts), *balance_warnings(balance)]
+
+
 def with_cuts(
     people: pd.DataFrame, config: Config, attributes: Collection[str] = ()
 ) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
     """Return the people with the derived attributes that the cuts or `attributes` name, and the cuts."""
     from fp2.cuts import resolve_cuts
     from fp2.data.derived import derivable, with_derived
-    from fp2.tables import attribute_columns
+    from fp2.tables import attribute_columns, with_values
 
-    cuts = resolve_cuts(asdict(config.cut), [*attribute_columns(people), *derivable(people)])
+    own = attribute_columns(people)
+    known = [*own, *derivable(own)]
+    cuts = resolve_cuts(asdict(config.cut), known, with_values(with_derived(people, known)))
     return with_derived(people, {*attributes, *(name for cut in cuts for name in cut.by)}), cuts
 
 
@@ -160,7 +199,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     from fp2.cuts import of_sets, resolve_cuts
     from fp2.data.derived import with_derived
     from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person, units, whole_sets
-    from fp2.tables import attribute_columns
+    from fp2.tables import attribute_columns, with_values
 
     people = dataset.people
     notes: tuple[str, ...] = ()
@@ -174,7 +213,9 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     if config.data.ids is not None:
         people = pick_images(people, read_ids(config.data.ids))
     if of_sets(people):
-        people, more = whole_sets(people, resolve_cuts(asdict(config.cut), attribute_columns(people)))
+        people, more = whole_sets(
+            people, resolve_cuts(asdict(config.cut), attribute_columns(people), with_values(people))
+        )
         notes = (*notes, *more)
     if config.data.limit is not None or config.data.offset:
         whole = people.assign(subject_id=units(people)) if of_sets(people) else people

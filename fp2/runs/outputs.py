@@ -70,6 +70,8 @@ class RunOutcome:
         The report sections of its protocol.
     methods : sequence of Method
         The methods of its protocol.
+    told : sequence of str
+        Limitations that the terminal showed before anything was asked.
     """
 
     results: dict[str, Any]
@@ -80,6 +82,7 @@ class RunOutcome:
     message: str | None
     sections: Sequence[Section] = ()
     methods: Sequence[Method] = ()
+    told: Sequence[str] = ()
 
 
 @dataclass
@@ -359,6 +362,7 @@ def log_files(
     """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
+    from fp2.report.reading import calibration_of, calibration_words
     from fp2.tracking import client
 
     passport = folder / artifacts.PASSPORT
@@ -371,6 +375,7 @@ def log_files(
                 "complete": str(results["complete"]).lower(),
                 "severity": results["severity"],
                 **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
+                **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
                 "passport_sha256": sha256_file(passport),
                 "summary": json.dumps(summarise(results)),
             }

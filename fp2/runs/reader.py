@@ -166,7 +166,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     try:
         word = find_run(here, word)
     except Fp2Error:
-        if (local := _local_folder(word, here)) is None:
+        if (local := local_folder(word, here)) is None:
             raise
         return local
     folder = scratch / word
@@ -178,32 +178,33 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     return folder
 
 
-def _local_folder(word: str, here: Config) -> Path | None:
+def local_folder(word: str, here: Config) -> Path | None:
     """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow.
 
     Raises
     ------
     Fp2Error
-        If several runs or config hashes begin with `word`, or several runs have the config hash that it names.
+        If several runs or config hashes begin with `word`.
     """
-    from fp2.tracking.client import MIN_PREFIX, several_runs
+    from fp2.tracking.client import MIN_PREFIX, newest
 
     if len(word) < MIN_PREFIX:
         return None
-    found: dict[str, dict[str, Path]] = {}  # id or config hash -> run -> folder
+    found: dict[str, dict[str, tuple[Path, bool]]] = {}  # id or config hash -> run -> folder, whether it is complete
     paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         with suppress(OSError, ValueError, KeyError, TypeError):
             results = json.loads(path.read_text(encoding="utf-8"))
-            for name in (str(results["run_id"]), str(results["config_hash"])):
+            run = str(results["run_id"])
+            for name in (run, str(results["config_hash"])):
                 if name.startswith(word):
-                    found.setdefault(name, {}).setdefault(str(results["run_id"]), path.parent)
+                    found.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
     if len(found) > 1 and word not in found:
         raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(found)}", where=str(here.paths.outputs))
-    runs = found.get(word) or next(iter(found.values()), {})
-    if len(runs) > 1:
-        raise several_runs(word, list(runs))
-    return next(iter(runs.values()), None)
+    if not found:
+        return None
+    runs = found.get(word) or next(iter(found.values()))
+    return runs[newest(word, [(run, complete) for run, (_, complete) in runs.items()])][0]
 
 
 def _no_tables(word: str) -> Fp2Error:

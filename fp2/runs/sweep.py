@@ -10,7 +10,7 @@ from typing import Any
 from fp2 import __version__
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Ranking, rank, summarise, with_places
-from fp2.report.reading import is_positive_control, model_name, model_was_used, primary_scorer, variant_name
+from fp2.report.reading import calibration_of, model_name, model_was_used, primary_scorer, variant_name
 from fp2.report.section import Section, tables_of
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
@@ -125,7 +125,7 @@ def _about(run: SweepRun) -> dict[str, Any]:
         "answers": dict(answers),
         "refused": answers["refused"] / answers["answered"] if answers.get("answered") else None,
         "complete": bool(found["complete"]),
-        "calibration": is_positive_control(found),
+        **calibration_of(found),
         "supplied": "supplied" in model,
         "limitations": list(found["limitations"]),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from PIL import Image
 
 import fp2 as package
 from fp2.errors import Fp2Error
+from fp2.report.figures.style import GRID
 
 FAST = ("analysis.permutations=199", "analysis.bootstrap=50", "report=none", "tracking=none")
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}}"
@@ -35,10 +37,12 @@ def describe(image: Image.Image, question: str) -> str:
 
 def test_importing_it_loads_nothing_heavy(own_root: Path) -> None:
     code = (
-        "import fp2, sys, json; dir(fp2); print([n for n in ('pandas', 'torch', 'numpy', 'hydra') if n in sys.modules])"
+        "import fp2, random, sys; state = random.getstate(); dir(fp2); "
+        "print([n for n in ('pandas', 'torch', 'numpy', 'hydra') if n in sys.modules]); "
+        "fp2.evaluate; print('rich.style' in sys.modules, random.getstate() == state)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(own_root), capture_output=True, text=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.split("\n")[:2] == ["[]", "True True"]
     assert {"evaluate", "load_run", "compare", "score", "disparity"} <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
         _ = package.evaluat
@@ -52,6 +56,7 @@ def test_names_give_the_numbers_of_the_command_line(bench: Bench) -> None:
         for word in bench.words(STRONG)
         if not word.startswith(("model=", "data=", "scorer=", "cut.", "paths.root"))
     ]
+    before = random.getstate(), np.random.get_state()
     run = package.evaluate(
         model="planted",
         data="table",
@@ -61,6 +66,8 @@ def test_names_give_the_numbers_of_the_command_line(bench: Bench) -> None:
         root=bench.root,
         progress=False,
     )
+    assert random.getstate() == before[0]
+    np.testing.assert_equal(np.random.get_state(), before[1])
     assert run.config_hash == line["config_hash"]
     assert run.composite == line["composite"]
     assert run.results["disparities"] == line["disparities"]
@@ -150,7 +157,18 @@ def test_runs_are_compared_as_on_the_command_line(bench: Bench, tmp_path: Path) 
     assert found.distances["distance"].tolist() == [row["distance"] for row in block["distances"]]
     assert {"trust"} <= set(found.by_probe["probe"])
     assert {"first", "second", "first_run"} <= set(found.profiles)
-    assert "<table" in found._repr_html_()
+    assert all(part in found._repr_html_() for part in ("<table", "data:image/png", "Positive control"))
+    largest = max(block["distances"][0]["by_probe"], key=lambda one: one["distance"])
+    axes = found.profile("gender")
+    assert block["probes"][largest["probe"]] in axes.get_title()
+    means = found.profiles.query("cut == 'gender' and probe == @largest['probe']").sort_values("group")
+    points = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert points == pytest.approx(means["first"].tolist())
+    given = found.heatmap(ax=axes.get_figure().add_subplot())
+    assert found.distances["distance"][0] == pytest.approx(float(given.texts[0].get_text().rstrip("*")), abs=6e-4)
+    for wrong in ({"cut": "gendr"}, {"probe": "trst"}, {"pair": 1}):
+        with pytest.raises(Fp2Error, match=r"has no (cut|probe)|there is no pair 1"):
+            found.profile(**wrong)
     with pytest.raises(Fp2Error, match="fewer than two"):
         package.compare([runs[0].folder], root=bench.root)
 
@@ -181,7 +199,15 @@ def test_one_outcome_is_compared_between_groups() -> None:
     assert high is not None
     assert low < 0.4 < high
     assert found.groups["n_subjects"].tolist() == [60, 60]
-    assert "biased" in found._repr_html_()
+    assert all(part in found._repr_html_() for part in ("biased", "data:image/png"))
+    axes = found.plot()
+    drawn = [tuple(map(float, line.get_xdata())) for line in axes.lines if line.get_color() != GRID]
+    means = found.groups["mean"].tolist()
+    start = min(means)
+    assert drawn == [(means[0],), (means[1],), (start + low, start + high), (pytest.approx(max(means)),)]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a (n=60)", "b (n=60)", "disparity"]
+    few = package.disparity(values[:65], groups[:65], n_permutations=99, n_bootstrap=0)
+    assert [tick.get_text() for tick in few.plot(min_cell=6).get_yticklabels()] == ["a (n=60)"]
     with_gap = package.disparity([*values, 0.5], [*groups, None], n_permutations=99, n_bootstrap=0)
     assert with_gap.n_without_group == 1
     with pytest.raises(Fp2Error, match="outside its range"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -66,6 +67,20 @@ def test_it_lists_the_groups_of_each_cut_with_their_subjects(bench: Bench, capsy
     words = ["data=fhibe", "model=planted", "cut=region", "cut.groups={region: [Africa, {Eurasia: [Asia, Europe]}]}"]
     assert plan(capsys, *words)["groups of region"] == "Eurasia = Asia + Europe; Africa"
     assert "other values of region unchanged" in plan(capsys, *words[:-1], "cut.groups={Eurasia: [Asia]}")["text"]
+
+
+def test_it_says_which_groups_cannot_be_compared(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "Cut gender: no comparison, since fewer than two groups have 40 subjects (f 18, m 18): about 80 subjects"
+    words = bench.words("analysis.min_subjects=40")
+    assert said in plan(capsys, *words)["text"]
+    assert fp2("plan", *words, "--json", "-") == 0
+    shown = capsys.readouterr()
+    assert any(note.startswith(said) for note in json.loads(shown.out)["notes"])
+    assert said not in shown.err
+    people = ["data=peeps", "data.n_subjects=6", "data.n_pairs=0", "model=planted", "cut=region", *bench.paths]
+    rows = plan(capsys, *people)
+    assert rows["groups of region"] == "Africa 1, Americas 1, Asia 1, Europe 1, Oceania 2"
+    assert "Cut region: no comparison" in rows["text"]
 
 
 def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +220,7 @@ def test_the_drawn_people_are_counted_and_not_drawn(bench: Bench, capsys: pytest
     capsys.readouterr()
     assert "ConnectError" not in (offline := plan(capsys, *words, "data.limit=5"))["text"]
     assert offline["images"] == "5"
-    assert offline["estimated time"].startswith("up to ")
+    assert offline["estimated time"].startswith("about ")
 
 
 FAST = (

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 from PIL import Image
 
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
+from fp2.data.fhibe.load import load_fhibe
 from fp2.data.peeps.build import build_peeps
 from fp2.data.peeps.cast import plan_images
-from fp2.data.peeps.source import ensure_peeps, load_peeps
+from fp2.data.peeps.source import ensure_peeps, load_peeps, planned_peeps
 from fp2.data.peeps.spec import MANIFEST, TWIN_ATTRIBUTES, PeepsSpec
 from fp2.data.readers.table import AGE_GROUPS
+from fp2.data.sampling import two_person
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
 
@@ -254,3 +257,11 @@ def test_drawing_shows_progress_at_once_and_stops_when_interrupted(tmp_path):
     assert seen[0] == (0, 800)
     drawn = sum(1 for _ in tmp_path.rglob("*.png"))
     assert 0 < drawn < 400
+
+
+def test_the_people_are_known_before_they_are_drawn(root, twins):
+    files = ["image_path", "box_x", "box_y", "box_w", "box_h"]
+    for spec, drawn in ((SMALL, load_fhibe(root).people), (TWINS, twins[0].people)):
+        planned = planned_peeps(spec).people
+        assert_frame_equal(planned.drop(columns=files), drawn.drop(columns=files))
+        assert two_person(planned)[0]["side"].tolist() == two_person(drawn)[0]["side"].tolist()

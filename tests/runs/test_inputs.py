@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte
+from bench import Bench, every_byte, results_of
 
 from fp2.errors import Fp2Error
 
@@ -65,3 +65,56 @@ def test_a_cut_that_cannot_be_compared_is_found_before_anything_is_asked(
     line = "fewer than two groups have 19 subjects (f 18, m 18): about 38 subjects"
     assert line in shown.err[: shown.err.index("Asking")]
     assert line in " ".join(shown.out.split())
+
+
+def test_what_needs_no_answer_is_said_before_asking_and_once(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    people = pd.read_csv(bench.table, dtype="str")
+    people["team"] = people["gender"].map({"f": "red", "m": "blue"})
+    subjects = sorted(set(people["person"]))
+    people.loc[people["person"].isin(subjects[:5]), "team"] = ""
+    people.loc[people["person"] == subjects[6], "team"] = "red;blue"
+    bench = bench.with_people(people)
+    columns = "data.columns={image: file, subject: person, gender: gender, team: team}"
+    assert bench.launch(columns, "cut.by=[team]", "report=default", "report.figures=false") == 0
+    shown = capsys.readouterr()
+    for line in (
+        "Cut team: 5 of 36 subjects have no value and are in no group; 1 of 36 subjects are in several groups",
+        "team and gender are associated in these images (Cramer's V",
+    ):
+        assert line in shown.err[: shown.err.index("Asking")]
+        assert (shown.out + shown.err).count(line) == 1
+        (folder,) = bench.run_folders()
+        assert any(line in said for said in results_of(folder)["limitations"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["cut.by=[regoin]"], "no attribute 'regoin' .* Did you mean 'region'"),
+        (["cut.by=[weather]"], "none of the 12 subjects has a value .* Attributes with values: .*skin_tone"),
+        (["data.stratify=[regoin]", "data.limit=5"], "no attribute 'regoin'"),
+        (["cut=region", "cut.groups={region: [Atlantis]}"], "no subject has region 'Atlantis'"),
+        (["cut=region", "analysis.adjust=[hieght]"], "no attribute or image fact 'hieght'"),
+        (["probe=gras", "scorer=none", "cut=region", "analysis.min_subjects=9"], "fewer than two groups of at least 9"),
+    ],
+)
+def test_drawn_people_are_checked_before_they_are_drawn(
+    bench: Bench, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fp2.data.peeps.source.ensure_peeps", lambda *args: pytest.fail("the people were drawn"))
+    with pytest.raises(Fp2Error, match=said):
+        bench.run("data=peeps", "data.n_subjects=12", "data.n_pairs=0", *words)
+
+
+def test_attributes_that_nobody_has_are_not_suggested(bench: Bench) -> None:
+    people = pd.read_csv(bench.table, dtype="str")
+    people["genre"] = ""
+    bench = bench.with_people(people)
+    columns = "data.columns={image: file, subject: person, gender: gender, region: region, genre: genre}"
+    with pytest.raises(Fp2Error, match=r"Did you mean 'gender'. Choose from: gender, region$"):
+        bench.run(columns, "cut.by=[genrr]")
+    with pytest.raises(Fp2Error, match=r"Choose from: gender, region$"):
+        bench.run(columns, "cut=gender_x_genrr")

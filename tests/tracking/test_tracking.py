@@ -212,8 +212,9 @@ def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.Captu
     assert fp2("doctor", *bench.paths) == 1
     assert "MLflow" in capsys.readouterr().out
     (bench.root / "mlruns" / "mlflow.db").unlink()
-    assert fp2("log", str(folder), *bench.paths) == 0
     run_id = results_of(folder)["run_id"]
+    assert fp2("log", "zzzzzz", *bench.paths) == 2
+    assert fp2("log", run_id[:6], *bench.paths) == 0
     (run,) = client_of(bench).search_runs(["1"])
     assert run.info.status == "FINISHED"
     assert run.data.tags["fp2.run_id"] == run_id
@@ -547,7 +548,19 @@ def test_a_moved_project_finds_its_artifacts_again(
     assert fp2("rerun", run_id, *new.paths) == 2
     assert "fp2 relocate" in capsys.readouterr().err
     assert fp2("relocate", *new.paths) == 0
-    assert "2 addresses changed" in capsys.readouterr().out  # one experiment, one run
+    assert "3 addresses changed" in capsys.readouterr().out  # one experiment, one run, one logged model
+    with closing(sqlite3.connect(new.root / "mlruns" / "mlflow.db")) as connection, connection:
+        models = "SELECT artifact_location FROM logged_models"
+        ((address,),) = connection.execute(models).fetchall()
+        assert address.startswith((new.root / "mlruns" / "artifacts").as_uri())
+        # as version 0.3.0 left it: only the model is in the old folder
+        stale = address.replace(new.root.as_uri(), old.root.as_uri())
+        connection.execute("UPDATE logged_models SET artifact_location = ?", (stale,))
+    assert fp2("doctor", *new.paths, "engine.device=cpu") == 1
+    assert "the project was copied or moved" in " ".join(capsys.readouterr().out.split())
+    assert relocate(new.config("tracking=mlflow")) == 1
+    with closing(sqlite3.connect(new.root / "mlruns" / "mlflow.db")) as connection:
+        assert connection.execute(models).fetchall() == [(address,)]
     assert relocate(new.config("tracking=mlflow")) == 0
     assert fp2("rerun", run_id, *new.paths) == 0
     again = results_of(new.run_folders()[-1])["run_id"]

@@ -204,7 +204,7 @@ class _PeopleReader:
             raise Fp2Error("the FHIBE table has no rows", where=str(self.release.table))
         counts: list[tuple[str, int]] = self.columns["n_people"]  # type: ignore[assignment]
         self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
-        frame = people_table({name: cells for name, cells in self.columns.items() if not _unused(name, cells)})
+        frame = people_table({name: cells for name, cells in self.columns.items() if not unused(name, cells)})
         self._check_images(frame["image_path"].unique().tolist())
         lines = schema.lines()
         return Dataset(
@@ -269,7 +269,7 @@ class _PeopleReader:
             )
 
 
-def _unused(name: str, cells: list[object]) -> bool:
+def unused(name: str, cells: list[object]) -> bool:
     """Whether a column is an attribute of the camera of which no row has a value, as in the drawn people."""
     return name.removeprefix(ATTRIBUTE_PREFIX) in NOT_DIGESTED and not any(cells)
 

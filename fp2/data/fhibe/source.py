@@ -124,6 +124,13 @@ class Fhibe(DataSource[FhibeOptions]):
         """Return whether the results hold the record of FHIBE's terms of use."""
         return "terms" in (dataset.get("settings") or {})
 
+    def attributes(self) -> list[str]:
+        """Return the attributes that the columns of a release give."""
+        from fp2.data.fhibe.attributes import AttributeReader
+        from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER
+
+        return list(AttributeReader().read(dict.fromkeys(DOWNSAMPLED_HEADER, "")))
+
     @property
     def lists_everyone(self) -> bool:
         """Whether whole images are read: the table of face crops lacks the subjects whose face is not shown."""

@@ -7,12 +7,14 @@ so that the eye colour is `None`; body pose, head pose and scene are empty, beca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.data.fhibe import vocab
 from fp2.data.peeps.cast import Appearance
-from fp2.data.peeps.draw import DrawnGeometry
 from fp2.data.peeps.figure import PRONOUNS, REGIONS, TONES
+
+if TYPE_CHECKING:
+    from fp2.data.peeps.draw import DrawnGeometry  # its libraries take seconds to import
 
 _PRONOUN = {"she": "She/her/hers", "he": "He/him/his", "they": "They/them/their"}
 _HAIR_COLOUR = ("Dark brown/black", "Dark brown/black", "Gray", "Gray", "White")
@@ -87,6 +89,11 @@ def labels(person: Appearance) -> dict[str, Any]:
         plain[f"{eye}_eye_color"] = ["None"]
     values: dict[str, Any] = {column: vocab.json_value(column, value) for column, value in plain.items()}
     return {"age": person.years, **values}
+
+
+def position(person: Appearance) -> str | None:
+    """Return the position in the image as the table states it: its vocabulary has "Right" only."""
+    return "2. Right" if person.right else None
 
 
 def keypoints(geometry: DrawnGeometry) -> dict[str, list[float | int]]:

@@ -148,8 +148,8 @@ def _subject(shown: _Shown, geometry: DrawnGeometry) -> dict[str, Any]:
 
 
 def _row(subject: dict[str, Any], person: Appearance) -> dict[str, Any]:
-    """Return the table row of one subject; the only position in the vocabulary of the table is "Right"."""
-    return {**subject, "subject_position": "2. Right" if person.right else None}
+    """Return the table row of one subject."""
+    return {**subject, "subject_position": annotate.position(person)}
 
 
 def _write_face(root: Path, folder: Path, plan: ImagePlan, image: Image.Image, shown: _Shown) -> dict[str, Any] | None:

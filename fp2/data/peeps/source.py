@@ -12,6 +12,7 @@ from annotated_types import Ge
 
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
 from fp2.data.peeps.spec import DEFAULT_SEED, MANIFEST, PeepsSpec
+from fp2.tables import ATTRIBUTE_PREFIX, with_values
 
 NOTE = (
     "The people are drawings (Open Peeps by Pablo Stanley, CC0), and region is shown by a backdrop pattern only: "
@@ -44,13 +45,13 @@ class Peeps(DataSource[PeepsOptions]):
         with context.progress.counter("Drawing the people (once)") as drawn:
             return load_peeps(context.cache, self._spec(), drawn)
 
-    def unmade(self, cache: Path, n_people: int | None) -> int | None:
-        """Return how many images with so many people are to be drawn; None if all are drawn."""
-        from fp2.data.peeps.cast import plan_images
+    def attributes(self) -> list[str]:
+        """Return the attributes that drawings have."""
+        return with_values(planned_peeps(self._spec()).people)
 
-        if is_drawn(cache, self._spec()):
-            return None
-        return sum(n_people in (None, len(plan.people)) for plan in plan_images(self._spec()))
+    def preview(self, cache: Path) -> Dataset | None:
+        """Return the people as they will be drawn; None if they are."""
+        return None if is_drawn(cache, self._spec()) else planned_peeps(self._spec())
 
     def _spec(self) -> PeepsSpec:
         chosen = self.options
@@ -77,6 +78,39 @@ def load_peeps(
     return replace(
         loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=(), terms=TERMS, caution=CAUTION
     )  # fmt: skip
+
+
+def planned_peeps(spec: PeepsSpec) -> Dataset:
+    """Return what `load_peeps` will return, except for the files: each person of a pair has one half as box."""
+    from fp2.data.base import people_table
+    from fp2.data.fhibe.attributes import AttributeReader
+    from fp2.data.fhibe.load import unused
+    from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER
+    from fp2.data.peeps.annotate import cells, labels, position
+    from fp2.data.peeps.cast import plan_images
+
+    reader, columns = AttributeReader(), dict[str, list[object]]()
+    for plan in plan_images(spec):
+        for person in plan.people:
+            known = {**labels(person), "subject_position": position(person)}
+            row = dict(zip(DOWNSAMPLED_HEADER, cells(DOWNSAMPLED_HEADER, known), strict=True))
+            half = spec.size / len(plan.people)
+            values: dict[str, object] = {
+                "image_id": plan.image_id,
+                "subject_id": person.subject_id,
+                "image_path": "",
+                "is_primary": person.is_primary,
+                "n_people": len(plan.people),
+                "set_id": plan.set_id or None,
+                **dict(
+                    zip(("box_x", "box_y", "box_w", "box_h"), (half * person.right, 0, half, spec.size), strict=True)
+                ),
+                **{ATTRIBUTE_PREFIX + name: found for name, found in reader.read(row).items()},
+            }
+            for name, value in values.items():
+                columns.setdefault(name, []).append(value)
+    people = people_table({name: found for name, found in columns.items() if not unused(name, found)})
+    return Dataset(spec.name, spec.release, people, (NOTE,), terms=TERMS, caution=CAUTION)
 
 
 def _root(cache_dir: Path, spec: PeepsSpec) -> Path:

@@ -29,6 +29,10 @@ class Table(DataSource[TableOptions]):
 
     Options = TableOptions
 
+    def attributes(self) -> list[str]:
+        """Return the attributes that `columns` names."""
+        return _attributes(self.options.columns)
+
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of the table; see `load_table`."""
         from fp2.data.readers.table import load_table
@@ -57,6 +61,10 @@ class Folder(DataSource[FolderOptions]):
     """Images in one sub-folder per group."""
 
     Options = FolderOptions
+
+    def attributes(self) -> list[str]:
+        """Return the one attribute."""
+        return [self.options.attribute]
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images below the folder; see `load_folders`."""
@@ -145,6 +153,10 @@ class HuggingFace(DataSource[HuggingFaceOptions]):
 
     Options = HuggingFaceOptions
 
+    def attributes(self) -> list[str]:
+        """Return the attributes that `columns` names."""
+        return _attributes(self.options.columns)
+
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of the data set; see `load_hf`."""
         from fp2.data.readers.hf import load_hf
@@ -152,6 +164,12 @@ class HuggingFace(DataSource[HuggingFaceOptions]):
         chosen, cache = self.options, context.cache / "hf"
         with context.progress.counter("Extracting the images (once)") as tick:
             return load_hf(chosen.root.expanduser(), _text(chosen.columns), cache, split=chosen.split, tick=tick)
+
+
+def _attributes(columns: Columns) -> list[str]:
+    from fp2.data.readers.table import attribute_names
+
+    return attribute_names(columns)
 
 
 def _folder(path: Path | None) -> Path | None:

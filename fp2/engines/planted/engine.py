@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import BaseEngine, Positive
+from fp2.engines.base import BaseEngine, ModelProfile, Positive
 from fp2.engines.planted.answers import (
     TEXT_METHOD,
     YES_NO_METHOD,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 NO_EFFECT = (
-    "The simulator has no effect planted (model.truth names no group): every difference between groups is chance."
+    "The simulator has no effect planted (model.truth adds nothing for any group): every difference between groups is "
+    "chance."
 )
 
 
@@ -81,7 +82,7 @@ class PlantedEngine(BaseEngine):
     @property
     def notices(self) -> list[str]:
         """Whether there is an effect to find."""
-        return [] if self.truth.attributes else [NO_EFFECT]
+        return [] if self.truth.has_effects else [NO_EFFECT]
 
     @property
     def limitations(self) -> list[str]:
@@ -91,6 +92,10 @@ class PlantedEngine(BaseEngine):
     def identity(self) -> dict[str, Any]:
         """Return the digest of the truth."""
         return {"engine": "planted", "truth": self.truth.digest}
+
+    def profile(self) -> ModelProfile:
+        """Return whether there is an effect to find."""
+        return ModelProfile(without_effects=not self.truth.has_effects)
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return the version of the method; a blind answer is drawn for a subject without attributes.

@@ -135,12 +135,6 @@ class YesNoTruth:
     first_token: Share
 
     @property
-    def attributes(self) -> frozenset[str]:
-        """Every attribute that an effect or the mass names."""
-        tables = [self.effects, self.mass.by, *self.trait_effects.values()]
-        return frozenset(name for table in tables for name in table)
-
-    @property
     def needs_valence(self) -> bool:
         """Whether the answer to a trait depends on its valence."""
         return bool(self.effects) or self.noise.halo_sd > 0
@@ -172,10 +166,20 @@ class PlantedTruth:
     yes_no_digest: str
 
     @property
+    def tables(self) -> list[Points]:
+        """What groups add: to levels, to log odds, and to rates."""
+        rates = [*(rate.by for rate in self.refusals.values()), self.errors.by, self.yes_no.mass.by]
+        return [*self.effects.values(), *rates, self.yes_no.effects, *self.yes_no.trait_effects.values()]
+
+    @property
     def attributes(self) -> frozenset[str]:
         """Every attribute that an effect or a rate names."""
-        tables = [*self.effects.values(), *(rate.by for rate in self.refusals.values()), self.errors.by]
-        return frozenset(name for table in tables for name in table) | self.yes_no.attributes
+        return frozenset(name for table in self.tables for name in table)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether some group adds anything."""
+        return any(points for table in self.tables for values in table.values() for points in values.values())
 
 
 class PointSums:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import NEVER, SOMETIMES, BaseEngine
+from fp2.engines.base import NEVER, SOMETIMES, BaseEngine, ModelProfile
 from fp2.engines.recorded.options import WHERE, RecordedOptions
 from fp2.errors import Fp2Error
 from fp2.tables import NOT_SUPPLIED, YES_NO_NUMBERS, Answer, Decoding, ImageTask, Question
@@ -125,14 +125,18 @@ class RecordedEngine(BaseEngine):
 
     def identity(self) -> dict[str, Any]:
         """Return the model's name, the digest of the answers, and how they are read."""
-        marked = {"planted": True} if self._planted else {}
+        marked = {"planted": True} if self._planted & {"true", "none"} else {}
         return {"engine": "recorded", "model": self._model, **self._options.identity(), **marked}
 
     @cached_property
-    def _planted(self) -> bool:
-        """Whether the answers say of themselves that effects were planted in their model (`fp2 export` writes it)."""
+    def _planted(self) -> set[str]:
+        """What the answers say of effects planted in their model (`fp2 export` writes it): `true`, or `none`."""
         frame = self._supplied.frame
-        return "planted_effects" in frame and bool(frame["planted_effects"].astype("str").str.lower().eq("true").any())
+        return set(frame["planted_effects"].astype("str").str.lower()) if "planted_effects" in frame else set()
+
+    def profile(self) -> ModelProfile:
+        """Return whether the answers are those of a simulator without planted effects."""
+        return ModelProfile(without_effects=self._planted & {"true", "none"} == {"none"})
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return the version of the method, and the question's id: two questions may have one text.

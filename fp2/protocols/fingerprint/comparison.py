@@ -87,15 +87,18 @@ class GroupComparison(EvaluationProtocol[Any]):
         return (*self.methods, *(method for supplement in self.load_supplements() for method in supplement.methods))
 
     def check(self, inputs: Inputs) -> None:
-        """Raise for covariates that the data lack, looks out of range and a cut without groups; note small groups."""
+        """Raise for covariates that the data lack, looks out of range and a cut without groups."""
         from fp2.protocols.fingerprint.adjusted import check_covariates
 
         check_covariates(inputs.config.analysis.adjust, inputs.people)
         check_labels(inputs.config.analysis.labels, inputs.scorers, inputs.config.analysis.primary)
         looks_of(inputs.config)
-        if not self.within_sets:
-            for line in small_groups(inputs.people, inputs.cuts, inputs.config.analysis.min_subjects):
-                inputs.progress.note(line)
+        self.small_groups(inputs)
+
+    def small_groups(self, inputs: Inputs) -> list[str]:
+        """Return which cuts have too few subjects; nothing of counterfactual sets."""
+        least = inputs.config.analysis.min_subjects
+        return [] if self.within_sets else small_groups(inputs.people, inputs.cuts, least)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.report.reading import POSITIVE_CONTROL, is_positive_control, model_name, model_was_used, plain
+from fp2.report.reading import calibration_of, calibration_words, model_name, model_was_used, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,5 +102,5 @@ def head(drawn: Figure, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
     line = f"{who}{data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images"
     partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"
     drawn.text(0.15 / width, 1 - 0.55 / height, line + partial, fontsize=8.5, color=FAINT)
-    if any(map(is_positive_control, runs)):
-        drawn.text(0.15 / width, 1 - 0.74 / height, POSITIVE_CONTROL, fontsize=8, color=FAINT, style="italic")
+    said = calibration_words(map(calibration_of, runs))
+    drawn.text(0.15 / width, 1 - 0.74 / height, said, fontsize=8, color=FAINT, style="italic")

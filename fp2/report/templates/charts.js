@@ -47,7 +47,7 @@ const drawChart = (function () {
   // Rows below each other with their labels, on an axis from 0; `y` is the place of a row, since two labels can be equal.
   function rows(spec, width, end, marks) {
     const marginLeft = Math.min(210, Math.round(width * 0.36)), places = spec.rows.map((_, place) => place);
-    const ticks = Math.max(3, Math.round(width / 110)), unit = { label: spec.unit, labelAnchor: "center", labelArrow: "none" };
+    const ticks = Math.max(3, Math.round(width / 110)), unit = { label: spec.unit, labelAnchor: "center", labelArrow: "none", labelOffset: 38 };
     const labels = { label: null, tickSize: 0, tickFormat: (place) => spec.rows[place].label, lineWidth: (marginLeft - 12) / 13 };
     return {
       width, marginLeft, marginRight: 24, marginTop: 4, marginBottom: 44, height: 48 + 30 * spec.rows.length,

@@ -232,6 +232,11 @@ class SimulatedTruth:
     missing: Annotated[float, Range(0)] = 0.0
 
 
+def has_effects(truth: Mapping[str, Any]) -> bool:
+    """Whether a checked truth (metric -> the keys of `SimulatedTruth`) adds anything where a condition holds."""
+    return any(effect["add"] for own in truth.values() for effect in own.get("effects") or ())
+
+
 def simulated_scores(
     people: pd.DataFrame, metrics: Sequence[Metric], truth: Mapping[str, Any], name: str, seed: int
 ) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fp2.protocols.fhibe.scores.features import (
     measure,
     with_single,
 )
-from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
+from fp2.protocols.fhibe.scores.inputs import has_effects, read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
 
 BLOCK = "fhibe_scores"
-SIMULATED = (
-    "The scores are simulated from a known truth, which the config states: a positive control, no finding about people."
-)
+SIMULATED = "The scores are simulated from a known truth, which the config states: no finding about people."
 
 
 class FhibeScores(EvaluationProtocol[ScoresOptions]):
@@ -77,7 +75,10 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
         kept = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
         return Collected(
             tables=score_tables(kept, scores[LONG]),
-            model={"name": _model_name(inputs.config, scores), "embedded": options.simulate is not None},
+            model={
+                "name": _model_name(inputs.config, scores), "embedded": options.simulate is not None,
+                **({"without_effects": True} if options.simulate and not has_effects(options.simulate) else {}),
+            },
             probes=[{"id": str(name), "label": str(name), "text": ""} for name in scores["probe"].unique()],
             scorers=[
                 describe_metric(

@@ -1,0 +1,106 @@
+"""Which cuts and scorers a run could have, so that a suggestion for a misspelt one is not refused in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from fp2.compose.validation import build_protocol, validate
+from fp2.config import CONFIG_NAME, choices
+from fp2.cuts import check_publishable, resolve_cuts
+from fp2.data.base import data_source, required
+from fp2.errors import Fp2Error
+
+NOT_GIVEN = "not-given"
+"""Stands for a folder of the user's that is not given."""
+
+
+def usable(group: str, overrides: Sequence[str]) -> list[str] | None:
+    """Return the choices of a config group that the run of the other `overrides` takes, as far as is known.
+
+    Nothing is loaded. Returns None where it is not known: the other overrides are wrong as well, or the attributes of
+    the data set are known only when it is loaded.
+    """
+    from hydra import compose
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    others = [word for word in overrides if word.lstrip("+~").partition("=")[0].partition(".")[0] != group]
+    try:
+        return _USABLE[group](without_folders(compose(CONFIG_NAME, overrides=others)))
+    except (Fp2Error, HydraException, OmegaConfBaseException, ValueError, TypeError):
+        return None
+
+
+def without_folders(composed: Any) -> Any:
+    """Return a composed config in which `NOT_GIVEN` stands for the folder that its data set requires and lacks."""
+    from omegaconf import OmegaConf
+
+    for name, marker in required(composed.data).items():
+        if composed.data.get(name) is None and marker.is_folder:
+            OmegaConf.update(composed, f"data.{name}", NOT_GIVEN, force_add=True)
+    return composed
+
+
+def _cuts(composed: Any) -> list[str] | None:
+    """Return the cuts by attributes that the data set states."""
+    from omegaconf import OmegaConf
+
+    from fp2.data.derived import derivable
+
+    stated = data_source(OmegaConf.to_container(composed.data, resolve=True)).attributes()
+    if stated is None:
+        return None
+    known = [*stated, *derivable(stated)]
+
+    def check(spec: Mapping[str, Any]) -> None:
+        check_publishable(resolve_cuts(spec, known))
+
+    return [name for name in choices("cut") if _passes(check, _content("cut", name))]
+
+
+def _scorers(composed: Any) -> list[str]:
+    """Return the scorers that protocol and battery take; one that lacks an option is among them."""
+    from fp2.probes.battery import load_battery
+    from fp2.scorers.registry import build_scorer
+
+    config = validate(composed)
+    protocol = build_protocol(config)
+    if not protocol.asks or protocol.scoring not in ("required", "optional"):
+        return list(choices("scorer"))
+    battery = load_battery(asdict(config.probe), config.model.id)
+    protocol = protocol.for_battery(battery)
+
+    def check(specs: Mapping[str, Any]) -> None:
+        if not specs and protocol.scoring == "required":
+            raise Fp2Error("no scorer is selected")
+        built = {}
+        for key, spec in specs.items():
+            with suppress(Fp2Error):
+                built[key] = build_scorer(key, spec)
+        protocol.check_scorers(battery, built)
+
+    return [name for name in choices("scorer") if _passes(check, _content("scorer", name))]
+
+
+_USABLE: Mapping[str, Callable[[Any], list[str] | None]] = {"cut": _cuts, "scorer": _scorers}
+GROUPS = tuple(_USABLE)
+
+
+def _passes(check: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        check(value)
+    except Fp2Error:
+        return False
+    return True
+
+
+def _content(group: str, name: str) -> dict[str, Any]:
+    """Return the content of a choice, with the choices that its `defaults` name."""
+    from omegaconf import OmegaConf
+
+    content: Any = OmegaConf.to_container(OmegaConf.load(choices(group)[name]))
+    parts = [part for part in content.pop("defaults", []) if isinstance(part, str) and part != "_self_"]
+    return {**{key: value for part in parts for key, value in _content(group, part).items()}, **content}
