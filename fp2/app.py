@@ -6,6 +6,8 @@ Hydra takes over, and every mistake is reported in one line with the nearest val
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import shlex
@@ -169,6 +171,7 @@ def task(cfg: Any) -> None:
         status = {"exit_status": error.exit_status, "message": str(error)}
     except KeyboardInterrupt:
         status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
+        atexit.register(gc.freeze)  # else the interpreter frees every object one by one, for a second or more
     except Exception as error:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
