@@ -44,6 +44,7 @@ format: setup ## Fix the style
 
 docs: setup ## Build the documentation as a site in site/ (warnings are errors)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "start page   $(CURDIR)/site/index.html"
 
 bench: setup ## Run the benchmarks, one JSON line each
 	@failed=; for file in $$(grep -l __main__ benchmarks/*.py); do $(BIN)/python $$file --json || failed="$$failed $$file"; done; \

@@ -13,12 +13,13 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from fp2.artifacts import STATUS
-from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, prepare, validate
+from fp2.artifacts import RESULTS, STATUS
+from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
@@ -28,11 +29,25 @@ HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", 
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
-def main(argv: Sequence[str], program: str = "launch.py") -> int:
-    """Run the command line; return the exit status. `program` is what its help calls it."""
+def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = False) -> int:
+    """Run the command line; return the exit status.
+
+    Parameters
+    ----------
+    argv : sequence of str
+    program : str
+        What its help calls it.
+    as_json : bool
+        Print nothing on standard output but the `results.json` of the run, or a list of those of a sweep; what a reader
+        sees goes to standard error. Without a finished run nothing is printed.
+    """
     try:
         with terminable():
-            return _main(list(argv), program)
+            with _output_to_error() if as_json else nullcontext():
+                status, folder = _main(list(argv), program)
+            if as_json and folder is not None:
+                _print_results(folder)
+            return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -44,17 +59,43 @@ def main(argv: Sequence[str], program: str = "launch.py") -> int:
         return EXIT_INTERRUPTED
 
 
-def _main(argv: list[str], program: str) -> int:
+@contextmanager
+def _output_to_error() -> Iterator[None]:
+    """Send what is printed to standard error, also by libraries and by the processes that are started."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _print_results(folder: Path) -> None:
+    """Print the results of the run in `folder`, or the list of those of the sweep."""
+    found = [path.with_name(RESULTS) for path in _status_files(folder)]
+    texts = [path.read_text(encoding="utf-8").strip() for path in found if path.is_file()]
+    if (folder / STATUS).is_file():
+        print(*texts, sep="", end="\n" * len(texts))
+    else:
+        print(f"[{','.join(texts)}]")
+
+
+def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
+    """Return the exit status, and the folder of the run or sweep if one was made."""
     argv = [FLAGS.get(word, word) for word in argv]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
     if {"--help", "-h"} & set(flags):
         _print_help(expanded, program)
-        return 0
+        return 0, None
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
-        return 0
+        return 0, None
     for flag in flags:
         if flag.partition("=")[0] not in HYDRA_FLAGS:
             fix = f"Write {flag.lstrip('-')}" if "=" in flag else f"{program} --help lists what can be set"
@@ -70,13 +111,14 @@ def _main(argv: list[str], program: str) -> int:
     folder = fresh_folder(Path(config.paths.outputs))
     sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
     variables = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, in worker processes too
+    variables["FP2_VARIED"] = json.dumps(_varied(expanded) if several or len(configs) > 1 else [])  # read by `task`
     try:
         os.environ.update(variables)
         _hydra_main([*flags, *expanded])
     finally:
         for name in variables:
             os.environ.pop(name, None)
-    return _summarise(folder, sweep_id, config)
+    return _summarise(folder, sweep_id, config), folder
 
 
 def _print_help(overrides: list[str], program: str) -> None:
@@ -92,6 +134,8 @@ def _print_help(overrides: list[str], program: str) -> None:
     for line in header.replace("launch.py", program).splitlines():
         usage, _, meaning = line.strip().partition("   ")
         print(f"  {usage:<42} {meaning.strip()}" if meaning else line)
+    if program != "launch.py":
+        print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
     for group in groups:
         if known := choices(group):
@@ -150,6 +194,20 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
         sys.exit(int(status["exit_status"]) or EXIT_BAD_INPUT)
 
 
+def _varied(overrides: list[str]) -> list[str]:
+    """Return the keys in which the runs of a sweep differ."""
+    jobs = [dict(word.partition("=")[::2] for word in job) for job in jobs_of(overrides)]
+    return [key for key in jobs[0] if len({job[key] for job in jobs}) > 1]
+
+
+def _own_settings(overrides: list[str]) -> list[str]:
+    """Return the overrides of a job by which it differs from the others of its sweep, without paths and passwords."""
+    from fp2.runs.local_paths import overrides_without_places
+
+    varied = json.loads(os.environ.get("FP2_VARIED", "[]"))
+    return overrides_without_places([word for word in overrides if word.partition("=")[0] in varied])
+
+
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
     from fp2.progress import Progress, Terminal
     from fp2.report.terminal import print_results
@@ -158,7 +216,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     config = validate(cfg)
     if not sweep:
         config.tracking.sweep_id = None
-    outcome = run(config, folder, overrides, Progress())
+    outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
     places, least = places_of(config, outcome), config.report.suppress_below
     print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
     return {
@@ -166,7 +224,6 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "message": outcome.message,
         "run_id": outcome.run_id,
         "experiment_id": outcome.experiment_id,
-        "ui": _ui(config) if outcome.experiment_id is not None else None,
         "model": outcome.results["model"]["name"],  # of a task, the model of its files
         "variant": config.variant.name,
         "cuts": outcome.results["cuts"],
@@ -174,12 +231,6 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "severity": outcome.results["severity"],
         "complete": outcome.results["complete"],
     }
-
-
-def _ui(config: Any) -> str:
-    from fp2.tracking.ui import base_url
-
-    return base_url(config)
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
@@ -193,23 +244,31 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     key = public_path_of(Path(config.paths.keys) / KEY_NAME)
     places["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
     if outcome.experiment_id is not None:
-        from fp2.tracking.ui import base_url, run_url, running_port, ui_command
+        from fp2.tracking.ui import open_url, run_url, ui_command
 
-        open_already = running_port(config) is not None
-        places["MLflow"] = "open" if open_already else ui_command(config)
-        places["see" if open_already else "then see"] = run_url(base_url(config), outcome.experiment_id, outcome.run_id)
+        base = open_url(config)
+        places["MLflow"] = (
+            ui_command(config, outcome.run_id[:8])
+            if base is None
+            else run_url(base, outcome.experiment_id, outcome.run_id)
+        )
     return places
+
+
+def _status_files(folder: Path) -> list[Path]:
+    """Return the status file of the run in `folder`, or those of the jobs of the sweep, in their order."""
+    single = folder / STATUS
+    return [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
 
 
 def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
     """Return the worst exit status of the jobs in `folder`; print which failed, and report on a sweep's runs."""
-    single = folder / STATUS
-    jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
+    single, jobs = folder / STATUS, _status_files(folder)
     statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]
     if not statuses:
         return 1
     if jobs != [single]:
-        _print_sweep(statuses, sweep_id)
+        _print_sweep(statuses, sweep_id, config)
         if any("run_id" in status for status in statuses):
             _report(folder, sweep_id, config)
     for status in statuses:
@@ -219,7 +278,7 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
     return max(int(status["exit_status"]) for status in statuses)
 
 
-def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
+def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) -> None:
     from fp2.report.reading import severity_words
 
     done = [status for status in statuses if "run_id" in status]
@@ -230,10 +289,12 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
         severity = severity_words(status["severity"], status["composite"], status["complete"])
         print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
     if len(done) > 1 and done[0]["experiment_id"] is not None:
-        from fp2.tracking.ui import compare_url
+        from fp2.tracking.ui import compare_url, open_url, ui_command
 
-        runs = [status["run_id"] for status in done]
-        print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
+        runs = [(status["run_id"], status["experiment_id"]) for status in done if status["experiment_id"]]
+        base = open_url(config)
+        starts = f"{ui_command(config, sweep_id)}  (starts MLflow and prints the link)"
+        print(f"  compare: {starts if base is None else compare_url(base, runs)}")
         if any(status["composite"] is not None for status in done):  # what a leaderboard ranks
             print(f"  ranking: fp2 leaderboard {sweep_id}")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 
@@ -24,6 +25,15 @@ app.add_typer(data_app, name="data", rich_help_panel="Maintain")
 store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
 app.add_typer(store_app, name="store", rich_help_panel="Maintain")
 RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
+
+
+def _runs(incomplete: str) -> list[tuple[str, str]]:
+    from fp2.commands.completion import runs
+
+    return runs(incomplete)
+
+
+RunWord = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=_runs)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write JSON to this file; - prints it, and nothing else.")
@@ -31,6 +41,15 @@ JsonFile = Annotated[
 EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
 """Headings of the commands in the help."""
 _F = TypeVar("_F", bound=Callable[..., None])
+
+
+class _WithSettings(TyperCommand):
+    """A command that takes overrides: the shell completes `group=choice`."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        from fp2.commands.completion import settings
+
+        return [*map(CompletionItem, settings(ctx.args, incomplete)), *super().shell_complete(ctx, incomplete)]
 
 
 def command(
@@ -55,6 +74,7 @@ def command(
         context["help_option_names"] = []
     return to.command(
         name,
+        cls=_WithSettings if settings else None,
         context_settings=context,
         options_metavar="[OPTIONS] [KEY=VALUE]..." if settings else "[OPTIONS]",
         rich_help_panel=panel,
@@ -75,11 +95,11 @@ def main() -> None:
 
 
 @command(EVALUATE, "fp2 run experiment=smoke", "fp2 run -m model=peeps_vlm,planted cut=region,pronoun", own_help=True)
-def run(ctx: typer.Context) -> None:
+def run(ctx: typer.Context, json: Json = False) -> None:
     """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
     from fp2.app import main as launch
 
-    raise typer.Exit(launch(ctx.args, "fp2 run"))
+    raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
 
 
 @command(EVALUATE, "fp2 plan experiment=page", "fp2 plan --power --icc 0.3 --sd 0.25 --groups 4")
@@ -150,7 +170,7 @@ def list_choices(
 @command(EVALUATE, "fp2 rerun RUN")
 def rerun(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run_id: RunWord,
     json: Json = False,
 ) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
@@ -166,7 +186,7 @@ def rerun(
 )
 def rescore(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run_id: RunWord,
     json: Json = False,
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
@@ -176,9 +196,7 @@ def rescore(
 
 
 @command(READ_AND_COMPARE, "fp2 multiverse RUN")
-def multiverse(
-    ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
-) -> None:
+def multiverse(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
     from fp2.commands.runs import show_multiverse
 
@@ -189,7 +207,8 @@ def multiverse(
 def watch(
     ctx: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.")
+        str | None,
+        typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.", autocompletion=_runs),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -201,21 +220,30 @@ def watch(
     follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
 
 
-@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui --port 5001")
+@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
 def ui(
     ctx: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
+            autocompletion=_runs,
+        ),
+    ] = None,
     port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
 ) -> None:
-    """Open the MLflow UI on the runs of this project, on this machine only; Ctrl-C ends it."""
+    """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
     from fp2.commands.ui import serve
 
-    raise typer.Exit(serve(ctx.args, port))
+    words = [*([run] if run else []), *ctx.args]
+    raise typer.Exit(serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port))
 
 
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN OTHER_RUN")
 def view(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=_runs)],
     port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
 ) -> None:
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
@@ -228,7 +256,7 @@ def view(
 @command(READ_AND_COMPARE, "fp2 label RUN --n 100", "fp2 label RUN --analyse")
 def label(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run: RunWord,
     scorer: Annotated[
         str | None, typer.Option(help="The scorer whose dimension is labelled (default: the primary).")
     ] = None,
@@ -259,9 +287,7 @@ def label(
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
-def show(
-    ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
-) -> None:
+def show(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run
 
@@ -271,7 +297,7 @@ def show(
 @command(MAINTAIN, "fp2 check RUN")
 def check(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run: RunWord,
     key: Annotated[
         list[Path] | None, typer.Option(help="The signer's public key (default: this machine's); may be repeated.")
     ] = None,
@@ -286,8 +312,10 @@ def check(
 @command(READ_AND_COMPARE, "fp2 diff RUN OTHER_RUN")
 def diff(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare its config with.")],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=_runs)],
+    second: Annotated[
+        str, typer.Argument(metavar="B", help="The run to compare its config with.", autocompletion=_runs)
+    ],
     json: Json = False,
 ) -> None:
     """Print where the configs of two runs differ; the exit status is 1 if they do."""
@@ -301,7 +329,7 @@ def diff(
 )
 def gate(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
+    run: RunWord,
     max_disparity: Annotated[
         float | None, typer.Option(help="Fail if the primary scorer has a disparity above this, in any probe and cut.")
     ] = None,
@@ -309,7 +337,8 @@ def gate(
     max_refusal_gap: Annotated[
         float | None,
         typer.Option(
-            help="Fail if the refusal rates of two groups of a cut differ by more than this (0.05 is 5 points)."
+            help="Fail if the refusal rates of two groups of a cut, over all probes together, differ by more than this "
+            "(0.05 is 5 points); `scorer=refusal` tests each probe."
         ),
     ] = None,
     allow_biased: Annotated[
@@ -341,17 +370,15 @@ def gate(
 @command(PUBLISH, "fp2 export RUN --csv disparities.csv", "fp2 export RUN --answers answers.jsonl --keys")
 def export(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    csv: Annotated[Path | None, typer.Option(help="Write all disparities as CSV.")] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Write all disparities as Parquet.")] = None,
-    latex: Annotated[
-        Path | None, typer.Option(help="Write the disparities of the primary scorer as a LaTeX table.")
-    ] = None,
+    run: RunWord,
+    csv: Annotated[Path | None, typer.Option(help="Write all results as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write all results as Parquet.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write LaTeX tables: disparities, other results.")] = None,
     model_card: Annotated[
-        Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
+        Path | None, typer.Option(help="Write composites and headline numbers as front matter of a model card.")
     ] = None,
     ml_bom: Annotated[
-        Path | None, typer.Option(help="Write the disparities of the primary scorer as a CycloneDX ML-BOM.")
+        Path | None, typer.Option(help="Write disparities, group means and headline numbers as a CycloneDX ML-BOM.")
     ] = None,
     answers: Annotated[
         Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
@@ -362,7 +389,7 @@ def export(
     keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
     json: Json = False,
 ) -> None:
-    """Write the disparities of a run in other formats, or its answers."""
+    """Write the results of a run in other formats, or its answers."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
@@ -378,8 +405,10 @@ def export(
 )
 def compare(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.")],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=_runs)],
+    second: Annotated[
+        str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.", autocompletion=_runs)
+    ],
     json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the comparison as one page.")] = None,
@@ -427,18 +456,14 @@ def report(
 
 
 @command(MAINTAIN, "fp2 log FOLDER")
-def log(
-    ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    json: Json = False,
-) -> None:
+def log(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.commands.output import Output
-    from fp2.commands.runs import log_folder
+    from fp2.commands.runs import log_run
     from fp2.compose import load_config
 
     with Output(json) as out:
-        for name, value in zip(("run", "experiment"), log_folder(folder, load_config(ctx.args)), strict=True):
+        for name, value in zip(("run", "experiment"), log_run(run, load_config(ctx.args)), strict=True):
             out.path(name, value)
 
 

@@ -12,6 +12,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,10 +22,15 @@ from pathlib import Path
 import page_data
 from bench import REPOSITORY, execute, fp2, results_of, write_pictures
 from fake_server import FakeServer, Reply, Seen, completion, tokens
+from family_checkpoints import save
 from family_checkpoints.duals import save_image_encoder
+from gras_checkout import write_scripts
+from own_code import save_query
 from test_docs import blocks, spans
 
 from fp2.app import main
+from fp2.compose import load_config
+from fp2.runs.labelling import Wanted, sheet_of
 
 PAGES = (
     "sweep", "start", "runs", "gate", "passport", "comparing", "answers", "fhibe", "coverage", "data", "diversity",
@@ -32,21 +39,28 @@ PAGES = (
 )  # fmt: skip
 """In this order: the first runs a sweep, whose runs others read; what is run before `fhibe` may be purged by it."""
 NOT_RUN: Mapping[str, str] = {
-    r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/commands/test_view.py, tests/runs/test_live.py",
-    r"fp2 label (?!.*--labels)": "serves a page until it is interrupted, or reads labels that people gave there: "
-    "tests/commands/test_label.py",
+    r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/tracking/test_tracking.py, "
+    "tests/commands/test_view.py, tests/runs/test_live.py",
+    r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: tests/commands/test_label.py",
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/engines/test_vllm.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
-    r"model=moondream2": "needs weights and code of the hub: tests/engines/hf/test_custom_code.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
     "tests/protocols/narrow/test_narrow_checkpoints.py, tests/protocols/narrow/test_narrow_real_models.py",
-    r"launch.py experiment=gras_paper": "needs the weights of published models: "
+    r"launch.py experiment=gras_paper(?!.*llava_1_5_7b_gras)": "needs the weights of several published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
+    r"^pip install ": "changes the environment: tests/test_plugin.py and tests/commands/test_new.py install packages",
+    r"^make ": "sets up an environment; what they start is in tests/test_run_default.py (run), "
+    "tests/report/test_site.py (docs) and tests/benchmarks/test_benchmark_torture.py (torture); the others start tests",
+    r"^python (-m )?benchmarks": "measures for minutes to days: tests/benchmarks/test_benchmark_options.py starts the "
+    "scripts, tests/benchmarks/test_benchmark_own_scorers.py and tests/benchmarks/test_benchmark_torture.py packages",
+    r"^sbatch ": "needs SLURM: tests/test_clusters.py runs the script",
+    r"^(mlflow server|vllm serve) ": "goes on until it is interrupted, and needs a database or a GPU: "
+    "tests/tracking/test_postgres.py, tests/benchmarks/test_benchmark_prefix_cache.py",
 }
-"""Commands whose settings are composed only, with the reason and the test of what they do."""
+"""Commands that are looked up only (settings, options, files), with the reason and the test of what they do."""
 STATUSES: Mapping[str, tuple[int, ...]] = {
     r"fp2 gate": (0, 1), r"fp2 diff": (1,), r"fp2 pin": (1,), r"fp2 data verify data=fhibe data.root=/data/new": (1,),
 }  # fmt: skip
@@ -86,6 +100,10 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     ),
     r"experiment=gras_published": (
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
+    ),
+    r"experiment=gras_paper": (
+        "data.root=CHECKOUT", "model.id=llava-1.5-7b-hf", "model.image_backend=pil", "probe.traits_file=null",
+        "probe.traits={kind: 2, mean: -2}", "probe.options.permutations=20", "probe.options.bootstrap=20",
     ),
     r"experiment=gras": (
         *SIMULATED, *FHIBE, "probe.options.permutations=20", "probe.options.bootstrap=20",
@@ -127,6 +145,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"data=peeps_twins": (*SIMULATED, "data.n_sets=12", "scorer=valence"),
     r"data=counterfactual": (*SIMULATED, "scorer=valence"),
     r"model=recorded": (),
+    r"model=moondream2": ("model.id=QUERY", "model.revision=null", *SQUARES, "data.limit=4", "scorer=valence"),
     r"model=my_model": ("hydra.searchpath=[file://conf]", *SQUARES, "data.limit=4", "scorer=valence"),
     r"model\.id=/models/mine": (*SQUARES, "data.limit=4", "scorer=valence"),
     r"model=openai_compat": (*SERVED, "cut=region"),
@@ -139,7 +158,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
 EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
 ALONE = ("tracking=none", "report=none")
 MANY = re.compile(r"-m |sweep=|experiment=page|options\.model=all")
-SPELT_OUT = re.compile(r"[A-Z=/](?!.* --\w+$)")
+SPELT_OUT = re.compile(r"^(make|mlflow|pip|python|sbatch|vllm) |[A-Z=/](?!.* --\w+$)")
 """A command in the text of a page that is more than a name: with a run, a file or a setting."""
 RUN = re.compile(r"RUN|RUN_ID|OTHER_RUN|[A-D]|OLD|NEW|\$RUN|outputs/(2026-)?\.\.\./[ab]")
 NAMES: Mapping[str, str] = {
@@ -198,7 +217,7 @@ class Project:
     def words(self, command: str) -> list[str]:
         """Return the words that a command is run with."""
         program, *words = shlex.split(command)
-        words = ["run", *words] if program == "launch.py" else words
+        words = {"launch.py": ["run", *words], "python": ["python", *words]}.get(program, words)
         runs = itertools.count()
         if words[0] == "run":
             more = next(more for pattern, more in SETTINGS.items() if re.search(pattern, command))
@@ -244,6 +263,8 @@ class Project:
 
     def _start(self, words: list[str]) -> int:
         """Run the words of a command: a single run past the command line, everything else through it."""
+        if words[0] == "python":
+            return subprocess.run([sys.executable, REPOSITORY / words[1], *words[2:]], cwd=self.root).returncode
         if words[0] == "run" and ("tracking=mlflow" in words or MANY.search(" ".join(words))):
             return main(words[1:])
         if words[0] == "run":
@@ -311,6 +332,15 @@ def prepare(project: Project, page: str) -> None:
             table = csv.DictWriter(file, rows[0])
             table.writeheader()
             table.writerows(rows)
+        sheet = sheet_of(project.sweep / "0", load_config(()), Wanted(n=24, probes=("trust",)))
+        for labeller in "ab":
+            for place, answer in enumerate(sheet.answers):
+                sheet.append(labeller, answer, float(place % 3 - 1))
+    elif page == "gras":
+        save("llava", root / "llava-1.5-7b-hf")
+        write_scripts(root / "CHECKOUT")
+    elif page == "models":
+        save_query(root / "QUERY")
     elif page == "coverage":
         from engines.family_checkpoints.duals import save_clip
 

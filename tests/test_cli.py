@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from bench import Bench, fp2, results_of
+from bench import Bench, environment, fp2, results_of
 from test_docs import problem_of
 
 from fp2.app import main
@@ -98,3 +103,62 @@ def test_the_help_of_a_run_calls_it_as_it_was_called(capsys: pytest.CaptureFixtu
     assert "hydra:" not in out
     assert main(["--help"]) == 0
     assert "launch.py model=NAME" in capsys.readouterr().out
+
+
+def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what bash completes at the end of a line, which it breaks into words at `=`, too."""
+    words = re.findall(r"=|[^ =]+", line) + [""] * line.endswith(" ")
+    given = {"_FP2_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    capsys.readouterr()
+    fp2()
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out.split()
+
+
+def test_the_shell_completes_commands_settings_and_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(line: str) -> list[str]:
+        return completed(line, monkeypatch, capsys)
+
+    monkeypatch.setenv("FP2_ROOT", str(bench.root))
+    assert found("fp2 ru") == ["run"]
+    assert {"model=peeps_vlm", "model=planted"} <= set(found("fp2 run -m mod"))
+    assert found("fp2 plan model=planted experiment=smo") == ["smoke"]
+    assert "model=" in found("fp2 run ")
+    assert found("fp2 run model=nosuch") == found("fp2 show ") == []  # neither a store nor runs yet
+    for number, day in enumerate(("2026-01-01", "2026-01-02")):
+        folder = bench.outputs / day / "10-00-00"
+        folder.mkdir(parents=True)
+        status = {"run_id": f"{number}abc{number}", "model": "planted", "cuts": ["gender"]}
+        (folder / "status.json").write_text(json.dumps(status))
+    (bench.outputs / "2026-01-03" / "10-00-00").mkdir(parents=True)
+    (bench.outputs / "2026-01-03" / "10-00-00" / "status.json").write_text("{")  # half written
+    assert found("fp2 show ") == ["1abc1", "0abc0"]
+    assert found("fp2 compare 0abc0 1") == ["1abc1"]
+    (bench.root / "mlruns").mkdir()
+    (bench.root / "mlruns" / "mlflow.db").write_bytes(b"not a database")
+    assert found("fp2 gate 0") == ["0abc0"]
+    with closing(sqlite3.connect(bench.root / "mlruns" / "other.db")) as store, store:
+        store.execute("CREATE TABLE runs (run_uuid, name, status, lifecycle_stage, start_time)")
+        store.executemany(
+            "INSERT INTO runs VALUES (?, ?, 'FINISHED', 'active', ?)", [("2fff", "older", 1), ("3fff", "newer", 2)]
+        )
+    (bench.root / "mlruns" / "other.db").replace(bench.root / "mlruns" / "mlflow.db")
+    assert found("fp2 show ") == ["3fff", "2fff", "1abc1", "0abc0"]
+
+
+def test_completion_is_fast_and_silent(tmp_path: Path) -> None:
+    """It answers while somebody waits: without the config, MLflow and pandas."""
+    start = "import sys; sys.argv = ['fp2']; from fp2.cli import main\ntry: main()\nfinally: print(*sys.modules)"
+    for words in ("fp2 show ", "fp2 run mod"):
+        given = {"_FP2_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "2"}
+        done = subprocess.run(
+            [sys.executable, "-c", start], env=environment(tmp_path) | given, capture_output=True, text=True
+        )
+        assert done.stderr == ""
+        assert not {"mlflow", "pandas", "hydra", "numpy"} & set(done.stdout.split())
+    assert "model=planted" in done.stdout

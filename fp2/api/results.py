@@ -205,7 +205,8 @@ class Run:
         if not self.complete:
             parts.append("<p><strong>Partial run: some planned answers are missing.</strong></p>")
         if any(reading.rows_of(results, cut) for cut in self.cuts):
-            parts += [_picture(self), _verdicts(results)]
+            label = f"Radar of the disparities by {reading.cut_label(self.cuts[0])}"
+            parts += [_picture(self.radar(), label), _verdicts(results)]
         return f"<div class='fp2-run'>{''.join(parts)}</div>"
 
 
@@ -244,6 +245,82 @@ class Comparison:
         """Centred group means of the primary scorer: one row per pair, cut, probe and group."""
         return self._frame("profiles")
 
+    def profile(
+        self, cut: str | None = None, probe: str | None = None, pair: int = 0, ax: Axes | None = None
+    ) -> Axes:  # fmt: skip
+        """Draw the group means of two runs for one probe of the primary scorer, each less its mean over groups.
+
+        Parameters
+        ----------
+        cut : str, optional
+            By default the first with profiles.
+        probe : str, optional
+            By default the one with the largest distance.
+        pair : int
+            Of more than two runs, the place of the pair in `blocks`.
+        ax : Axes, optional
+            Where to; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        Fp2Error
+            If there is no such pair, cut or probe, or no two groups have enough subjects.
+        """
+        from fp2.report.figures.runs import profile_axes
+        from fp2.report.figures.style import style
+
+        if not 0 <= pair < len(self.blocks):
+            raise Fp2Error(
+                f"there is no pair {pair}", where="Comparison.profile", fix=f"From 0 to {len(self.blocks) - 1}"
+            )
+        block = self.blocks[pair]
+        cut = _one_of(cut, dict.fromkeys(row["cut"] for row in block["profiles"]), "cut")
+        entries = [
+            one
+            for row in block["distances"]
+            if row["cut"] == cut and row["scorer"] == block["primary"]
+            for one in row["by_probe"]
+        ]
+        drawn = {row["probe"] for row in block["profiles"] if row["cut"] == cut}
+        known = sorted((one for one in entries if one["probe"] in drawn), key=lambda one: -(one["distance"] or 0.0))
+        probe = _one_of(probe, dict.fromkeys(one["probe"] for one in known), "probe")
+        with style():
+            axes = ax if ax is not None else _new_axes((7.5, 3.6))
+            profile_axes(axes, block, cut, probe)
+        return axes
+
+    def heatmap(self, cut: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the distances of all pairs of runs by one cut, below the diagonal their null means.
+
+        Parameters
+        ----------
+        cut : str, optional
+            By default the first.
+        ax : Axes, optional
+            Where to; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Raises
+        ------
+        Fp2Error
+            If the runs have no such cut in common.
+        """
+        from fp2.report.figures.runs import distance_axes
+        from fp2.report.figures.style import style
+
+        cut = _one_of(cut, dict.fromkeys(row["cut"] for block in self.blocks for row in block["distances"]), "cut")
+        with style():
+            axes = ax if ax is not None else _new_axes((4.6, 3.6))
+            distance_axes(axes, self.blocks, cut)
+        return axes
+
     @property
     def notes(self) -> list[str]:
         """What was excluded, and why."""
@@ -261,11 +338,18 @@ class Comparison:
         return f"<fp2 comparison: {pairs}>"
 
     def _repr_html_(self) -> str:
-        """Return the distances of the primary scorer."""
+        """Return the distances of the primary scorer, with the profiles of two runs or a heat map of several."""
         found = self.distances
         primary = {block["primary"] for block in self.blocks}
         notes = "".join(f"<p>{escape(line)}</p>" for line in self.notes)
-        return _html(found[found["scorer"].isin(list(primary))]) + notes
+        if any(block[run]["calibration"] for block in self.blocks for run in ("first", "second")):
+            notes += f"<p><em>{escape(reading.POSITIVE_CONTROL)}</em></p>"
+        picture = ""
+        if len(self.blocks) > 1:
+            picture = _picture(self.heatmap(), "Distances of the pairs of runs")
+        elif self.blocks[0]["profiles"]:
+            picture = _picture(self.profile(), "Group means of the two runs in the probe with the largest distance")
+        return picture + _html(found[found["scorer"].isin(list(primary))]) + notes
 
 
 @dataclass(frozen=True)
@@ -317,14 +401,52 @@ class Disparity:
 
         return pd.DataFrame([asdict(group) for group in self.row.groups])
 
+    def plot(self, ax: Axes | None = None, min_cell: int = reading.MIN_CELL) -> Axes:
+        """Draw the group means and, from the smallest mean on, the interval of the disparity beside chance.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to; a new figure by default.
+        min_cell : int
+            Groups of fewer subjects are left out.
+
+        Returns
+        -------
+        Axes
+        """
+        from fp2.report.figures.disparities import means_axes
+        from fp2.report.figures.style import style
+
+        with style():
+            axes = ax if ax is not None else _new_axes((6.5, 1.6 + 0.3 * len(self.row.groups)))
+            means_axes(axes, self.row.to_dict(), min_cell)
+        return axes
+
     def _repr_html_(self) -> str:
-        """Return the numbers, and the table of groups."""
+        """Return the numbers, the group means drawn, and the table of groups."""
         low, high = (reading.number(end) for end in self.interval)
         head = (
             f"disparity {reading.number(self.value)} ({low} to {high}), null mean {reading.number(self.null_mean)}, "
             f"p {reading.probability(self.p_value)}: {reading.verdict_words(self.verdict)}"
         )
-        return f"<p>{escape(head)}</p>{_html(self.groups)}"
+        picture = _picture(self.plot(), "Group means and the interval of the disparity")
+        return f"<p>{escape(head)}</p>{picture}{_html(self.groups)}"
+
+
+def _one_of(name: str | None, known: Mapping[str, Any], what: str) -> str:
+    """Return `name`, or the first that is known.
+
+    Raises
+    ------
+    Fp2Error
+        If it is not known, or nothing is.
+    """
+    if not known:
+        raise Fp2Error("no two groups have enough subjects to draw", where="fp2.compare")
+    if name is not None and name not in known:
+        raise Fp2Error(f"the comparison has no {what} {name!r}", where="fp2.compare", fix=nearest(name, list(known)))
+    return name or next(iter(known))
 
 
 def _html(frame: pd.DataFrame) -> str:
@@ -351,18 +473,18 @@ def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Any:
     return drawn.add_subplot(projection="polar" if polar else None)
 
 
-def _picture(run: Run) -> str:
-    """Return the radar of the first cut as an inline PNG."""
+def _picture(axes: Axes, label: str) -> str:
+    """Return the figure of the axes as an inline PNG."""
     import base64
     import io
 
-    drawn = run.radar().get_figure(root=True)
+    drawn = axes.get_figure(root=True)
     assert drawn is not None
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="png", dpi=110)
     data = base64.b64encode(buffer.getvalue()).decode()
-    label = escape(f"Radar of the disparities by {reading.cut_label(run.cuts[0])}")
-    return f"<img alt='{label}' width='480' style='max-width: 100%' src='data:image/png;base64,{data}'>"
+    wide = round(96 * drawn.get_figwidth())
+    return f"<img alt='{escape(label)}' width='{wide}' style='max-width: 100%' src='data:image/png;base64,{data}'>"
 
 
 def _verdicts(results: Mapping[str, Any]) -> str:

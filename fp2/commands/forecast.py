@@ -143,7 +143,7 @@ def generated_time(
     step = max(2e9 * size.language * batch / STATED_SPEED, 1e9 * size.language * weight_bytes / STATED_BANDWIDTH)
     seconds = answers * prefill + math.ceil(answers / batch) * tokens * step
     return (
-        f"up to {duration(seconds)}, if every answer has {tokens:,} tokens (computed for batches of {batch} at "
+        f"about {duration(seconds)}, if every answer has {tokens:,} tokens (computed for batches of {batch} at "
         f"{STATED_SPEED / 1e12:.0f} TFLOP/s and {STATED_BANDWIDTH / 1e12:.0f} TB/s, not timed)"
     )
 

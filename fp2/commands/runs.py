@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from fp2.text import printable
 if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.report.gate import Limits
+    from fp2.report.section import Section
 
 EXIT_FAILED = 1
 DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
@@ -159,7 +160,7 @@ def gate(
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
-            print(f"not met ({one.condition}): {one.name}: {one.message}")
+            print(f"not met: {one.condition}: {one.name}: {one.message}")
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 
@@ -185,16 +186,16 @@ def export(
     keys: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Write the disparities of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
+    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
 
     Raises
     ------
     Fp2Error
-        If no format is given, there is no such run, or a file cannot be written.
+        If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
     """
-    from fp2.report.export import flat_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
 
-    texts: list[tuple[Path | None, Callable[[Mapping[str, Any]], str]]] = [
+    writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
         (exports.ml_bom, to_ml_bom),
     ]  # fmt: skip
@@ -203,22 +204,44 @@ def export(
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
     places = [one for one in overrides if exports.answers is not None and one.startswith("data.")]
     overrides = [one for one in overrides if one not in places]
-    results = _results(word, overrides)
-    for path, write in texts:
-        if path is not None:
-            artifacts.write_text(path, write(results))
+    here = load_config(overrides)
+    with _run(word, here) as folder:
+        results, sections, least = _to_export(folder, here)
+    for path, text in [(path, write(results, sections, least)) for path, write in writers if path is not None]:
+        artifacts.write_text(path, text)
     if exports.parquet is not None:
         import pandas as pd
 
+        rows = required(result_rows(results, sections, least), results, "results")
         with artifacts.as_user_error(exports.parquet.parent):
             exports.parquet.parent.mkdir(parents=True, exist_ok=True)
-            artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
+            artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
     if exports.answers is not None:
         _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
     with Output(as_json) as out:
         for kind, path in asdict(exports).items():
             if path is not None:
                 out.say(str(path), **{kind: str(path)})
+
+
+def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Section], int]:
+    """Return the results, the report sections, and the fewest subjects of a group that an exported table names.
+
+    Without the run's protocol there are no sections: then a line on standard error says what is left out.
+    """
+    from fp2.report.reading import MIN_CELL
+    from fp2.runs.reader import read_results
+    from fp2.runs.recompute import load_run_sections, logged_config
+
+    results = read_results(folder)
+    least = max(MIN_CELL, here.report.suppress_below)
+    try:
+        least = max(least, logged_config(folder, here, results["run_id"]).report.suppress_below)
+        return results, load_run_sections(folder, here, results["run_id"]), least
+    except Fp2Error as error:
+        left_out = "only disparities, composites and headlines are exported"
+        print(printable(f"note: {left_out}: {error}"), file=sys.stderr)
+        return results, (), least
 
 
 def _export_answers(
@@ -316,19 +339,28 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
             out.path(name, path)
 
 
-def log_folder(folder: Path, here: Config) -> tuple[str, str]:
-    """Log a finished run from its folder, after a failure of MLflow; return the ids of the MLflow run and experiment.
+def log_run(word: str, here: Config) -> tuple[str, str]:
+    """Log a finished run, after a failure of MLflow; return the ids of the MLflow run and experiment.
+
+    Parameters
+    ----------
+    word : str
+        Its folder, or its id or config hash (the first characters will do) in the output folder.
+    here : Config
 
     Raises
     ------
     Fp2Error
-        If the folder is not that of a finished run, or the run is logged already, or the store cannot be used.
+        If there is no such finished run, or it is logged already, or the store cannot be used.
     """
-    from fp2.runs.outputs import log_files
-    from fp2.runs.reader import read_results
-    from fp2.runs.recompute import logged_config
+    from fp2.runs.outputs import code_tags, log_files
+    from fp2.runs.reader import local_folder, read_results
+    from fp2.runs.recompute import logged_config, passport_part
     from fp2.tracking import client
 
+    folder = Path(word)
+    if not folder.is_dir() and (found := local_folder(word, here)) is not None:
+        folder = found
     results = read_results(folder)
     if not (folder / artifacts.PASSPORT).is_file():
         raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
@@ -337,7 +369,7 @@ def log_folder(folder: Path, here: Config) -> tuple[str, str]:
     config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
     tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
     tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
-    tags["remote_code"] = results["model"].get("remote_code")
+    tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
     name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
     tracker = client.resume(config, run_id) or client.start(config, tags, name)
     log_files(config, tracker, folder, results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,13 +182,13 @@ def _means(results: Results) -> list[dict[str, Any]]:
     tables = []
     for cut, scorer, rows in _panels(results):
         cells = {(p, g["group"]): g for p, row in rows.items() for g in row["groups"]}
-        scale = _Scale(ranges[scorer], [g["mean"] for g in cells.values()])
+        scale = Scale(ranges[scorer], [g["mean"] for g in cells.values()])
         sizes = results["dataset"]["groups"].get(cut, {})
         lines = [
             {
                 "group": group,
                 "size": sizes.get(group, {}),
-                "cells": [_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
+                "cells": [mean_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
             }
             for group in reading.group_order(results, cut)
         ]
@@ -196,7 +196,7 @@ def _means(results: Results) -> list[dict[str, Any]]:
     return tables
 
 
-class _Scale:
+class Scale:
     """Which of the colour classes n10 ... n1, z, p1 ... p10 a mean gets, and the legend.
 
     A scale with both signs diverges around 0 and ends at the largest mean, rounded up; others run over their range.
@@ -217,11 +217,15 @@ class _Scale:
         return "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"
 
 
-def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: _Scale) -> dict[str, Any]:
-    """Return one cell: its text, its colour class, and whether it is an end of a significant disparity."""
+def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: Scale) -> dict[str, Any]:
+    """Return a cell of a heat map: text, title, colour class, and whether it is an end of a significant disparity.
+
+    The title has the subjects and images with a value.
+    """
+    title = "" if group is None else f"{group['n_subjects']} subjects, {group['n_images']} images"
     if group is None or group["suppressed"] or group["mean"] is None:
-        hidden = group is not None and group["suppressed"]
-        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "n": group}
+        hidden = group is not None and group["suppressed"] and group["n_subjects"] > 0
+        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "title": title}
     pair = [row["worst_group"], row["best_group"]] if row["significant"] else []
     means = {one["group"]: one["mean"] for one in row["groups"] if one["group"] in pair and one["mean"] is not None}
     marks = dict(zip(sorted(means, key=means.__getitem__), ("low", "high"), strict=False)) if len(means) == 2 else {}
@@ -229,7 +233,7 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
         "text": number(group["mean"], 2),
         "level": scale.level(group["mean"]),
         "mark": marks.get(name, ""),
-        "n": group,
+        "title": title,
     }
 
 
@@ -244,7 +248,8 @@ def _terminal_table(results: Results) -> Table:
     scorer = next(iter(scorer_names(results)), None)
     table = _table()
     table.add_column("probe", overflow="fold", max_width=18)
-    table.add_column("disparity,\nnull mean", justify="right", no_wrap=True)
+    table.add_column("disparity", justify="right", no_wrap=True)
+    table.add_column("null\nmean", justify="right", no_wrap=True, style="dim")
     table.add_column("verdict", width=_VERDICT_WIDTH)
     for name in ("worst group", "best group"):
         table.add_column(name, overflow="fold", max_width=30)
@@ -254,10 +259,8 @@ def _terminal_table(results: Results) -> Table:
         for place, (probe, row) in enumerate(rows.items()):
             table.add_row(
                 Text(labels[probe]),
-                Text.assemble(
-                    (number(row["raw"]), "bold" if row["significant"] else ""),
-                    (f" {number(row['null_mean']):>5}", "dim"),
-                ),
+                Text(number(row["raw"]), style="bold" if row["significant"] else ""),
+                number(row["null_mean"]),
                 Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
@@ -293,13 +296,19 @@ def _detectable_lines(results: Results) -> list[Text]:
     unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer).values()
-        found = [r["mde80"] for r in rows if r["verdict"] == "no_difference_found" and r.get("mde80") is not None]
-        if found:
-            least, most = number(min(found)), number(max(found))
-            said = least if least == most else f"{least} to {most}"
+        if said := detectable_words(rows):
             words = f"no difference found by {cut_label(cut)}: the minimum detectable effect (80 % power) is {said} in "
             out.append(Text(f"{words}units of {reading.scorer_label(scorer or '')}{unit}", style="dim"))
     return out
+
+
+def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
+    found = [r["mde80"] for r in rows if r["verdict"] == "no_difference_found" and r.get("mde80") is not None]
+    if not found:
+        return ""
+    least, most = number(min(found)), number(max(found))
+    return least if least == most else f"{least} to {most}"
 
 
 def _not_robust_line(results: Results) -> list[Text]:
@@ -311,7 +320,7 @@ def _not_robust_line(results: Results) -> list[Text]:
         for probe, row in rows_of(results, cut, scorer).items()
         if row["significant"] and row.get("holds_under_refusals") is False
     ]
-    text = f"not robust to the refused answers (worst-case bounds): {'; '.join(found)}"
+    text = f"not robust to the refused answers (interval of the worst-case bounds): {'; '.join(found)}"
     return [Text(text, style="yellow")] if found else []
 
 

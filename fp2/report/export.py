@@ -1,16 +1,25 @@
-"""Results in the formats of others: CSV, a LaTeX table, the evaluation results of a model card, and a ML-BOM."""
+"""Results in the formats of others: CSV, LaTeX tables, the evaluation results of a model card, and a ML-BOM.
+
+What is exported is read from three places that every protocol fills: the disparities with the findings of the report
+sections (rows that `fp2 gate` checks), the `headline` of each block (the numbers in the passport), and the tables that
+a section sets beside those of other runs.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fp2.errors import Fp2Error
 from fp2.report.reading import (
+    MIN_CELL,
     cut_label,
+    leaves,
     model_name,
+    model_was_used,
     number,
     plain,
     primary_scorer,
@@ -21,9 +30,12 @@ from fp2.report.reading import (
     verdict_words,
     were_supplied,
 )
+from fp2.report.section import DISPARITIES, Finding, Section, heading, load_sections, present, tables_of
 
 NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
 """Columns of a disparity that hold several values."""
+LEADING = ("section", "name", "value", "low", "high", "details")
+"""The first columns of a run that found more than disparities."""
 
 
 def flat_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -31,40 +43,203 @@ def flat_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in NESTED} for row in results["disparities"]]
 
 
-def to_csv(results: Mapping[str, Any]) -> str:
-    """Return the disparities as CSV, one row per probe, scorer and cut; text is kept from being read as a formula."""
+def result_rows(
+    results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL
+) -> list[dict[str, Any]]:
+    """Return what the run found, all rows with the same keys.
+
+    Parameters
+    ----------
+    results : mapping
+        The content of `results.json`.
+    sections : sequence of Section
+        Those of the run's protocol.
+    min_cell : int
+        Tables leave out groups of fewer subjects.
+
+    Returns
+    -------
+    list of dict
+        The disparities (`flat_rows`). Where the run found more, then also a row for each other finding, number of a
+        headline and cell of a table: `section` and `name` say what it is, `value` is the number with its interval
+        `low` to `high`, `details` are words, `differs` says whether the groups of a finding differ, and a finding
+        with a row of its own has the columns of that row.
+    """
+    rows, more = flat_rows(results), _further_rows(results, sections, min_cell)
+    if more:
+        name = load_sections([DISPARITIES])[0].name
+        own = (
+            {"section": name, "value": row["raw"], "low": row["ci_low"], "high": row["ci_high"], **row} for row in rows
+        )
+        rows = [{**dict.fromkeys(LEADING), **row} for row in (*own, *more)]
+    columns = dict.fromkeys(key for row in rows for key in row)
+    return [{key: row.get(key) for key in columns} for row in rows]
+
+
+def _findings(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterator[tuple[str, Finding]]:
+    """Yield (section, finding) of every section but the disparities."""
+    own = load_sections([DISPARITIES])[0].name
+    for section in present(sections, results):
+        if section.name != own:
+            yield from ((section.name, one) for one in section.findings(results[section.name], results))
+
+
+def _further_rows(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
+    """Return the findings of the sections besides the disparities, and the numbers."""
+    rows = []
+    for section, one in _findings(results, sections):
+        row = one.row or {"raw": one.size}
+        cell = {"value": row["raw"], "low": row.get("ci_low"), "high": row.get("ci_high"), "details": one.message}
+        flat = {key: value for key, value in row.items() if key not in NESTED and not _is_nested(value)}
+        lists = {key: ", ".join(map(plain, row[key])) for key in ("by", "worst_set") if row.get(key)}
+        rows.append({"section": section, "name": one.name, "differs": one.differs, **cell, **flat, **lists})
+    return rows + _numbers(results, sections, min_cell)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple, Mapping))
+
+
+def _numbers(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
+    """Return the headline of every block, then the tables that sections set beside those of other runs."""
+    rows = []
+    for block, content in results.items():
+        if isinstance(content, Mapping) and isinstance(content.get("headline"), Mapping):
+            found = dict(leaves(content["headline"]))
+            for name, value in found.items():
+                about, _, kind = name.rpartition(".")
+                ends = {end: found.get(f"{about}.{end}") for end in ("low", "high")}
+                if kind in ends and f"{about}.value" in found:
+                    continue  # in the row of its value
+                is_estimate = kind == "value" and None not in ends.values()
+                row = _cell(value) | (ends if is_estimate else {})
+                rows.append({"section": block, "name": about if is_estimate else name, **row})
+    for table in tables_of([results], sections, min_cell):
+        for label, (cell,) in table["rows"].items():
+            rows.append(
+                {"section": table["section"], "name": f"{plain(table['title'])}: {plain(label)}", **_cell(cell)}
+            )
+    return [row for row in rows if row["value"] is not None or row["details"]]
+
+
+def _cell(value: Any) -> dict[str, Any]:
+    """Return a number, an estimate with its interval, or words as `value`, `low`, `high`, `details`."""
+    if isinstance(value, (tuple, list)):
+        return dict(zip(("value", "low", "high"), map(float, value), strict=True)) | {"details": None}
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    words = None if is_number or value is None else plain(value)
+    return {"value": float(value) if is_number else None, "low": None, "high": None, "details": words}
+
+
+def to_csv(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
+    """Return the rows of the run (`result_rows`) as CSV; text is kept from being read as a formula.
+
+    Raises
+    ------
+    Fp2Error
+        If the run found nothing.
+    """
     from fp2.text import spreadsheet_cell
 
-    rows = flat_rows(results)
+    rows = required(result_rows(results, sections, min_cell), results, "results")
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else ["probe", "scorer", "cut"], lineterminator="\n")
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({key: spreadsheet_cell(value) for key, value in row.items()})
     return stream.getvalue()
 
 
-def to_latex(results: Mapping[str, Any]) -> str:
-    """Return the disparities of the primary scorer as a LaTeX table (package booktabs)."""
-    scorer, labels = primary_scorer(results), probe_labels(results)
-    caption = (
-        f"Disparities of {scorer_label(scorer)} for {model_name(results)} on {plain(results['dataset']['name'])} "
-        f"({results['n_subjects']} subjects): largest minus smallest group mean, its mean when group labels are "
-        "permuted across subjects, corrected p-value, and verdict."
+def required(rows: list[dict[str, Any]], results: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
+    """Return the rows.
+
+    Raises
+    ------
+    Fp2Error
+        If there are none.
+    """
+    if not rows:
+        fix = "fp2 show prints what it has; fp2 export --answers FILE writes its answers"
+        raise Fp2Error(f"the run has no {what} to export", where=f"run {results['run_id']}", fix=fix)
+    return rows
+
+
+def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
+    """Return LaTeX tables (package booktabs): the disparities of the primary scorer, and what else the run found.
+
+    Raises
+    ------
+    Fp2Error
+        If the run has neither.
+    """
+    about = (
+        f"for {model_name(results)} on {plain(results['dataset']['name'])} ({results['n_subjects']} subjects)"
+        if model_was_used(results)
+        else f"of {plain(results['dataset']['name'])} ({results['n_subjects']} subjects)"
     )
-    lines = [
-        r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", r"\begin{tabular}{llrrrl}", r"\toprule",
-        r"Cut & Probe & Disparity & Null mean & $p$ & Verdict \\",
-    ]  # fmt: skip
+    tables = []
+    if lines := _disparity_lines(results):
+        caption = (
+            f"Disparities of {scorer_label(primary_scorer(results))} {about}: largest minus smallest group mean, its "
+            "mean when group labels are permuted across subjects, corrected p-value, and verdict."
+        )
+        names = r"Cut & Probe & Disparity & Null mean & $p$ & Verdict"
+        tables.append(_tabular(caption, "llrrrl", names, lines))
+    if further := _result_lines(results, sections, min_cell):
+        caption = f"{heading(sections, results)} {about}: what was found."
+        tables.append(
+            _tabular(caption, "p{0.5\\textwidth}rrp{0.2\\textwidth}", r"Result & Value & $p$ & Remark", further)
+        )
+    required([{}] * len(tables), results, "results")
+    return "\n".join(tables)
+
+
+def _disparity_lines(results: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the disparities of the primary scorer, a rule before each cut; none without a row."""
+    labels, lines = probe_labels(results), []
     for cut in results["cuts"]:
-        lines.append(r"\midrule")
-        for probe, row in rows_of(results, cut).items():
-            cells = (
-                cut_label(cut), labels[probe], number(row["raw"]), number(row["null_mean"]),
-                probability(row["adjusted_p"]), verdict_words(row["verdict"]),
+        if rows := rows_of(results, cut):
+            lines.append(r"\midrule")
+        for probe, row in rows.items():
+            lines.append(
+                _line(
+                    cut_label(cut), labels[probe], number(row["raw"]), number(row["null_mean"]),
+                    probability(row["adjusted_p"]), verdict_words(row["verdict"]),
+                )
             )  # fmt: skip
-            lines.append(" & ".join(map(_tex, cells)) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    return lines
+
+
+def _result_lines(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[str]:
+    """Return a line for each finding of a section besides the disparities, and for each number."""
+    lines = []
+    for _, one in _findings(results, sections):
+        if one.row is None:
+            lines.append(_line(one.name, number(one.size), number(None), one.message))
+        else:
+            p, words = probability(one.row["adjusted_p"]), verdict_words(one.row["verdict"])
+            lines.append(_line(one.name, number(one.row["raw"]), p, words))
+    for row in _numbers(results, sections, min_cell):
+        value = row["value"]
+        words = number(value) if value is None or value % 1 else f"{value:.0f}"
+        if row["low"] is not None:
+            words += f" ({number(row['low'])} to {number(row['high'])})"
+        lines.append(_line(row["name"].replace("_", " "), words, number(None), row["details"] or ""))
+    return [r"\midrule", *lines] if lines else []
+
+
+def _line(*cells: str) -> str:
+    return " & ".join(map(_tex, cells)) + r" \\"
+
+
+def _tabular(caption: str, columns: str, names: str, lines: Sequence[str]) -> str:
+    """Return a table with its caption; `lines` begin with a rule."""
+    return "\n".join(
+        [
+            r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule", rf"{names} \\", *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+        ]
+    )  # fmt: skip
 
 
 _TEX = {
@@ -78,32 +253,32 @@ def _tex(text: str) -> str:
     return "".join(_TEX.get(character, character) for character in text)
 
 
-def to_model_card(results: Mapping[str, Any]) -> str:
-    """Return the front matter of a Hugging Face model card (`model-index`) with the composites of the run.
+def to_model_card(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
+    """Return the front matter of a Hugging Face model card (`model-index`).
 
-    Source: https://huggingface.co/docs/hub/model-cards, "Evaluation results".
+    Its metrics are the composites, or in a run without any the disparities of the findings, and the numbers of
+    `result_rows`. Source: https://huggingface.co/docs/hub/model-cards, "Evaluation results".
+
+    Raises
+    ------
+    Fp2Error
+        If the run has none of them, or is about no model.
     """
     import yaml
 
-    dataset, scorer = results["dataset"], primary_scorer(results)
-    metrics = [
-        {
-            "type": "disparity",
-            "name": f"Mean disparity of {scorer_label(scorer)} by {cut_label(cut)}",
-            "value": row["value"],
-            "args": {key: row[key] for key in ("null_mean", "excess", "p_value", "severity")},
-        }
-        for cut, row in results["composites"].items()
-        if row["value"] is not None
-    ]
+    _of_a_model(results)
+    dataset, asks = results["dataset"], bool(results["answers"]["planned"])
     result = {
-        "task": {"type": "image-text-to-text", "name": "Description of people"},
+        "task": {
+            "type": "image-text-to-text" if asks else "other",
+            "name": "Description of people" if results["composites"] else heading(sections, results),
+        },
         "dataset": {
             "type": plain(dataset["name"]),
             "name": plain(dataset["name"]),
             **({"revision": plain(dataset["release"])} if dataset.get("release") else {}),
         },
-        "metrics": metrics,
+        "metrics": required(_card_metrics(results, sections, min_cell), results, "numbers"),
         "source": {
             "name": f"Fingerprint² Bench {results['fp2_version']}, run {results['run_id']}, "
             f"config {results['config_hash'][:16]}{', of supplied answers' if were_supplied(results) else ''}"
@@ -113,37 +288,67 @@ def to_model_card(results: Mapping[str, Any]) -> str:
     return f"---\n{yaml.safe_dump(card, sort_keys=False, allow_unicode=True)}---\n"
 
 
-def to_ml_bom(results: Mapping[str, Any]) -> str:
-    """Return a CycloneDX 1.6 ML-BOM: the model with its disparities as metrics by group, and the data set.
+def _of_a_model(results: Mapping[str, Any]) -> None:
+    """Raise if nobody was asked: a report on a data set alone."""
+    if not model_was_used(results):
+        fix = "Use --csv, --parquet or --latex"
+        raise Fp2Error("the run is about no model", where=f"run {results['run_id']}", fix=fix)
 
-    Source: https://cyclonedx.org/docs/1.6/json, `modelCard`. Effect of chance, p-value and verdict stand in the type of
-    a metric's slice; `fairnessAssessments` names the worst group of every significant row.
-    """
-    model, dataset, scorer = results["model"], results["dataset"], primary_scorer(results)
+
+def _card_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
+    metrics: list[dict[str, Any]] = [
+        {
+            "type": "disparity",
+            "name": f"Mean disparity of {scorer_label(primary_scorer(results))} by {cut_label(cut)}",
+            "value": row["value"],
+            "args": {key: row[key] for key in ("null_mean", "excess", "p_value", "severity")},
+        }
+        for cut, row in results["composites"].items()
+        if row["value"] is not None
+    ]
+    if not metrics:
+        for name, row in _sized_rows(results, sections):
+            args = {key: row.get(key) for key in ("null_mean", "excess", "adjusted_p", "verdict")}
+            metrics.append({"type": "disparity", "name": name, "value": row["raw"], "args": args})
+    for row in _numbers(results, sections, min_cell):
+        if row["value"] is not None:
+            ends = {key: row[key] for key in ("low", "high") if row[key] is not None}
+            metrics.append(
+                {"type": row["section"], "name": row["name"], "value": row["value"], **({"args": ends} if ends else {})}
+            )
+    return metrics
+
+
+def _sized_rows(
+    results: Mapping[str, Any], sections: Sequence[Section]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
+    """Yield (what, row) of every disparity of the primary scorer that has a value, and those of other findings."""
     labels = probe_labels(results)
-    metrics, assessments = [], []
     for cut in results["cuts"]:
         for probe, row in rows_of(results, cut).items():
-            if row["raw"] is None:
-                continue
-            what = f"{labels[probe]} by {cut_label(cut)}"
-            limits = {"lowerBound": row["ci_low"], "upperBound": row["ci_high"]}
-            metrics.append(
-                {
-                    "type": f"disparity of {scorer_label(scorer)} (largest minus smallest group mean)",
-                    "value": f"{row['raw']:.6g}",
-                    "slice": f"{what}; null mean {number(row['null_mean'])}, corrected p "
-                    f"{probability(row['adjusted_p'])}, {verdict_words(row['verdict'])}",
-                    "confidenceInterval": {key: f"{limit:.6g}" for key, limit in limits.items() if limit is not None},
-                }
-            )
-            if row["verdict"] == "biased":
-                assessments.append(
-                    {
-                        "groupAtRisk": plain(row["worst_group"]),
-                        "harms": f"{what}: the answers about this group have the worst {scorer_label(scorer)}",
-                    }
-                )
+            if row["raw"] is not None:
+                yield f"{labels[probe]} by {cut_label(cut)}", row
+    for _, one in _findings(results, sections):
+        if one.row is not None and one.size is not None:
+            yield one.name, one.row
+
+
+def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
+    """Return a CycloneDX 1.6 ML-BOM: the model with its disparities and group means as metrics, and the data set.
+
+    A disparity has one metric (null mean, p-value and verdict stand in its slice), and each of its groups that is
+    compared and has at least `min_cell` subjects has one with the group's mean. `fairnessAssessments` names the worst
+    group of every disparity with the verdict "biased". Source: https://cyclonedx.org/docs/1.6/json, `modelCard`.
+
+    Raises
+    ------
+    Fp2Error
+        If the run has no number, or is about no model.
+    """
+    _of_a_model(results)
+    model, dataset, asks = results["model"], results["dataset"], bool(results["answers"]["planned"])
+    metrics, assessments = _bom_metrics(results, sections, min_cell), _assessments(results, sections)
+    required(metrics, results, "numbers")
     data_ref = f"data:{plain(results['dataset_digest'])[:16]}"
     component = {
         "type": "machine-learning-model",
@@ -152,7 +357,10 @@ def to_ml_bom(results: Mapping[str, Any]) -> str:
         **({"version": plain(model["revision"])} if model.get("revision") else {}),
         **({"hashes": [{"alg": "SHA-256", "content": model["weights_digest"]}]} if _is_sha256(model) else {}),
         "modelCard": {
-            "modelParameters": {"task": "image-text-to-text", "datasets": [{"ref": data_ref}]},
+            "modelParameters": {
+                **({"task": "image-text-to-text"} if asks else {}),
+                "datasets": [{"ref": data_ref}],
+            },
             "quantitativeAnalysis": {"performanceMetrics": metrics},
             "considerations": {
                 "technicalLimitations": [plain(line) for line in results["limitations"]],
@@ -175,6 +383,57 @@ def to_ml_bom(results: Mapping[str, Any]) -> str:
         "components": [component, data],
     }
     return json.dumps(bom, indent=1, ensure_ascii=False) + "\n"
+
+
+def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
+    """Return a metric for each disparity, each of its groups that is large enough, and each number."""
+    metrics: list[dict[str, Any]] = []
+    for name, row in _sized_rows(results, sections):
+        scorer = scorer_label(row.get("scorer", ""))
+        metrics.append(
+            _metric(
+                f"disparity{f' of {scorer}' if scorer else ''} (largest minus smallest group mean)", row["raw"],
+                f"{name}; null mean {number(row['null_mean'])}, corrected p {probability(row['adjusted_p'])}, "
+                f"{verdict_words(row['verdict'])}", row.get("ci_low"), row.get("ci_high"),
+            )
+        )  # fmt: skip
+        about, _, cut = name.rpartition(" by ")
+        for group in row.get("groups", ()):
+            if group["eligible"] and group["mean"] is not None and group["n_subjects"] >= min_cell:
+                where = f"{about}, {cut}: {plain(group['group'])}, {group['n_subjects']} subjects"
+                metrics.append(_metric(f"mean {scorer}" if scorer else "group mean", group["mean"], where))
+    for one in _numbers(results, sections, min_cell):
+        if one["value"] is not None:
+            kind, _, label = one["name"].rpartition(": ")  # of a table: its title, and the row
+            metrics.append(
+                _metric(kind or one["name"], one["value"], label if kind else one["section"], one["low"], one["high"])
+            )
+    return metrics
+
+
+def _metric(
+    kind: str, value: float, where: str, low: float | None = None, high: float | None = None
+) -> dict[str, Any]:  # fmt: skip
+    ends = {"lowerBound": low, "upperBound": high}
+    interval = {key: f"{end:.6g}" for key, end in ends.items() if end is not None}
+    found = {"type": kind, "value": f"{value:.6g}", "slice": where}
+    return found | ({"confidenceInterval": interval} if interval else {})
+
+
+def _assessments(results: Mapping[str, Any], sections: Sequence[Section]) -> list[dict[str, str]]:
+    """Return the group at risk of every disparity with the verdict "biased", and every other finding that differs."""
+    found = []
+    for name, row in _sized_rows(results, sections):
+        worst = row.get("worst_group") or row.get("worst_version")
+        if row["verdict"] == "biased" and worst:
+            worse = f"the answers about this group have the worst {scorer_label(row.get('scorer', ''))}"
+            other = f"the mean of this group differs from that of {plain(row.get('best_group'))}"
+            harm = f"{name}: {worse if 'scorer' in row else other}"
+            found.append({"groupAtRisk": plain(worst), "harms": harm})
+    for _, one in _findings(results, sections):
+        if one.row is None and one.differs:
+            found.append({"groupAtRisk": one.name, "harms": one.message})
+    return found
 
 
 def _is_sha256(model: Mapping[str, Any]) -> bool:

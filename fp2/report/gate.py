@@ -150,8 +150,11 @@ def _refusals(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
 def summary(checks: Sequence[Check]) -> str:
     """Return in words how many conditions are met, and how many could not be tested."""
     tested = [one for one in checks if one.tested]
-    words = f"{sum(one.passed for one in tested)} of {len(tested)} conditions are met"
-    return words + (f"; {len(checks) - len(tested)} could not be tested" if len(tested) < len(checks) else "")
+    passed, untested = sum(one.passed for one in tested), len(checks) - len(tested)
+    if untested:
+        left = len(tested) - passed
+        return f"of {len(checks)} conditions, {passed} are met, {left} are not and {untested} could not be tested"
+    return f"{passed} of {len(tested)} conditions are met"
 
 
 def to_junit(checks: Sequence[Check], name: str) -> str:

@@ -62,6 +62,8 @@ class Finding:
         The disparity that `--max-disparity` limits; None where there is none, or it is not of the primary scorer.
     kind, condition : str
         The kind of result, and what is required of it.
+    row : mapping, optional
+        The row of the results that it is made of, which `fp2 export` writes.
     """
 
     name: str
@@ -70,13 +72,14 @@ class Finding:
     size: float | None = None
     kind: str = "verdict"
     condition: str = 'no verdict "biased"'
+    row: Mapping[str, Any] | None = None
 
 
 def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
     """Return the finding of a row with `raw`, `status` and `verdict`; `sized`: whether `--max-disparity` limits it."""
     message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}{details}"
     differs = row["verdict"] == "biased" if row["status"] == "ok" else None
-    return Finding(name, differs, message, row["raw"] if sized else None)
+    return Finding(name, differs, message, row["raw"] if sized else None, row=row)
 
 
 def worst_and_best(row: Mapping[str, Any]) -> str:

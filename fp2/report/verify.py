@@ -34,7 +34,8 @@ from fp2.report.passport import (
     is_plain_name,
 )
 
-_SHOWN = 8  # unsigned files that are named
+_SHOWN = 8  # unsigned files, or key ids, that are named
+_SHOWN_ID = 16  # characters of a key id
 
 
 @dataclass
@@ -133,7 +134,7 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
         base64.b64decode(raw["payload"], validate=True)
         # named by position: key ids are unauthenticated, and several signatures may claim one
         signatures = {
-            str(index): Signature(str(index), base64.b64decode(entry["sig"], validate=True).hex())
+            str(index): Signature(str(entry.get("keyid", "")), base64.b64decode(entry["sig"], validate=True).hex())
             for index, entry in enumerate(raw["signatures"])
         }
         return Envelope(base64.b64decode(raw["payload"]), str(raw["payloadType"]), signatures)
@@ -166,13 +167,25 @@ def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: i
     signers = _signers(envelope, keys)
     if len(signers) < threshold:
         outcome.failures.append(
-            f"signature: {len(signers)} of {threshold} required trusted signature(s) are valid for the payload "
-            f"({len(envelope.signatures)} in the file): it was changed, or signed by another key"
+            f"signature: {len(signers)} of {threshold} required trusted signature(s) are valid for the payload: "
+            f"{_why_not(envelope, [key.keyid for key in keys if key.keyid not in signers])}"
         )
     if envelope.payload_type != PAYLOAD_TYPE:
         outcome.failures.append(f"payloadType: is {envelope.payload_type[:80]!r}, not {PAYLOAD_TYPE!r}")
     outcome.notes += [f"signed by key {keyid}" for keyid in signers]
     return outcome.ok
+
+
+def _why_not(envelope: Envelope, missing: Sequence[str]) -> str:
+    """Return the likely reason that these trusted keys have no valid signature: by key ids, which decide nothing."""
+    if not envelope.signatures:
+        return "the file has no signatures"
+    claimed = list(dict.fromkeys(signature.keyid for signature in envelope.signatures.values()))
+    if named := [keyid for keyid in missing if keyid in claimed]:
+        which = "this key" if len(missing) == 1 else f"key {named[0][:_SHOWN_ID]}"
+        return f"the file names {which}: the payload, its type or the signature was changed"
+    others = [keyid[:_SHOWN_ID] for keyid in claimed if keyid]
+    return f"the file names other keys ({', '.join(others[:_SHOWN])})" if others else "the file names no key"
 
 
 def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:

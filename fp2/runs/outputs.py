@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from fp2.tracking.client import Tracker
 
 
+def code_tags(code: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags that name the code of a run, from the generator that its passport states."""
+    dirty = code.get("dirty")
+    found = {
+        **{key: code.get(key) for key in ("version", "git_commit")},
+        "dirty": None if dirty is None else str(dirty).lower(),
+    }
+    return {key: str(value) for key, value in found.items() if value is not None}
+
+
 def fresh_folder(outputs: Path) -> Path:
     """Create an output folder that no other process uses, readable by its owner only: it has rows about people."""
     now = datetime.now()
@@ -108,10 +118,11 @@ class Record:
         ForeignArtifactsError
             If the project was copied: the user decides where its artifacts go before anything is asked.
         """
+        from fp2.report.passport import generator
         from fp2.tracking import client
 
         try:
-            tags = {"sweep_id": config.tracking.sweep_id, **self.tags}
+            tags = {"sweep_id": config.tracking.sweep_id, **code_tags(generator()), **self.tags}
             self.tracker = client.start(config, tags, self.name, waiting=waiting)
         except client.ForeignArtifactsError:
             raise
@@ -166,6 +177,14 @@ class Record:
         return RunOutcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
 
 
+def name_with(name: str, settings: Sequence[str]) -> str:
+    """Return a run's name in the UI with the settings by which it differs in its sweep first: legends cut the end."""
+    said = name.split(" · ")
+    own = [(key, value.strip("'")) for key, _, value in (word.lstrip("+~").partition("=") for word in settings)]
+    first = [value if value in said else f"{key}={value}" for key, value in own]
+    return " · ".join([*first, *(part for part in said if part not in first)])
+
+
 @contextmanager
 def tracked(
     config: Config, folder: Path, tags: Mapping[str, Any], name: str, progress: Progress
@@ -217,7 +236,8 @@ def write_run(
     from fp2.report.dashboard import write_dashboard
     from fp2.report.figures import write_figures
     from fp2.report.keys import load_or_create_key
-    from fp2.report.passport import write_passport
+    from fp2.report.passport import generator, write_passport
+    from fp2.report.reproduce import how_to_repeat
 
     with (
         artifacts.as_user_error(folder),
@@ -241,6 +261,7 @@ def write_run(
                 sections,
                 sample,
                 key.keyid,
+                how_to_repeat(folder, results, generator()),
             )
         step()
         write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)

@@ -11,6 +11,7 @@ from typing import Any
 from fp2.report.reading import (
     cut_label,
     effect_words,
+    leaves,
     model_name,
     plain,
     primary_scorer,
@@ -168,17 +169,6 @@ def headlines_of(runs: Sequence[Results]) -> list[dict[str, Any]]:
     for place, run in enumerate(runs):
         for block, content in run.items():
             if isinstance(content, Mapping) and isinstance(content.get("headline"), Mapping):
-                for name, value in _leaves(content["headline"]):
+                for name, value in leaves(content["headline"]):
                     found.setdefault((block, name), [None] * len(runs))[place] = value
     return [{"block": block, "name": name, "values": values} for (block, name), values in found.items()]
-
-
-def _leaves(value: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Return the numbers and words of nested mappings with their dotted names."""
-    leaves: list[tuple[str, Any]] = []
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            leaves += _leaves(item, f"{before}{key}.")
-        elif item is None or isinstance(item, (bool, int, float, str)):
-            leaves.append((f"{before}{key}", item))
-    return leaves

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.report.reading import model_name, primary_scorer, variant_name
+from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class LoggedRun:
         if self.traits:
             return {self.primary: "mean over templates"}
         found = self.results["scorers"]
-        return {s["name"]: json.dumps([s["version"], s["lexicon"]], sort_keys=True) for s in found}
+        return {s["name"]: scorer_identity(s) for s in found}
 
     def wide(self, scorer: str) -> pd.DataFrame:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
@@ -88,10 +88,13 @@ class LoggedRun:
         return self.values[scorer]
 
 
-def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> LoggedRun:
+def read_run(
+    word: str, here: Config, scratch: Path, *, dense: bool = False, more: Sequence[str] = ()
+) -> LoggedRun:  # fmt: skip
     """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
 
-    `dense`: answers in dense storage will do, in place of scores.
+    `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
+    may lack.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> 
     """
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
-    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()))
+    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
     if dense and (folder / SHARDS).is_dir():
@@ -166,7 +169,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     try:
         word = find_run(here, word)
     except Fp2Error:
-        if (local := _local_folder(word, here)) is None:
+        if (local := local_folder(word, here)) is None:
             raise
         return local
     folder = scratch / word
@@ -178,32 +181,33 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     return folder
 
 
-def _local_folder(word: str, here: Config) -> Path | None:
+def local_folder(word: str, here: Config) -> Path | None:
     """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow.
 
     Raises
     ------
     Fp2Error
-        If several runs or config hashes begin with `word`, or several runs have the config hash that it names.
+        If several runs or config hashes begin with `word`.
     """
-    from fp2.tracking.client import MIN_PREFIX, several_runs
+    from fp2.tracking.client import MIN_PREFIX, newest
 
     if len(word) < MIN_PREFIX:
         return None
-    found: dict[str, dict[str, Path]] = {}  # id or config hash -> run -> folder
+    found: dict[str, dict[str, tuple[Path, bool]]] = {}  # id or config hash -> run -> folder, whether it is complete
     paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         with suppress(OSError, ValueError, KeyError, TypeError):
             results = json.loads(path.read_text(encoding="utf-8"))
-            for name in (str(results["run_id"]), str(results["config_hash"])):
+            run = str(results["run_id"])
+            for name in (run, str(results["config_hash"])):
                 if name.startswith(word):
-                    found.setdefault(name, {}).setdefault(str(results["run_id"]), path.parent)
+                    found.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
     if len(found) > 1 and word not in found:
         raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(found)}", where=str(here.paths.outputs))
-    runs = found.get(word) or next(iter(found.values()), {})
-    if len(runs) > 1:
-        raise several_runs(word, list(runs))
-    return next(iter(runs.values()), None)
+    if not found:
+        return None
+    runs = found.get(word) or next(iter(found.values()))
+    return runs[newest(word, [(run, complete) for run, (_, complete) in runs.items()])][0]
 
 
 def _no_tables(word: str) -> Fp2Error:

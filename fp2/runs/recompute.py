@@ -151,13 +151,13 @@ def recompute(
     return counts, analysis, lines
 
 
-def passport_protocol(folder: Path) -> dict[str, Any]:
-    """Return the protocol part of a run's passport; empty where it has none."""
+def passport_part(folder: Path, part: str) -> dict[str, Any]:
+    """Return a part (`protocol`, `generator`) of what a run's passport states; empty where it has none."""
     path = folder / artifacts.PASSPORT
     if not path.is_file():
         return {}
     payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
-    return dict(payload["predicate"]["protocol"])
+    return dict(payload["predicate"].get(part) or {})
 
 
 DERIVED = (
@@ -256,7 +256,7 @@ def _retire_passport(folder: Path) -> dict[str, Any]:
     path = folder / artifacts.PASSPORT
     if not path.is_file():
         return {}
-    old, protocol = payload_digest(path), passport_protocol(folder)
+    old, protocol = payload_digest(path), passport_part(folder, "protocol")
     shutil.copyfile(path, folder / f"passport.superseded-{old[:12]}.json")
     return {"supersedes": old, **{key: protocol.get(key) for key in _TAKEN_OVER}}
 
@@ -267,6 +267,8 @@ def _dashboard(
 ) -> None:  # fmt: skip
     from fp2.report.dashboard import write_dashboard
     from fp2.report.leaderboard import summarise
+    from fp2.report.passport import generator
+    from fp2.report.reproduce import how_to_repeat
     from fp2.tracking.client import summaries
 
     try:
@@ -276,7 +278,8 @@ def _dashboard(
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
-    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample, key_id)
+    page, repeat = folder / artifacts.DASHBOARD, how_to_repeat(folder, results, generator())
+    write_dashboard(results, shown, board, page, least, figures, sections, sample, key_id, repeat)
 
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:

@@ -10,10 +10,12 @@ import json
 import os
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,14 @@ from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 
 PREFIX = "fp2."
+CODE_TAGS = tuple(f"{PREFIX}{key}" for key in ("version", "git_commit", "dirty"))
+"""What identifies the code of a run."""
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
 METRICS_AT_ONCE = 1000
 _SQLITE = "sqlite:///"
+FIRST = "summary/"
+"""The charts of the UI are in sections by what precedes the slash, before those of metrics without one."""
+_HEADLINE = re.compile(r"composite|refusal_rate|disparity\..*")
 _SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
 """The metrics that have the same names in every run; they are shown for the model too."""
 
@@ -283,8 +290,10 @@ def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> No
     uri = tracking_uri(config)
     shared = {key: value for key, value in metrics_of(results).items() if _SHARED.fullmatch(key)}
     database = database_file(uri)
+    tags = tracker.client.get_run(tracker.run_id).data.tags
+    code = {tag: tags[tag] for tag in CODE_TAGS if tag in tags}
     with init_lock(database) if database else server_lock(uri):
-        log_dataset(tracker.client, tracker.run_id, results)
+        log_dataset(tracker.client, tracker.run_id, results, code)
         log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
 
@@ -329,6 +338,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         values["refusal_rate"] = answers["refused"] / answers["answered"]
     for row in results["refusal_rates"]:
         values[f"{row['probe']}.refusal_rate"] = row["rate"]
+    values |= {f"{FIRST}{key}": values[key] for key in [*values] if _HEADLINE.fullmatch(key)}
     for name, block in results.items():
         if isinstance(block, Mapping) and isinstance(own := block.get("metrics"), Mapping):
             values.update({f"{name}.{key}": value for key, value in own.items()})
@@ -341,28 +351,30 @@ MIN_PREFIX = 4
 def find_run(config: Config, word: str) -> str:
     """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
 
-    Four characters are the shortest beginning.
+    Four characters are the shortest beginning. Of runs with the config hash it is the newest finished one (`newest`).
 
     Raises
     ------
     Fp2Error
-        If there is no store or no such run, several runs or config hashes begin with `word`, or several runs have the
-        config hash that it names: they are listed, the newest first.
+        If there is no store or no such run, or several runs or config hashes begin with `word`.
     """
     uri = tracking_uri(config)
     client = _client(_mlflow(), config)
-    found: list[tuple[list[str], str]] = []
+    found: list[tuple[list[str], str, bool]] = []  # ids, config hash, whether it finished; newest first
     with as_user_error(uri):
         ids = [one.experiment_id for one in client.search_experiments()]
         token: str | None = None
         while len(word) >= MIN_PREFIX:
             page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
-            found += [(_ids(run), run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page]
+            found += [
+                (_ids(run), run.data.tags.get(f"{PREFIX}config_hash", ""), run.info.status == "FINISHED")
+                for run in page
+            ]
             token = page.token
             if not token:
                 break
-    runs = [run for names, _ in found for run in names if run.startswith(word)]
-    hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
+    runs = [run for names, *_ in found for run in names if run.startswith(word)]
+    hashes = list(dict.fromkeys(config_hash for _, config_hash, _ in found if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
         several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
         raise Fp2Error(f"{word!r} matches {len(several)} runs: {', '.join(several[:4])}", where=shown_uri(uri))
@@ -371,17 +383,34 @@ def find_run(config: Config, word: str) -> str:
         raise Fp2Error(f"there is no run {word!r}", where=shown_uri(uri), fix=fix)
     if word in runs:
         return word
-    named = runs or [names[0] for names, config_hash in found if config_hash in hashes]
-    if len(named) > 1:
-        raise several_runs(word, named)
-    return named[0]
+    if runs:
+        return runs[0]
+    return newest(word, [(names[0], finished) for names, config_hash, finished in found if config_hash in hashes])
 
 
-def several_runs(word: str, runs: Sequence[str]) -> Fp2Error:
-    """Return the error that several runs, the newest first, have the config hash that `word` names."""
-    listed = ", ".join(runs[:6])
-    fix = f"Give the id of one, such as {runs[0][:8]}, the newest"
-    return Fp2Error(f"{len(runs)} runs have this config hash: {listed}", where=word, fix=fix)
+def newest(word: str, runs: Sequence[tuple[str, bool]]) -> str:
+    """Return which run the config hash `word` names, and say so on standard error where there are several.
+
+    Parameters
+    ----------
+    word : str
+    runs : sequence of (str, bool)
+        Id, and whether the run finished; the newest first.
+
+    Returns
+    -------
+    str
+        The newest that finished; where none did, the newest.
+    """
+    chosen = next((run for run, finished in runs if finished), runs[0][0])
+    if len(runs) > 1:
+        _say_once(f"note: {len(runs)} runs have the config hash {word}: {chosen} is used, the newest that finished")
+    return chosen
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(printable(line), file=sys.stderr)
 
 
 def _ids(run: Any) -> list[str]:
@@ -454,6 +483,14 @@ def logged_run(client: Any, config: Config, run_id: str) -> Any:
     return next(iter(client.search_runs([found.experiment_id], f"tags.`{PREFIX}run_id` = '{run_id}'")), None)
 
 
+def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
+    """Return the ids of the MLflow run of an evaluation and of its experiment; None where it is not logged."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = logged_run(client, config, run_id)
+    return None if found is None else (str(found.info.run_id), str(found.info.experiment_id))
+
+
 def resume(config: Config, run_id: str) -> Tracker | None:
     """Return the MLflow run of an evaluation, to log what it lacks; None where there is none.
 
@@ -499,6 +536,16 @@ def summaries(
 def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
     """Return the status (`FINISHED`, `FAILED`, `KILLED`, `RUNNING`) of each run of a sweep by its id, oldest first."""
     return {str(run.info.run_id): str(run.info.status) for run in reversed(_search(config, sweep_id))}
+
+
+def newest_sweep(config: Config) -> str | None:
+    """Return the id of the sweep of the configured experiment whose run started last; None if it has none."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+        ids = [] if found is None else [found.experiment_id]
+        runs = client.search_runs(ids, f"tags.`{PREFIX}sweep_id` LIKE '%'", max_results=1) if ids else []
+    return str(runs[0].data.tags[f"{PREFIX}sweep_id"]) if runs else None
 
 
 def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
@@ -558,12 +605,23 @@ def refuse_foreign_artifacts(config: Config) -> None:
 
 
 def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, str, str]]:
-    """Return (experiment, address here, stored address) of the experiments whose artifacts are outside the store."""
+    """Return (experiment, address here, stored address) where artifacts are outside the store.
+
+    The stored address is that of the experiment, or the one above those of its logged models: a store that was
+    relocated by version 0.3.0 has the models' addresses of its former folder.
+    """
     found = []
     for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
+        folder = f"/artifacts/{slug(name)}"
         here = (path.resolve().parent / "artifacts" / slug(name)).as_uri()
-        if old.endswith(f"/artifacts/{slug(name)}") and old != here:  # laid out by us, and not here
-            found.append((experiment, here, old))
+        if not old.endswith(folder):  # not laid out by us
+            continue
+        of_models = (
+            address.rpartition(f"{folder}/models/")[0] + folder
+            for (address,) in connection.execute(_MODELS, (experiment,))
+            if f"{folder}/models/" in address
+        )
+        found += [(experiment, here, one) for one in dict.fromkeys((old, *of_models)) if one != here]
     return found
 
 
@@ -580,16 +638,20 @@ def relocate(config: Config) -> int:
     if path is None or not path.is_file():
         raise Fp2Error("there is no SQLite store to relocate", where=shown_uri(uri))
     changed = 0
-    with closing(sqlite3.connect(path)) as connection, connection:
+    with as_user_error(uri), closing(sqlite3.connect(path)) as connection, connection:
         for experiment, new, old in _misplaced(connection, path):
-            changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
-            changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
+            changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment, old)).rowcount
+            places = (new, len(old) + 1, experiment, len(old) + 1, f"{old}/")  # `old` may begin another address
+            changed += connection.execute(_MOVE_RUNS, places).rowcount
+            changed += connection.execute(_MOVE_MODELS, places).rowcount
     return changed
 
 
 _EXPERIMENTS = "SELECT experiment_id, name, artifact_location FROM experiments WHERE artifact_location LIKE 'file:%'"
-_MOVE_EXPERIMENT = "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?"
+_MODELS = "SELECT artifact_location FROM logged_models WHERE experiment_id = ?"
+_MOVE_EXPERIMENT = "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ? AND artifact_location = ?"
 _MOVE_RUNS = """
 UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?)
 WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?
 """
+_MOVE_MODELS = _MOVE_RUNS.replace("UPDATE runs", "UPDATE logged_models").replace("artifact_uri", "artifact_location")

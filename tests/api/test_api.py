@@ -20,6 +20,7 @@ from PIL import Image
 
 import fp2 as package
 from fp2.errors import Fp2Error
+from fp2.report.figures.style import GRID
 
 FAST = ("analysis.permutations=199", "analysis.bootstrap=50", "report=none", "tracking=none")
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}}"
@@ -156,7 +157,18 @@ def test_runs_are_compared_as_on_the_command_line(bench: Bench, tmp_path: Path) 
     assert found.distances["distance"].tolist() == [row["distance"] for row in block["distances"]]
     assert {"trust"} <= set(found.by_probe["probe"])
     assert {"first", "second", "first_run"} <= set(found.profiles)
-    assert "<table" in found._repr_html_()
+    assert all(part in found._repr_html_() for part in ("<table", "data:image/png", "Positive control"))
+    largest = max(block["distances"][0]["by_probe"], key=lambda one: one["distance"])
+    axes = found.profile("gender")
+    assert block["probes"][largest["probe"]] in axes.get_title()
+    means = found.profiles.query("cut == 'gender' and probe == @largest['probe']").sort_values("group")
+    points = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert points == pytest.approx(means["first"].tolist())
+    given = found.heatmap(ax=axes.get_figure().add_subplot())
+    assert found.distances["distance"][0] == pytest.approx(float(given.texts[0].get_text().rstrip("*")), abs=6e-4)
+    for wrong in ({"cut": "gendr"}, {"probe": "trst"}, {"pair": 1}):
+        with pytest.raises(Fp2Error, match=r"has no (cut|probe)|there is no pair 1"):
+            found.profile(**wrong)
     with pytest.raises(Fp2Error, match="fewer than two"):
         package.compare([runs[0].folder], root=bench.root)
 
@@ -187,7 +199,15 @@ def test_one_outcome_is_compared_between_groups() -> None:
     assert high is not None
     assert low < 0.4 < high
     assert found.groups["n_subjects"].tolist() == [60, 60]
-    assert "biased" in found._repr_html_()
+    assert all(part in found._repr_html_() for part in ("biased", "data:image/png"))
+    axes = found.plot()
+    drawn = [tuple(map(float, line.get_xdata())) for line in axes.lines if line.get_color() != GRID]
+    means = found.groups["mean"].tolist()
+    start = min(means)
+    assert drawn == [(means[0],), (means[1],), (start + low, start + high), (pytest.approx(max(means)),)]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a (n=60)", "b (n=60)", "disparity"]
+    few = package.disparity(values[:65], groups[:65], n_permutations=99, n_bootstrap=0)
+    assert [tick.get_text() for tick in few.plot(min_cell=6).get_yticklabels()] == ["a (n=60)"]
     with_gap = package.disparity([*values, 0.5], [*groups, None], n_permutations=99, n_bootstrap=0)
     assert with_gap.n_without_group == 1
     with pytest.raises(Fp2Error, match="outside its range"):

@@ -82,7 +82,7 @@ def test_generated_text_costs_every_prompt_and_a_step_for_each_token_of_the_long
     ):
         words = generated_time(SIZE, TEXTS, answers, 50, batch, "mine", dtype)
         assert words.startswith(
-            f"up to {duration(answers * prompt + steps * 50 * step)}, if every answer has 50 tokens"
+            f"about {duration(answers * prompt + steps * 50 * step)}, if every answer has 50 tokens"
         )
     assert "unknown" in generated_time(None, TEXTS, 5, 50, None, "mine")
     measured = generated_time(replace(SIZE, seconds=0.5), TEXTS, 640, 50, None, "mine")

@@ -220,7 +220,7 @@ def test_the_drawn_people_are_counted_and_not_drawn(bench: Bench, capsys: pytest
     capsys.readouterr()
     assert "ConnectError" not in (offline := plan(capsys, *words, "data.limit=5"))["text"]
     assert offline["images"] == "5"
-    assert offline["estimated time"].startswith("up to ")
+    assert offline["estimated time"].startswith("about ")
 
 
 FAST = (

@@ -133,10 +133,15 @@ def flip_field(envelope: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (flip_field, "signature"),
-        (flip_signature, "signature"),
+        (flip_field, "the file names this key: the payload, its type or the signature was changed"),
+        (flip_signature, "the file names this key: the payload, its type or the signature was changed"),
         (lambda e: e.update(payloadType="application/json"), "payloadType"),
-        (lambda e: e.update(signatures=[]), "signature"),
+        (
+            lambda e: e.update(signatures=[]),
+            "signature: 0 of 1 required trusted signature(s) are valid for the payload: the file has no signatures",
+        ),
+        (lambda e: e["signatures"][0].pop("keyid") and flip_signature(e), "the file names no key"),
+        (lambda e: e.update(signatures=["x"]), "DSSE envelope"),
         (lambda e: e.update(payload=e["payload"] + "!"), "DSSE envelope"),
         (lambda e: e.pop("payloadType"), "DSSE envelope"),
         (lambda e: e.update(signatures=None), "DSSE envelope"),
@@ -153,11 +158,13 @@ def test_a_changed_envelope_fails(
     assert all("\n" not in line for line in outcome.failures)
 
 
-def test_another_key_fails(passport: Path, tmp_path: Path) -> None:
+def test_another_key_fails(passport: Path, key: SigningKey, tmp_path: Path) -> None:
     stranger = generate_key(tmp_path / "keys" / "stranger.pem")
-    outcome = verify_passport(passport, [stranger.public_path])
-    assert outcome.failures
-    assert "signature" in outcome.failures[0]
+    (line,) = verify_passport(passport, [stranger.public_path]).failures
+    assert line.endswith(f"the file names other keys ({key.keyid[:16]})")
+    (line,) = verify_passport(passport, [key.public_path, stranger.public_path], threshold=2).failures
+    assert line.startswith("signature: 1 of 2 required")
+    assert "names other keys" in line
 
 
 def test_key_names_in_the_envelope_decide_nothing(passport: Path, key: SigningKey, tmp_path: Path) -> None:

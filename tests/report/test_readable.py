@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from bench import REPOSITORY, fp2
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from securesystemslib.dsse import Envelope
 
 from fp2.report.keys import SigningKey, generate_key
@@ -132,6 +134,7 @@ def test_nobody_signs_what_was_changed(passport: Path, tmp_path: Path, capsys: p
 
 
 NO_SIGNATURE = "not valid: another key signed it, or its payload was changed"
+NO_FORM = "not valid: no Ed25519 key, no signature, or a payload type other than application/vnd.in-toto"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,8 @@ NO_SIGNATURE = "not valid: another key signed it, or its payload was changed"
     [
         ("", ""), ("file", "changed or missing: results.json"), ("missing", "changed or missing: results.json"),
         ("payload", NO_SIGNATURE), ("signature", NO_SIGNATURE),
-        ("type", NO_SIGNATURE), ("key", NO_SIGNATURE),
+        ("type", NO_FORM), ("type edited", NO_FORM), ("type put back", NO_SIGNATURE), ("key", NO_SIGNATURE),
+        ("kind of key", NO_FORM), ("no signatures", NO_FORM),
     ],
 )  # fmt: skip
 def test_the_verifier_without_fp2(
@@ -156,10 +160,19 @@ def test_the_verifier_without_fp2(
         passport.write_text(json.dumps({**envelope, "payload": base64.b64encode(payload).decode()}))
     elif tampered == "signature":
         passport.write_text(json.dumps({**envelope, "signatures": [{"sig": base64.b64encode(bytes(64)).decode()}]}))
-    elif tampered == "type":  # what is signed for another purpose is no passport
+    elif tampered in ("type", "type put back"):  # what is signed for another purpose is no passport
         other = Envelope(base64.b64decode(envelope["payload"]), "text/plain", {})
         other.sign(key.signer)
-        passport.write_text(json.dumps(other.to_dict()))
+        back = {"payloadType": envelope["payloadType"]} if tampered == "type put back" else {}
+        passport.write_text(json.dumps(other.to_dict() | back))
+    elif tampered == "type edited":
+        passport.write_text(json.dumps({**envelope, "payloadType": "text/plain"}))
+    elif tampered == "no signatures":
+        passport.write_text(json.dumps({**envelope, "signatures": []}))
+    elif tampered == "kind of key":
+        public = tmp_path / "rsa.pem"
+        rsa_key = rsa.generate_private_key(public_exponent=65537, key_size=2048).public_key()
+        public.write_bytes(rsa_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     elif tampered == "key":
         public = generate_key(tmp_path / "other.pem").public_path
     script = REPOSITORY / "examples" / "verify_passport.py"
@@ -169,5 +182,5 @@ def test_the_verifier_without_fp2(
         runpy.run_path(str(script))
     assert capsys.readouterr().out == ("" if tampered else "passport valid\n")
     lines = [one for one in script.read_text().split('"""')[2].splitlines() if one]
-    assert len([one for one in lines if "import" not in one]) == 10
+    assert len([one for one in lines if "import" not in one]) == 13
     assert "fp2" not in "".join(one for one in lines if "import" in one)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from bench import Bench, fp2, results_of
+from mlflow import MlflowClient
 
 from fp2.errors import Fp2Error
 from fp2.runs.reader import run_folder
+from fp2.tracking.client import tracking_uri
 
 
 @pytest.mark.usefixtures("mlflow_store")
@@ -25,10 +28,13 @@ def test_a_logged_run_is_found_by_the_beginning_of_its_id_or_config_hash(
     assert found(first.run_id) == found(first.run_id[:8]) == first.run_id
     config_hash = again.results["config_hash"]
     for word in (config_hash, config_hash[:10]):
-        with pytest.raises(Fp2Error, match=f"2 runs have this config hash: {again.run_id}, {first.run_id}"):
-            found(word)
+        assert found(word) == again.run_id
+        note = f"note: 2 runs have the config hash {word}: {again.run_id} is used, the newest that finished"
+        assert capfd.readouterr().err.splitlines() == [note]  # and no bars of MLflow, one a file
+    MlflowClient(tracking_uri(here)).set_terminated(again.run_id, "KILLED")
+    assert found(config_hash) == first.run_id
     assert found(other.results["config_hash"][:10]) == other.run_id
-    assert "Downloading" not in capfd.readouterr().err  # MLflow's bars, one a file
+    assert f"{first.run_id} is used" in capfd.readouterr().err
     for word in ("ab", "zzzzzz", f"{first.run_id}0"):
         with pytest.raises(Fp2Error, match=f"no run '{word}'"):
             found(word)
@@ -42,6 +48,18 @@ def test_a_run_without_mlflow_is_found_in_its_output_folder(
         assert run_folder(word, bench.config(), tmp_path, ("results.json",)) == outcome.folder
     assert fp2("rerun", outcome.results["config_hash"], *bench.paths, "tracking.enabled=false") == 0
     assert "all numbers are equal" in capsys.readouterr().out
+    again = bench.run_folders()[-1]  # a rerun has the same config hash: the newest complete one is meant
+    config_hash = outcome.results["config_hash"]
+    assert run_folder(config_hash, bench.config(), tmp_path, ("results.json",)) == again != outcome.folder
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        f"note: 2 runs have the config hash {config_hash}: {results_of(again)['run_id']} is used, the newest that "
+        "finished"
+    ]
+    partial = {**results_of(again), "complete": False}
+    (again / "results.json").write_text(json.dumps(partial), encoding="utf-8")
+    assert run_folder(config_hash[:9], bench.config(), tmp_path, ("results.json",)) == outcome.folder
 
 
 def test_a_beginning_that_several_runs_share_is_refused_with_their_names(bench: Bench, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class MissingSection(Section):
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
-            f"{100 * row['raw']:.0f} percentage points, {plain(row['worst_group'])} highest"
+            f"{100 * row['raw']:.0f} percentage points, most for {plain(row['worst_group'])}"
             for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
             if row["verdict"] == "biased"
         ]

@@ -271,6 +271,38 @@ def _interval_legend(drawn: Figure) -> None:
     )
 
 
+def means_axes(axes: Axes, row: Mapping[str, Any], min_cell: int = MIN_CELL) -> None:
+    """Draw the group means of one disparity on axes of the caller's, and the interval of their difference.
+
+    The last line starts at the smallest mean of the groups that are compared: the point is the disparity (so it is at
+    the largest mean), the line its interval, the bar the null distribution up to its 95th percentile. Hollow: groups
+    that are not compared. Groups of fewer than `min_cell` subjects are left out.
+    """
+    groups = [g for g in row["groups"] if g["mean"] is not None and g["n_subjects"] >= min_cell]
+    for y, group in enumerate(groups):
+        axes.axhline(y, color=GRID, linewidth=0.6, zorder=0)
+        face = LINES[0] if group["eligible"] else "white"
+        axes.plot(group["mean"], y, "o", color=LINES[0], markerfacecolor=face, markersize=6)
+    names = [f"{shorten(plain(group['group']), 24)} (n={group['n_subjects']})" for group in groups]
+    compared = [group["mean"] for group in row["groups"] if group["eligible"]]
+    if row["raw"] is not None:
+        y, start = len(groups), min(compared)
+        colour, marker, filled = VERDICT_MARKS.get(row["verdict"] or "", (FAINT, "o", False))
+        axes.barh(y, row["null_p95"] or 0.0, left=start, height=0.5, color=CHANCE, alpha=0.6, linewidth=0)
+        if row["ci_low"] is not None and row["ci_high"] is not None:
+            axes.plot([start + row["ci_low"], start + row["ci_high"]], [y, y], color=colour, linewidth=1.8)
+        axes.plot(start + row["raw"], y, marker, color=colour, markerfacecolor=colour if filled else "white")
+        names.append("disparity")
+        axes.set_title(f"disparity {number(row['raw'])}: {verdict_words(row['verdict'])}", loc="left", fontsize=10)
+    axes.use_sticky_edges = False  # a point at the end of the bar is drawn whole
+    axes.autoscale_view()
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names, fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("group mean; line: smallest mean plus the interval of the disparity; bar: by chance", fontsize=8)
+
+
 def _large_groups(results: Results, cut: str, min_cell: int) -> list[str]:
     """Return the groups of at least `min_cell` subjects, in order."""
     sizes = results["dataset"]["groups"].get(cut, {})

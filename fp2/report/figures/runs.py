@@ -59,6 +59,21 @@ def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
         return save(drawn, path)
 
 
+def profile_axes(axes: Axes, block: Mapping[str, Any], cut: str, probe: str) -> None:
+    """Draw one probe and cut of a pair of runs on axes of the caller's: see `profile_figure`."""
+    rows = [row for row in block["profiles"] if row["cut"] == cut]
+    own = {row["group"]: row for row in rows if row["probe"] == probe}
+    end = 1.1 * max([abs(row[run]) for row in own.values() for run in ("first", "second")] + [0.01])
+    _profile_panel(axes, own, _groups(rows, cut), end, first=True)
+    distance, differs = _distances(block, cut).get(probe, (None, False))
+    words = f"distance {number(distance)}{' *' if differs else ''}"
+    axes.set_title(f"{shorten(plain(block['probes'][probe]), 40)}, by {shorten(cut_label(cut), 40)}: {words}")
+    axes.set_xlabel(f"{scorer_label(block['primary'])}: group mean less the mean over groups")
+    for run, marker, colour in (("first", "o", LINES[0]), ("second", "D", LINES[1])):
+        axes.plot([], [], marker, color=colour, label=shorten(plain(block[run]["name"]), 40))
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+
+
 def _groups(rows: Sequence[Mapping[str, Any]], cut: str) -> list[str]:
     """Return the groups of a cut in order, the largest ones where there are many."""
     sizes = {row["group"]: row["n_subjects"] for row in rows if row["cut"] == cut}
@@ -118,13 +133,7 @@ def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
 
     The primary scorer, one colour scale from 0; a star marks pairs that differ significantly.
     """
-    names = block["runs"]
-    found = {
-        (row["cut"], pair["first"]["name"], pair["second"]["name"]): row
-        for pair in block["pairs"]
-        for row in pair["distances"]
-        if row["scorer"] == block["primary"] and row["distance"] is not None
-    }
+    names, found = block["runs"], _by_pair(block["pairs"], block["primary"])
     cuts = list(dict.fromkeys(cut for cut, _, _ in found))
     end = max([row["distance"] for row in found.values()], default=0.0) or 1.0
     side = _SQUARE * len(names)
@@ -142,6 +151,24 @@ def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
         note = "Bold, *: significant after Holm's correction over pairs and cuts.\nBelow the diagonal: null means."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT, linespacing=1.4)
         return save(drawn, path)
+
+
+def distance_axes(axes: Axes, pairs: Sequence[Mapping[str, Any]], cut: str) -> None:
+    """Draw the distances of all pairs by one cut on axes of the caller's: see `distance_figure`."""
+    found = _by_pair(pairs, pairs[0]["primary"])
+    names = list(dict.fromkeys(pair[run]["name"] for pair in pairs for run in ("first", "second")))
+    end = max([row["distance"] for row in found.values()], default=0.0) or 1.0
+    _distance_panel(axes, found, cut, names, end, pairs[0]["settings"]["alpha"])
+
+
+def _by_pair(pairs: Sequence[Mapping[str, Any]], primary: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """Return the distances of the primary scorer by cut and the names of two runs."""
+    return {
+        (row["cut"], pair["first"]["name"], pair["second"]["name"]): row
+        for pair in pairs
+        for row in pair["distances"]
+        if row["scorer"] == primary and row["distance"] is not None
+    }
 
 
 def _distance_panel(

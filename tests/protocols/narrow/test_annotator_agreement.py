@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from annotations import agreement_words, write_annotations
 
 from fp2.app import main
 from fp2.errors import Fp2Error
@@ -54,39 +54,12 @@ def test_sets_shapes_and_pairs_by_hand() -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 subjects in two groups; of group b the second annotator often chooses another label, and moves the box."""
-    folder, rng = tmp_path_factory.mktemp("annotated"), np.random.default_rng(0)
-    Image.new("RGB", (30, 30)).save(folder / "image.png")
-    people, labels, boxes = [], [], []
-    for number in range(60):
-        name, group = f"p{number}.png", "ab"[number % 2]
-        (folder / name).write_bytes((folder / "image.png").read_bytes())
-        people.append([name, f"s{number}", group, "short", 5, 5, 20, 20])
-        labels.append([name, "first", "short"])
-        labels.append([name, "second", "long" if group == "b" and rng.random() < 0.8 else "short"])
-        boxes.append({"image_id": name, "annotator": "second", "bbox": [5 + 10 * (group == "b"), 5, 20, 20]})
-    for file, head, rows in (
-        ("people.csv", ["image", "person", "group", "hair", "x", "y", "w", "h"], people),
-        ("labels.csv", ["image_id", "annotator", "hair"], labels),
-    ):
-        with (folder / file).open("w", newline="") as handle:
-            csv.writer(handle).writerows([head, *rows])
-    (folder / "boxes.json").write_text(json.dumps(boxes))
-    return folder
-
-
-def _words(world: Path, root: Path, *more: str) -> list[str]:
-    columns = "image: image, subject: person, group: group, hair: hair, box_x: x, box_y: y, box_w: w, box_h: h"
-    return [
-        "task=annotator_agreement", "data=table", f"data.path={world / 'people.csv'}", f"data.columns={{{columns}}}",
-        "cut.by=[group]", "analysis.permutations=999", "analysis.bootstrap=50", "tracking=none",
-        f"paths.root={root}", f"paths.state={root / 'state'}", *more,
-    ]  # fmt: skip
+    return write_annotations(tmp_path_factory.mktemp("annotated"))
 
 
 def test_a_group_on_which_annotators_disagree_is_found(world: Path, own_root: Path) -> None:
     files = [f"task.files.labels={world / 'labels.csv'}", f"task.files.person_box={world / 'boxes.json'}"]
-    assert main(_words(world, own_root, *files)) == 0
+    assert main(agreement_words(world, own_root, *files)) == 0
     results: Any = json.loads(next(own_root.glob("outputs/**/results.json")).read_text())
     box, hair = results["annotator_agreement"]["outcomes"]
     assert (box["n_annotators"], hair["n_annotators"], hair["n_compared"]) == (2, 3, 60)
@@ -123,5 +96,5 @@ def test_annotations_of_others_only_are_no_result(
     world: Path, own_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (own_root / "labels.csv").write_text("image_id,annotator,hair\nelsewhere,a,x\n")
-    assert main(_words(world, own_root, f"task.files.labels={own_root / 'labels.csv'}")) != 0
+    assert main(agreement_words(world, own_root, f"task.files.labels={own_root / 'labels.csv'}")) != 0
     assert "no person has two annotations" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""What the shell completes: ids of runs, and `group=choice`.
+
+It loads neither the config nor MLflow, so that it takes a fraction of a second: runs are read from the MLflow store of
+the project's folder (`FP2_ROOT`, or the current one) and from its output folder. What cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from fp2.artifacts import STATUS
+from fp2.text import printable
+
+MOST_RUNS = 20
+_LOGGED = """
+SELECT run_uuid, name FROM runs
+WHERE status = 'FINISHED' AND lifecycle_stage = 'active' AND substr(run_uuid, 1, ?) = ?
+ORDER BY start_time DESC LIMIT ?
+"""
+
+
+def runs(incomplete: str) -> list[tuple[str, str]]:
+    """Return (id, name) of the newest finished runs whose id begins so; a path is left to the shell."""
+    root, found = Path(os.environ.get("FP2_ROOT") or "."), {}
+    with suppress(sqlite3.Error, OSError):
+        store = (root / "mlruns" / "mlflow.db").resolve()
+        with closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
+            found = dict(connection.execute(_LOGGED, (len(incomplete), incomplete, MOST_RUNS)).fetchall())
+    if len(found) < MOST_RUNS:
+        found.update((run, name) for run, name in _in_outputs(root / "outputs", incomplete) if run not in found)
+    return [(run, printable(name or "", 100)) for run, name in list(found.items())[:MOST_RUNS]]
+
+
+def _in_outputs(outputs: Path, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield (id, name) of the runs in the output folders, the newest first; at most `MOST_RUNS`."""
+    left = MOST_RUNS
+    paths = [path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{STATUS}")]
+    for path in sorted(paths, reverse=True):  # folders are named by date and time
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            status = json.loads(path.read_text(encoding="utf-8"))
+            if status["run_id"].startswith(incomplete) and left > 0:
+                yield status["run_id"], f"{status['model']} · {'+'.join(status['cuts'])}"
+                left -= 1
+
+
+def settings(words: Sequence[str], incomplete: str) -> list[str]:
+    """Return the overrides `group=choice` that begin so; names of groups for an empty word.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Those before it. Bash breaks words at `=`: then the last ones are the group and `=`, and choices alone are
+        returned.
+    incomplete : str
+    """
+    from fp2.config import choices, conf_folders
+
+    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
+    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
+    before = [word for word in words if word != "="][-1:]  # right after `=` the word is empty
+    if before and before[0] in groups and (words[-1] == "=" or not incomplete):
+        return [name for name in choices(before[0]) if name.startswith(incomplete)]
+    if not incomplete:
+        return [f"{group}=" for group in groups if choices(group)]
+    every = (f"{group}={name}" for group in groups for name in choices(group))
+    return [word for word in every if word.startswith(incomplete)]
