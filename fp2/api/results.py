@@ -342,8 +342,8 @@ class Comparison:
         found = self.distances
         primary = {block["primary"] for block in self.blocks}
         notes = "".join(f"<p>{escape(line)}</p>" for line in self.notes)
-        if any(block[run]["calibration"] for block in self.blocks for run in ("first", "second")):
-            notes += f"<p><em>{escape(reading.POSITIVE_CONTROL)}</em></p>"
+        if said := reading.calibration_words(block[run] for block in self.blocks for run in ("first", "second")):
+            notes += f"<p><em>{escape(said)}</em></p>"
         picture = ""
         if len(self.blocks) > 1:
             picture = _picture(self.heatmap(), "Distances of the pairs of runs")

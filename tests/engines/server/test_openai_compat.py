@@ -389,6 +389,9 @@ def test_the_cost_is_planned_and_capped_before_anything_is_asked(
         out = capsys.readouterr().out
         assert "for 432 requests" in out
         assert "the most that is generated" in out
+        assert "on a few images first" in out
+        assert fp2("plan", *bench.words(*asked, "engine.rate=0.1")) == 0
+        assert "72 minutes (at the stated 0.1 answers a second)" in capsys.readouterr().out
         with pytest.raises(Fp2Error, match=r"would cost about 1\.\d\d for 432 requests.*answers\.max_cost=0\.5"):
             bench.run(*asked, *prices, "answers.max_cost=0.5")
         with pytest.raises(Fp2Error, match="price of an answer is unknown"):
