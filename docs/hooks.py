@@ -12,6 +12,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
+_CELL = re.compile(r"<td[^>]*>.*?</td>", re.S)
+_CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([^)\s]+)\)")
 
 
@@ -31,6 +33,15 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Return the page with links out of the folder as file names."""
     return _OUTSIDE.sub(_named, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return the page with places where names in the cells of tables may be broken: between their parts."""
+    return _CELL.sub(lambda cell: _CODE.sub(_breakable, cell[0]), html)
+
+
+def _breakable(match: re.Match[str]) -> str:
+    return re.sub(r"(?<=\w)([./:=_]|,(?! ))(?=\w)", r"\1<wbr>", match[0])
 
 
 def _named(match: re.Match[str]) -> str:

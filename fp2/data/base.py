@@ -263,6 +263,10 @@ class DataSource(ABC, Generic[OptionsT]):
         ----------
         cache : Path
             The folder for files that the data set writes.
+
+        Returns
+        -------
+        Dataset or None
         """
         return None
 
