@@ -50,7 +50,8 @@ def _cuts(composed: Any) -> list[str] | None:
 
     from fp2.data.derived import derivable
 
-    stated = data_source(OmegaConf.to_container(composed.data, resolve=True)).attributes()
+    options: Any = OmegaConf.to_container(composed.data, resolve=True)
+    stated = data_source(options).attributes()
     if stated is None:
         return None
     known = [*stated, *derivable(stated)]
