@@ -50,8 +50,8 @@ def _cuts(composed: Any) -> list[str] | None:
 
     from fp2.data.derived import derivable
 
-    options: Any = OmegaConf.to_container(composed.data, resolve=True)
-    stated = data_source(options).attributes()
+    given: Any = OmegaConf.to_container(composed.data, resolve=True)
+    stated = data_source(given).attributes()
     if stated is None:
         return None
     known = [*stated, *derivable(stated)]
