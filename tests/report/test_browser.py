@@ -235,7 +235,7 @@ def test_nothing_is_cut_or_folded_on_paper(browser: Any, addresses: dict[str, st
         one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert one.page.evaluate(CLIPPED) == []
         assert one.page.evaluate("document.documentElement.scrollWidth") <= A4[name][0]
-        left = "details:not([open]), :not(th) > button"
+        left = "details:not([open]), :not(th) > button, .tip"
         shown = f"Array.from(document.querySelectorAll('{left}')).filter(e => e.checkVisibility()).length"
         assert one.page.evaluate(shown) == 0
         one.page.evaluate("dispatchEvent(new Event('afterprint'))")

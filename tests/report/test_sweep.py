@@ -177,8 +177,17 @@ def test_no_word_from_outside_acts(hostile_results: dict[str, Any], results: dic
     assert attacked.open == []
     assert {tag for tag, _ in attacked.tags} == {tag for tag, _ in plain.tags}
     attacks = [{"run": text, "reason": text} for text in HOSTILE_TEXTS]
-    html = render_sweep(block_of(hostile_results, missing=attacks))
-    assert_closed_to_the_network(Page(html))
+    block = block_of(hostile_results, missing=attacks)
+    words = " ".join(HOSTILE_TEXTS)
+    block["runs"][0] |= {"caution": words, "terms": words, "repeat": {
+        "command": words, "places": [words], "objects": [words], "source": words, "earlier": [words],
+        "code": {"version": words, "git_commit": words, "dirty": True}, "seeds": {"analysis": words, "data": words},
+        "decoding": None, "probabilities": False,
+        "passport": {"payload_sha256": words, "keys": [words], "partial": True},
+    }}  # fmt: skip
+    told = Page(render_sweep(block))
+    assert_closed_to_the_network(told)
+    assert {tag for tag, _ in told.tags} <= {tag for tag, _ in plain.tags} | {"code", "dl", "dt", "dd", "ul", "li"}
     text = sweep_markdown(block_of(hostile_results, results, missing=attacks))
     assert not re.search(r"<(script|img|svg|iframe)", text)
     columns = 0
