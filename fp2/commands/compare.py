@@ -17,7 +17,7 @@ from fp2.artifacts import as_user_error, write_text
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
-from fp2.report.comparison import difference_words, differs, reading, render_comparison, sizes_words
+from fp2.report.comparison import difference_words, differs, reading, sizes_words
 from fp2.report.page import write_page
 
 if TYPE_CHECKING:
@@ -45,19 +45,24 @@ def compare_runs(
     from fp2.progress import Progress
     from fp2.runs.compare_many import check_runs, compare_all
     from fp2.runs.reader import read_run
+    from fp2.runs.sweep_report import FILES, comparison_page
 
     config = load_config(overrides)
     if len(words) == 2 and (tables := side_by_side(words, config)) is not None:
         if html is not None:
-            raise Fp2Error("these runs have no fingerprints to show as a page", where="--html", fix="Leave it out")
+            fix = f"fp2 report {' '.join(words)} writes their page"
+            raise Fp2Error("these runs have no fingerprints to compare on a page", where="--html", fix=fix)
         write_side_by_side(tables, json_path, figure)
         return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
-        runs = [read_run(word, config, Path(scratch), dense=True) for word in words]
+        more = FILES if html is not None else ()
+        runs = [read_run(word, config, Path(scratch), dense=True, more=more) for word in words]
         check_runs(runs)
         with Progress().counter("Comparing") as report:
             every = compare_all(runs, config, _Steps(report).start)
         beside = _beside(runs, config)
+        if html is not None:
+            write_page(html, comparison_page(runs, every, config, Progress()))
     two = len(words) == 2
     block = {**(every["pairs"][0] if two else every), "beside": beside}
     if printed := json_path == STANDARD_OUTPUT:
@@ -67,10 +72,8 @@ def compare_runs(
         console = Terminal()
         _print(block, config.analysis.alpha, console) if two else _print_pairs(every, config.analysis.alpha, console)
         print_tables(beside, every["runs"], console)
-    if html is not None:
-        write_page(html, render_comparison(every, config.analysis.alpha))
-        if not printed:
-            print(f"{'page':<12} {html}")
+    if html is not None and not printed:
+        print(f"{'page':<12} {html}")
     _write(block, json_path, figure)
 
 

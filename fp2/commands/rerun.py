@@ -210,7 +210,7 @@ def _show(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT)
+OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT, artifacts.OVERRIDES)
 """Files that runs without answers in rows lack."""
 
 

@@ -1,4 +1,4 @@
-"""The comparison of runs as a page, and the words that page and terminal share.
+"""The distances between runs as a section of their page, and the words that page and terminal share.
 
 It shows what `fp2.runs.compare_many.compare_all` found, and computes nothing.
 """
@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-from fp2 import __version__
-from fp2.report.page import render
-from fp2.report.reading import plain
 
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
@@ -24,31 +20,28 @@ TESTS = {
 }
 
 
-def render_comparison(every: Mapping[str, Any], alpha: float) -> str:
-    """Return the HTML of a comparison; distances with an adjusted p of at most `alpha` are differences."""
-    pairs = every["pairs"]
+def comparison_context(every: Mapping[str, Any], alpha: float, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the section of a comparison reads; distances with an adjusted p of at most `alpha` are differences.
+
+    `names`: what the page calls the runs, by run id.
+    """
+    pairs = [
+        {**pair, **{side: names.get(pair[side]["run_id"], pair[side]["name"]) for side in ("first", "second")}}
+        for pair in every["pairs"]
+    ]
     rows = [(pair, row) for pair in pairs for row in pair["distances"]]
     primary = [(pair, row) for pair, row in rows if row["scorer"] == every["primary"]]
-    first, second = pairs[0]["first"]["name"], pairs[0]["second"]["name"]
-    two = len(every["runs"]) == 2
-    runs = [pair[side] for pair in pairs for side in ("first", "second")]
-    context = {
-        "title": f"{plain(first)} against {plain(second)}" if two else f"{len(every['runs'])} runs compared",
-        "version": __version__,
+    return {
         "every": every,
+        "pairs": pairs,
         "alpha": alpha,
         "level": f"{100 * (1 - alpha):g}",
         "primary": primary,
         "others": [(pair, row) for pair, row in rows if row["scorer"] != every["primary"]],
         "probes": [(pair, row["cut"], probe) for pair, row in primary for probe in row["by_probe"]],
         "n_differ": sum(differs(row, alpha) for _, row in primary),
-        "calibration": list(dict.fromkeys(
-            run["name"] for run in runs if run["calibration"] and not run["without_effects"]
-        )),
-        "without_effects": list(dict.fromkeys(run["name"] for run in runs if run["without_effects"])),
         "reading": reading(every, alpha),
-    }  # fmt: skip
-    return render("comparison.html.j2", context, filters=(difference_words, sizes_words))
+    }
 
 
 def reading(every: Mapping[str, Any], alpha: float) -> str:

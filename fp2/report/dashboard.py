@@ -12,6 +12,7 @@ from fp2.report.disparities import detectable_words
 from fp2.report.leaderboard import boards_of, marks_of, rank
 from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, shorten, suppress_small_cells
+from fp2.report.reproduce import code_words, decoding_words, question_sets
 from fp2.report.section import Section, heading, present
 from fp2.tables import WITHOUT_ATTEMPT
 
@@ -29,6 +30,7 @@ def write_dashboard(
     sections: Sequence[Section] = (),
     sample: Sequence[Mapping[str, Any]] = (),
     key_id: str | None = None,
+    repeat: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -54,13 +56,15 @@ def write_dashboard(
         Answers to read (`fp2.report.samples`).
     key_id : str, optional
         The id of the key that the run's passport is signed with.
+    repeat : mapping, optional
+        How the run is repeated (`fp2.report.reproduce.how_to_repeat`).
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample, key_id)
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample, key_id, repeat)
     return write_page(path, page)
 
 
@@ -73,6 +77,7 @@ def render_dashboard(
     sections: Sequence[Section] = (),
     sample: Sequence[Mapping[str, Any]] = (),
     key_id: str | None = None,
+    repeat: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     applying = present(sections, results)
@@ -102,6 +107,9 @@ def render_dashboard(
         "lead": _lead(results),
         "without_value": results["dataset"].get("without_value") or {},
         "key_id": key_id,
+        "repeat": repeat,
+        "questions": question_sets([("", results["probes"])]),
+        "asked": bool(results["answers"]["planned"]),
         "left_out": reading.left_out_of_composites(results),
         "no_common_groups": reading.NO_COMMON_GROUPS,
         "answers_by_group": _answers_by_group(shown),
@@ -118,7 +126,7 @@ def render_dashboard(
     def cut_label(cut: str) -> str:
         return reading.cut_label(cut, results["dataset"].get("scales"))
 
-    return render("dashboard.html.j2", context, own, [marks_of, cut_label])
+    return render("dashboard.html.j2", context, own, [marks_of, cut_label, code_words, decoding_words])
 
 
 def _lead(results: Mapping[str, Any]) -> list[dict[str, Any]]:

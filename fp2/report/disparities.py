@@ -182,13 +182,13 @@ def _means(results: Results) -> list[dict[str, Any]]:
     tables = []
     for cut, scorer, rows in _panels(results):
         cells = {(p, g["group"]): g for p, row in rows.items() for g in row["groups"]}
-        scale = _Scale(ranges[scorer], [g["mean"] for g in cells.values()])
+        scale = Scale(ranges[scorer], [g["mean"] for g in cells.values()])
         sizes = results["dataset"]["groups"].get(cut, {})
         lines = [
             {
                 "group": group,
                 "size": sizes.get(group, {}),
-                "cells": [_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
+                "cells": [mean_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
             }
             for group in reading.group_order(results, cut)
         ]
@@ -196,7 +196,7 @@ def _means(results: Results) -> list[dict[str, Any]]:
     return tables
 
 
-class _Scale:
+class Scale:
     """Which of the colour classes n10 ... n1, z, p1 ... p10 a mean gets, and the legend.
 
     A scale with both signs diverges around 0 and ends at the largest mean, rounded up; others run over their range.
@@ -217,11 +217,15 @@ class _Scale:
         return "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"
 
 
-def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: _Scale) -> dict[str, Any]:
-    """Return one cell: its text, its colour class, and whether it is an end of a significant disparity."""
+def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: Scale) -> dict[str, Any]:
+    """Return a cell of a heat map: text, title, colour class, and whether it is an end of a significant disparity.
+
+    The title has the subjects and images with a value.
+    """
+    title = "" if group is None else f"{group['n_subjects']} subjects, {group['n_images']} images"
     if group is None or group["suppressed"] or group["mean"] is None:
         hidden = group is not None and group["suppressed"] and group["n_subjects"] > 0
-        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "n": group}
+        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "title": title}
     pair = [row["worst_group"], row["best_group"]] if row["significant"] else []
     means = {one["group"]: one["mean"] for one in row["groups"] if one["group"] in pair and one["mean"] is not None}
     marks = dict(zip(sorted(means, key=means.__getitem__), ("low", "high"), strict=False)) if len(means) == 2 else {}
@@ -229,7 +233,7 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
         "text": number(group["mean"], 2),
         "level": scale.level(group["mean"]),
         "mark": marks.get(name, ""),
-        "n": group,
+        "title": title,
     }
 
 

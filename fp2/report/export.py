@@ -404,7 +404,10 @@ def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_ce
                 metrics.append(_metric(f"mean {scorer}" if scorer else "group mean", group["mean"], where))
     for one in _numbers(results, sections, min_cell):
         if one["value"] is not None:
-            metrics.append(_metric(plain(one["name"]), one["value"], one["section"], one["low"], one["high"]))
+            kind, _, label = one["name"].rpartition(": ")  # of a table: its title, and the row
+            metrics.append(
+                _metric(kind or one["name"], one["value"], label if kind else one["section"], one["low"], one["high"])
+            )
     return metrics
 
 

@@ -84,10 +84,15 @@ def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[...,
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
         reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.severity_words, reading.sentence, *filters,
+        reading.magnitude_words, reading.severity_words, reading.sentence, reading.scorer_version, sortable, *filters,
     ):  # fmt: skip
         made.filters[function.__name__] = function
     return made
+
+
+def sortable(value: float | None) -> str:
+    """Return a number for `data-value`, by which a column is sorted: six digits, or nothing where there is none."""
+    return "" if value is None else f"{value:.6g}"
 
 
 def _policy(css: str, scripts: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -238,6 +239,29 @@ def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, 
 def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
     """Return each probe's label by its id, in order."""
     return {probe["id"]: plain(probe.get("label") or probe["id"]) for probe in results["probes"]}
+
+
+def scorer_identity(scorer: Mapping[str, Any]) -> str:
+    """Return version and lexicon of a scorer as one string: equal where its numbers can be compared.
+
+    The version of a scorer that asks a model has the digest of that model.
+    """
+    return json.dumps([scorer["version"], scorer.get("lexicon")], sort_keys=True)
+
+
+def scorer_version(scorer: Mapping[str, Any]) -> str:
+    """Return the same in words: `version 1, lexicon stereotype version 2 (sha256 4f1c...)`."""
+    said, lexicon, model = f"version {scorer['version']}", scorer.get("lexicon"), scorer.get("model")
+    if isinstance(lexicon, Mapping):
+        sha256 = f" (sha256 {str(lexicon['sha256'])[:12]}…)" if lexicon.get("sha256") else ""
+        said += f", lexicon {lexicon.get('name', '')} version {lexicon.get('version', DASH)}{sha256}"
+    elif lexicon:
+        said += f", lexicon {lexicon}"
+    if model:
+        asked = model.get("checkpoint") or model
+        named = (asked.get("model"), asked.get("revision") or asked.get("weights"))
+        said += f", model {' '.join(str(one) for one in named if one)}"
+    return plain(said)
 
 
 def verdict_words(verdict: str | None) -> str:

@@ -1,15 +1,16 @@
-"""The report of a sweep as a page: overlaid radars, leaderboard, probes, groups and effect sizes of all its runs.
+"""The page of several runs, of a sweep or a comparison: radars, leaderboard, disparities, groups, data, questions.
 
 It shows what `fp2.runs.sweep.sweep_results` found, and computes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fp2.report.charts import Series, bars, radar
-from fp2.report.disparities import FEWEST_SPOKES
+from fp2.report.comparison import comparison_context, difference_words, sizes_words
+from fp2.report.disparities import FEWEST_SPOKES, Scale, mean_cell
 from fp2.report.figures.style import axis_end
 from fp2.report.page import render
 from fp2.report.reading import (
@@ -19,27 +20,45 @@ from fp2.report.reading import (
     number,
     plain,
     probability,
+    scorer_identity,
     scorer_label,
+    scorer_version,
     severity_legend,
     shorten,
     verdict_meanings,
     verdict_words,
 )
+from fp2.report.reproduce import code_words, decoding_words, question_sets
+from fp2.report.samples import MOST_RUNS
 from fp2.report.section import cell_words
+from fp2.tables import WITHOUT_ATTEMPT
 
 Block = Mapping[str, Any]
 _COLOURS = 6
-MOST_EFFECTS = 30
+MOST_EFFECTS = 15
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 
 
-def render_sweep(block: Block, sample: Block | None = None) -> str:
-    """Return the HTML of a sweep's report; `sample`: answers side by side (`samples.sample_side_by_side`)."""
+def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Block, float] | None = None) -> str:
+    """Return the HTML of the page.
+
+    Parameters
+    ----------
+    block : mapping
+        What `fp2.runs.sweep.sweep_results` returned.
+    sample : mapping, optional
+        Answers side by side (`samples.sample_side_by_side`).
+    compared : (mapping, float), optional
+        The distances between the runs (`fp2.runs.compare_many.compare_all`), which then stand first, and alpha.
+    """
     sample = sample or {"runs": [], "rows": []}
     panels = [_panel(panel, block) for panel in block["panels"]]
+    labels = [run["label"] for run in block["runs"]]
     runs = [{**run, "style": run_style(place)} for place, run in enumerate(block["runs"])]
     context = {
-        "title": title_of(block),
+        "title": title_of(block) if compared is None else _title_of_pair(labels),
+        "comparison": compared
+        and comparison_context(*compared, {run["run_id"]: run["label"] for run in block["runs"]}),
         "sweep": block,
         "runs": runs,
         "panels": panels,
@@ -59,6 +78,17 @@ def render_sweep(block: Block, sample: Block | None = None) -> str:
             row for panel in panels for line in panel["lines"] for row in line["rows"].values()
         ),
         "limitations": limitations_of(runs),
+        "cautions": _by_value(runs, lambda run: run["caution"]),
+        "data": _by_value(runs, _data_of),
+        "methods": _by_value(runs, _method_of),
+        "used_scorers": _by_value(
+            runs, lambda run: [(one["name"], scorer_version(one)) for one in run["scorers"]], each=True
+        ),
+        "questions": question_sets([(run["label"], run["questions"]) for run in runs]),
+        "asked": any(run["answers"]["planned"] for run in runs),
+        "answers_by_group": _answers_by_group(runs),
+        "absent": [key for key in WITHOUT_ATTEMPT if any(key in run["answers"] for run in runs)],
+        "side_by_side": len(runs) <= MOST_RUNS,
         "sample_runs": [runs[place]["label"] for place in sample["runs"]],
         "sample": [
             {**row, "answers": [{**answer, "text": shorten(answer["text"])} for answer in row["answers"]]}
@@ -67,7 +97,11 @@ def render_sweep(block: Block, sample: Block | None = None) -> str:
         "labels": block["probes"],
         "primary": block["scorers"][0] if block["scorers"] else "",
     }
-    return render("sweep.html.j2", context, filters=(cell_words, chance_words, rank_words))
+    return render("sweep.html.j2", context, filters=FILTERS)
+
+
+def _title_of_pair(labels: Sequence[str]) -> str:
+    return " against ".join(labels) if len(labels) == 2 else f"{len(labels)} runs compared"
 
 
 def title_of(block: Block) -> str:
@@ -102,6 +136,77 @@ def limitations_of(runs: Sequence[Block]) -> list[dict[str, Any]]:
     return [{"line": line, "runs": [] if len(names) == len(runs) else names} for line, names in found.items()]
 
 
+def _by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool = False) -> list[dict[str, Any]]:
+    """Return the different values of runs, each with the runs that have it (none where all do); `each`: of lists."""
+    found: list[dict[str, Any]] = []
+    for run in runs:
+        for one in value(run) if each else [value(run)]:
+            if one is None:
+                continue
+            if not (same := [row for row in found if row["value"] == one]):
+                found.append({"value": one, "runs": []})
+            (same or found[-1:])[0]["runs"].append(run["label"])
+    return [{**row, "runs": [] if len(row["runs"]) == len(runs) else row["runs"]} for row in found]
+
+
+def _data_of(run: Block) -> dict[str, Any]:
+    """Return what a reader has to know of the data of a run."""
+    keys = ("dataset", "release", "dataset_digest", "n_subjects", "n_images", "without_value", "terms", "caution")
+    return {key: run[key] for key in keys}
+
+
+def _method_of(run: Block) -> dict[str, Any] | None:
+    """Return how the groups of a run were compared; None where they were not."""
+    return {**run["analysis"], "seed": None} if run["analysis"]["correction"] else None
+
+
+def _answers_by_group(runs: Sequence[Block]) -> dict[str, list[dict[str, Any]]]:
+    """Return per cut a part for each group, with the counts of answers of every run, and one for subjects in none."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cut in dict.fromkeys(row["cut"] for run in runs for row in run["answers_by_group"]):
+        parts: dict[str | None, list[dict[str, Any]]] = {}
+        for place, run in enumerate(runs):
+            sizes = run["groups"].get(cut, {})
+            for row in run["answers_by_group"]:
+                if row["cut"] == cut:
+                    size = sizes.get(row["group"], {}).get("n_subjects")
+                    share = row["refused"] / row["answered"] if row.get("answered") and not row["suppressed"] else None
+                    parts.setdefault(row["group"], []).append({"run": place, "row": row, "size": size, "share": share})
+        for place, run in enumerate(runs):
+            if run["without_value"].get(cut):
+                parts.setdefault(None, []).append({"run": place, "row": None, "size": run["without_value"][cut]})
+        found[cut] = [{"group": group, "lines": lines} for group, lines in parts.items()]
+    return found
+
+
+def _means(panel: Block, runs: Sequence[Block]) -> dict[str, Any]:
+    """Return the heat map of a panel: a part for each group, with a line of means by probe for each run."""
+    cut, rows_of_run = panel["cut"], {line["run"]: line["rows"] for line in panel["lines"]}
+    groups = {
+        (place, probe): {group["group"]: group for group in row["groups"]}
+        for place, rows in rows_of_run.items()
+        for probe, row in rows.items()
+    }
+    scorers = (one for place in rows_of_run for one in runs[place]["scorers"] if one["name"] == panel["scorer"])
+    value_range = next((one.get("value_range") for one in scorers), None) or [0.0, 1.0]
+    scale = Scale(value_range, [group["mean"] for cells in groups.values() for group in cells.values()])
+    known = [name for place in rows_of_run for name in runs[place]["groups"].get(cut, {})]
+    parts = []
+    for name in dict.fromkeys([*known, *(name for cells in groups.values() for name in cells)]):
+        lines = [
+            {
+                "run": place,
+                "size": runs[place]["groups"].get(cut, {}).get(name, {}).get("n_subjects"),
+                "cells": [mean_cell(groups[place, probe].get(name), rows[probe], name, scale) if probe in rows else
+                          {"text": DASH, "level": "none", "mark": "", "title": ""} for probe in panel["probes"]],
+            }
+            for place, rows in rows_of_run.items()
+            if name in runs[place]["groups"].get(cut, {}) or any(name in groups[place, probe] for probe in rows)
+        ]  # fmt: skip
+        parts.append({"group": name, "lines": lines})
+    return {"parts": parts, "scale": scale.words}
+
+
 def _panel(panel: Block, block: Block) -> dict[str, Any]:
     """Return a panel with its radar, its leaderboard rows, and its headline numbers."""
     labels = {probe: block["probes"][probe] for probe in panel["probes"]}
@@ -128,6 +233,14 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         **panel,
         "labels": labels,
         "several": len(panel["lines"]) > 1,
+        "versions": len(
+            {
+                scorer_identity(one)
+                for line in panel["lines"]
+                for one in block["runs"][line["run"]]["scorers"]
+                if one["name"] == panel["scorer"]
+            }
+        ),
         "radar": drawn,
         "board": [
             {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}
@@ -140,6 +253,7 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
             f"Effect sizes of the {what}", [_bar(one, names, labels) for one in effects], "d per answer"
         ),
         "n_effects": len(panel["effects"]),
+        "means": _means(panel, block["runs"]) if len(names) <= MOST_RUNS else None,
         "all_significant": sum(one["n_significant"] == one["n_probes"] for one in panel["significant"]),
         "any_significant": sum(one["n_significant"] > 0 for one in panel["significant"]),
         "n_significant": sum(one["n_significant"] for one in panel["significant"]),
@@ -158,7 +272,7 @@ def _bar(effect: Block, names: Sequence[str], labels: Mapping[str, str]) -> dict
         "value": effect["d"],
         "filled": bool(row["significant"]),
         "style": run_style(effect["run"]),
-        "title": f"{words}; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}",
+        "title": words,
     }
 
 
@@ -197,3 +311,6 @@ def chance_words(group: Block, end: str) -> str:
         return "chance not known"
     p = probability(group[f"{end}_p_value"])
     return f"expected by chance {number(group[f'{end}_expected'], 1)}, p {p if p.startswith('<') else f'= {p}'}"
+
+
+FILTERS = (cell_words, chance_words, rank_words, code_words, decoding_words, difference_words, sizes_words)

@@ -33,6 +33,8 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
     lines = [f"# {escape_markdown(title_of(block))}", ""]
     if said := calibration_words(block["runs"]):
         lines += [said, ""]
+    for caution in dict.fromkeys(run["caution"] for run in block["runs"] if run["caution"]):
+        lines += [_text(caution), ""]
     if block["missing"]:
         lines += ["Runs of this sweep that did not finish:", ""]
         lines += [f"- {_text(one['run'])}: {_text(one['reason'])}" for one in block["missing"]]

@@ -7,14 +7,14 @@ samples (`fp2.stats.two_samples`). A fingerprint is the profile of group means, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.report.reading import MIN_CELL, calibration_of
+from fp2.report.reading import MIN_CELL, calibration_of, scorer_version
 from fp2.runs.reader import (
     LoggedRun,
     SharedLines,
@@ -81,9 +81,8 @@ def compare(
         If they share no cut, scorer or probe, or their subjects can neither be matched nor be told apart.
     """
     runs = (first, second)
-    (cuts, scorers), notes = common(runs), []
-    if missing := [run.primary for run in runs if run.primary != scorers[0]]:
-        notes.append(f"The runs have different primary scorers; shown first: {scorers[0]} (not {missing[0]}).")
+    cuts, scorers = common(runs)
+    notes = [*_left_out(runs, cuts, scorers), *_primary_note(runs, scorers[0])]
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
     if not any(same for same, _ in chosen.values()):
         raise _different_probes(runs)
@@ -150,6 +149,37 @@ def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
         ours, theirs = ", ".join(first), ", ".join(second)
         raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
     return sorted(same, key=lambda name: name not in (runs[0].primary, runs[1].primary))
+
+
+def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[str]) -> Iterator[str]:
+    """Yield what is not compared: scorers and cuts of one run only, or that differ between the runs."""
+    first, second = runs
+    for what, ours, theirs, kept in (
+        ("scorers", first.scorers, second.scorers, set(scorers)),
+        ("cuts", first.cuts, second.cuts, {cut.name for cut in cuts}),
+    ):
+        names = [name for name in dict.fromkeys([*ours, *theirs]) if name not in kept]
+        if single := [name for name in names if not (name in ours and name in theirs)]:
+            yield f"Left out, {what} of one run only: {', '.join(single)}."
+        for name in names:
+            if name not in single and what == "cuts":
+                yield f"Left out, a cut with other groups in each run: {name}."
+            elif name not in single:
+                yield f"Left out, a scorer of different versions: {name} ({' and '.join(_versions(runs, name))})."
+
+
+def _versions(runs: Sequence[LoggedRun], scorer: str) -> list[str]:
+    return [scorer_version(one) for run in runs for one in run.results["scorers"] if one["name"] == scorer]
+
+
+def _primary_note(runs: Sequence[LoggedRun], shown: str) -> Iterator[str]:
+    """Yield that a primary scorer is not the one that is shown first."""
+    primaries = list(dict.fromkeys(run.primary for run in runs))
+    if len(primaries) > 1:
+        other = next(name for name in primaries if name != shown)
+        yield f"The runs have different primary scorers; shown first: {shown} (not {other})."
+    elif primaries != [shown]:
+        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {shown}."
 
 
 def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:

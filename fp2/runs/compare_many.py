@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import ceil
@@ -73,9 +73,19 @@ def compare_all(
         "not_compared": failed,
         "notes": [
             *_too_few(pairs, pairs[0]["settings"]),
-            *dict.fromkeys(line for block in pairs for line in block["notes"]),
+            *_notes(pairs),
         ],
     }
+
+
+def _notes(pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the notes on the pairs, each once; those that are not on all of them name the pairs."""
+    found: dict[str, list[str]] = {}
+    for block in pairs:
+        for line in block["notes"]:
+            found.setdefault(line, []).append(f"{block['first']['name']} and {block['second']['name']}")
+    for line, named in found.items():
+        yield line if len(named) == len(pairs) else f"{'; '.join(named)}: {line}"
 
 
 def check_runs(runs: Sequence[LoggedRun]) -> None:

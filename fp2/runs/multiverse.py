@@ -98,13 +98,14 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
     results = {**before, "limitations": [*before["limitations"], AFTERWARDS], BLOCK: block}
     section = next(one for one in load_sections(protocol.section_targets()) if one.name == BLOCK)
     computed = Computed(results, section, folder_of(Path(here.paths.outputs), str(before["run_id"])))
-    _write(computed, here, progress)
+    _write(computed, source, here, progress)
     return computed
 
 
-def _write(computed: Computed, here: Config, progress: Progress) -> None:
+def _write(computed: Computed, source: Path, here: Config, progress: Progress) -> None:
     """Write the block, its figures and a dashboard of the run's disparities with it."""
     from fp2.report.dashboard import write_dashboard
+    from fp2.report.reproduce import how_to_repeat
 
     folder, least, block = computed.folder, here.report.suppress_below, computed.results[BLOCK]
     with artifacts.as_user_error(folder), progress.steps("Writing the report", 2 + len(block["rows"])) as step:
@@ -120,4 +121,5 @@ def _write(computed: Computed, here: Config, progress: Progress) -> None:
         for _ in computed.section.further_figures(block, computed.results, figures, least):
             step()
         page = folder / artifacts.DASHBOARD
-        write_dashboard(computed.results, (), (), page, least, figures, [computed.section])
+        repeat = how_to_repeat(source, computed.results)
+        write_dashboard(computed.results, (), (), page, least, figures, [computed.section], repeat=repeat)

@@ -217,7 +217,8 @@ def write_run(
     from fp2.report.dashboard import write_dashboard
     from fp2.report.figures import write_figures
     from fp2.report.keys import load_or_create_key
-    from fp2.report.passport import write_passport
+    from fp2.report.passport import generator, write_passport
+    from fp2.report.reproduce import how_to_repeat
 
     with (
         artifacts.as_user_error(folder),
@@ -241,6 +242,7 @@ def write_run(
                 sections,
                 sample,
                 key.keyid,
+                how_to_repeat(folder, results, generator()),
             )
         step()
         write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)

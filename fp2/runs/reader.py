@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.report.reading import model_name, primary_scorer, variant_name
+from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class LoggedRun:
         if self.traits:
             return {self.primary: "mean over templates"}
         found = self.results["scorers"]
-        return {s["name"]: json.dumps([s["version"], s["lexicon"]], sort_keys=True) for s in found}
+        return {s["name"]: scorer_identity(s) for s in found}
 
     def wide(self, scorer: str) -> pd.DataFrame:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
@@ -88,10 +88,13 @@ class LoggedRun:
         return self.values[scorer]
 
 
-def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> LoggedRun:
+def read_run(
+    word: str, here: Config, scratch: Path, *, dense: bool = False, more: Sequence[str] = ()
+) -> LoggedRun:  # fmt: skip
     """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
 
-    `dense`: answers in dense storage will do, in place of scores.
+    `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
+    may lack.
 
     Raises
     ------
@@ -100,7 +103,7 @@ def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> 
     """
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
-    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()))
+    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
     if dense and (folder / SHARDS).is_dir():

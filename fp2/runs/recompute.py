@@ -267,6 +267,8 @@ def _dashboard(
 ) -> None:  # fmt: skip
     from fp2.report.dashboard import write_dashboard
     from fp2.report.leaderboard import summarise
+    from fp2.report.passport import generator
+    from fp2.report.reproduce import how_to_repeat
     from fp2.tracking.client import summaries
 
     try:
@@ -276,7 +278,8 @@ def _dashboard(
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
-    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample, key_id)
+    page, repeat = folder / artifacts.DASHBOARD, how_to_repeat(folder, results, generator())
+    write_dashboard(results, shown, board, page, least, figures, sections, sample, key_id, repeat)
 
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:

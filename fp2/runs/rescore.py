@@ -22,6 +22,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
+from fp2.report.reproduce import how_to_repeat
 from fp2.results import LOOKED_AT, assemble, heading, looked_lines, with_scorers
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_scorers
@@ -207,6 +208,7 @@ def _rescore(
             "rescored_from": {
                 **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},
                 "passport_sha256": _passport_digest(source),
+                **_commands(source, before),
             },
         }
         results = assemble(about, counts, analysis)
@@ -269,6 +271,13 @@ def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) 
         before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in names}
         before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}
     return before, tables
+
+
+def _commands(source: Path, before: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the lines that made the source, the first first (key `commands`); nothing where they are not known."""
+    repeat = how_to_repeat(source, before)
+    lines = [*repeat["earlier"], repeat["command"]]
+    return {} if None in lines else {"commands": lines}
 
 
 def _passport_digest(source: Path) -> str | None:

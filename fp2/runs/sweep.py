@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,17 @@ from typing import Any
 from fp2 import __version__
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Ranking, rank, summarise, with_places
-from fp2.report.reading import calibration_of, model_name, model_was_used, primary_scorer, variant_name
+from fp2.report.reading import (
+    calibration_of,
+    model_name,
+    model_was_used,
+    primary_scorer,
+    scorer_identity,
+    scorer_label,
+    scorer_version,
+    suppress_small_cells,
+    variant_name,
+)
 from fp2.report.section import Section, tables_of
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
@@ -24,12 +34,16 @@ Missing = dict[str, str]
 
 @dataclass(frozen=True)
 class SweepRun:
-    """A finished run: its results, its tables or the reason why it has none that can be compared, and its sections."""
+    """A finished run: its results, its tables or the reason why it has none that can be compared, and its sections.
+
+    `repeat` is how it is repeated (`fp2.report.reproduce.how_to_repeat`).
+    """
 
     results: Mapping[str, Any]
     tables: LoggedRun | None
     reason: str | None = None
     sections: Sequence[Section] = ()
+    repeat: Mapping[str, Any] | None = None
 
 
 def n_steps(runs: Sequence[SweepRun]) -> int:
@@ -62,7 +76,8 @@ def sweep_results(
     Returns
     -------
     dict
-        `runs`: who was compared, each with a `label`; `missing`; `probes` (labels by id), `cuts`, `scorers`;
+        `runs`: who was compared, each with a `label`, its data, questions, scorers and answers by group, and how it is
+        repeated; `missing`; `probes` (labels by id), `cuts`, `scorers`;
         `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
         `effects`; `headlines`: what other protocols found; `beside`: tables of the runs' report sections; `notes`.
 
@@ -80,6 +95,7 @@ def sweep_results(
         panel["effects"] = [{key: one[key] for key in ("run", "probe", "d")} for one in effects_of(panel)]
         panel["tallies"] = [_tally(panel, places, runs, tick) for places in _variants(panel, every).values()]
     places = {str(run["run_id"]): place for place, run in enumerate(every)}
+    labels = run_labels(every)
     rows = with_places(rank(summary for run in every for summary in summarise(run)), ranked)
     return {
         "schema_version": SCHEMA,
@@ -87,7 +103,7 @@ def sweep_results(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "sweep_id": sweep_id,
         "min_cell": min_cell,
-        "runs": [{"label": label, **_about(run)} for label, run in zip(run_labels(every), runs, strict=True)],
+        "runs": [{"label": label, **_about(run, min_cell)} for label, run in zip(labels, runs, strict=True)],
         "missing": [dict(one) for one in missing],
         "probes": all_probe_labels(every),
         "cuts": list(dict.fromkeys(panel["cut"] for panel in panels)),
@@ -96,11 +112,11 @@ def sweep_results(
         "panels": panels,
         "headlines": headlines_of(every),
         "beside": tables_of(every, [section for run in runs for section in run.sections], min_cell),
-        "notes": _notes(runs, ranked),
+        "notes": _notes(runs, labels, ranked),
     }
 
 
-def _about(run: SweepRun) -> dict[str, Any]:
+def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
     """Return what a reader has to know of one run."""
     found, model, answers = run.results, run.results["model"], run.results["answers"]
     known = found.get("architecture") or {}
@@ -113,12 +129,19 @@ def _about(run: SweepRun) -> dict[str, Any]:
         "dataset": found["dataset"]["name"],
         "release": found["dataset"].get("release"),
         "dataset_digest": found["dataset_digest"],
+        **{key: found["dataset"].get(key) for key in ("terms", "caution")},
+        "scales": found["dataset"].get("scales") or {},
+        "groups": found["dataset"].get("groups") or {},
+        "without_value": found["dataset"].get("without_value") or {},
+        "questions": [dict(probe) for probe in found["probes"]],
+        "scorers": [dict(scorer) for scorer in found["scorers"]],
         "variant": variant_name(found),
         "cuts": list(found["cuts"]),
         "primary": primary_scorer(found),
         "severity_bounds": found.get("severity_bounds") or {},
         "analysis": {
-            key: found["analysis"].get(key) for key in ("alpha", "correction", "family", "min_subjects", "seed")
+            key: found["analysis"].get(key)
+            for key in ("alpha", "correction", "family", "min_subjects", "n_permutations", "seed")
         },
         "n_subjects": found["n_subjects"],
         "n_images": found["n_images"],
@@ -127,7 +150,9 @@ def _about(run: SweepRun) -> dict[str, Any]:
         "complete": bool(found["complete"]),
         **calibration_of(found),
         "supplied": "supplied" in model,
+        "answers_by_group": suppress_small_cells(found, min_cell)["answers_by_group"],
         "limitations": list(found["limitations"]),
+        "repeat": {key: value for key, value in (run.repeat or {}).items() if key != "settings"} or None,
     }
 
 
@@ -222,7 +247,7 @@ def _counted(panel: Panel, places: Sequence[int]) -> dict[str, Any]:
     return {"n": len(named), "groups": groups}
 
 
-def _notes(runs: Sequence[SweepRun], ranked: Sequence[Ranking]) -> list[str]:
+def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ranking]) -> list[str]:
     """Return what limits the comparison of the runs, for the reader."""
     notes = ["Verdicts are corrected within each run, not over the runs."] if len(runs) > 1 else []
     for what, values in (
@@ -235,6 +260,7 @@ def _notes(runs: Sequence[SweepRun], ranked: Sequence[Ranking]) -> list[str]:
     ):
         if len(values) > 1:
             notes.append(f"The runs have different {what}.")
+    notes += [*_scorer_notes(runs, labels), *_question_notes(runs)]
     boards: dict[tuple[str, str | None], int] = {}
     for run in runs:
         for cut in run.results["composites"]:
@@ -246,3 +272,26 @@ def _notes(runs: Sequence[SweepRun], ranked: Sequence[Ranking]) -> list[str]:
             notes.append(f"{where}: no rank intervals, {ranking.reason}")
         notes += ranking.notes
     return list(dict.fromkeys(notes))
+
+
+def _scorer_notes(runs: Sequence[SweepRun], labels: Sequence[str]) -> Iterator[str]:
+    """Yield the scorers that have one name and different versions or lexicons, with the runs of each."""
+    found: dict[str, dict[str, tuple[str, list[str]]]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        for scorer in run.results["scorers"]:
+            kinds = found.setdefault(scorer["name"], {})
+            kinds.setdefault(scorer_identity(scorer), (scorer_version(scorer), []))[1].append(label)
+    for name, kinds in found.items():
+        if len(kinds) > 1:
+            said = "; ".join(f"{version} ({', '.join(named)})" for version, named in kinds.values())
+            yield f"{scorer_label(name)} was scored by different versions, whose numbers cannot be compared: {said}."
+
+
+def _question_notes(runs: Sequence[SweepRun]) -> Iterator[str]:
+    """Yield the probes that runs asked with different texts."""
+    texts: dict[str, set[str]] = {}
+    for run in runs:
+        for probe in run.results["probes"]:
+            texts.setdefault(probe["id"], set()).add(str(probe.get("text")))
+    if different := [probe for probe, found in texts.items() if len(found) > 1]:
+        yield f"The runs asked with different texts: {', '.join(different)}."

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
+from fp2.report.reproduce import how_to_repeat
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.outputs import fresh_folder
-from fp2.runs.reader import read_results, read_run, run_folder
+from fp2.runs.reader import LoggedRun, read_results, read_run, run_folder
 from fp2.runs.recompute import run_sections
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
 """A path in a message: a report names no folder of this machine."""
+FILES = (artifacts.PEOPLE, artifacts.SCORES, artifacts.RESPONSES, artifacts.OVERRIDES, artifacts.PASSPORT)
+"""What a report reads of a run beside its results and config, as far as it is there."""
+DENSE = "the answers are in dense storage"
 FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerprints.png"
 
 
@@ -51,7 +55,7 @@ def make_report(
     with tempfile.TemporaryDirectory(prefix="fp2-report-") as scratch:
         with progress.steps("Reading the runs", len(named)) as step:
             runs, places = read_runs(named, here, Path(scratch), step)
-        sample = _side_by_side(runs, places, here)
+        sample = _answers_side_by_side(runs, places, here)
         with progress.steps("Comparing the runs", n_steps(runs)) as step:
             block = sweep_results(runs, missing, here.report.suppress_below, step, sweep_id)
     if folder is None:
@@ -119,22 +123,44 @@ def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> t
     Fp2Error
         If the results of one cannot be read. A run without tables is kept, with the reason.
     """
-    tables = (artifacts.PEOPLE, artifacts.SCORES, artifacts.RESPONSES)
     found: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
-        folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
+        folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), FILES)
         results = read_results(folder)
-        sections = run_sections(folder, here, str(results["run_id"]))
+        tables, reason = None, None
         try:
-            run = SweepRun(results, read_run(str(folder), here, scratch), None, sections)
+            tables = read_run(str(folder), here, scratch)
         except Fp2Error as error:
-            run = SweepRun(results, None, error.what, sections)
-        found.setdefault(str(results["run_id"]), (run, folder))
+            reason = error.what
+        found.setdefault(str(results["run_id"]), (swept(results, tables, reason, folder, here), folder))
         step()
     return [run for run, _ in found.values()], [folder for _, folder in found.values()]
 
 
-def _side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], here: Config) -> dict[str, Any]:
+def swept(
+    results: Mapping[str, Any], tables: LoggedRun | None, reason: str | None, folder: Path, here: Config
+) -> SweepRun:
+    """Return a run with its report sections, and how it is repeated."""
+    sections = run_sections(folder, here, str(results["run_id"]))
+    return SweepRun(results, tables, reason, sections, how_to_repeat(folder, results))
+
+
+def comparison_page(runs: Sequence[LoggedRun], every: Mapping[str, Any], here: Config, progress: Progress) -> str:
+    """Return the HTML of compared runs: their report, with their distances (`every`) at the top."""
+    from fp2.report.sweep import render_sweep
+
+    folders = [run.folder for run in runs if run.folder is not None]
+    found = [
+        swept(run.results, None if run.traits else run, DENSE if run.traits else None, folder, here)
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+    with progress.steps("Putting the page together", n_steps(found)) as step:
+        block = sweep_results(found, [], here.report.suppress_below, step)
+    sample = _answers_side_by_side(found, folders, here)
+    return render_sweep(block, sample, (every, here.analysis.alpha))
+
+
+def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], here: Config) -> dict[str, Any]:
     """Return answers of the runs to the same questions; runs on the same answers, or without texts, are left out."""
     from fp2.ask.answers import read_tables
     from fp2.report.reading import primary_scorer

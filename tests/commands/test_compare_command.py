@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import Bench, fp2
+
+from fp2.report.reading import number
 
 
 def truth(folder: Path, name: str, points: float, seed: int = 7) -> Path:
@@ -43,11 +46,54 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     low, high = f"{row['ci_low']:.3f}", f"{row['ci_high']:.3f}"
     assert cells[:5] == ["valence", "gender", f"{row['distance']:.3f}", f"{low} to {high}", f"{row['null_mean']:.3f}"]
     assert cells[-1] == "significant"
-    assert html.count('<tr><th scope="row">') == 1 + len(found["probes"])
+    apart = html.split('id="h-differ"')[1].split("</section>")[0]
+    assert apart.count('<tr><th scope="row">') == 1 + len(found["probes"])
     assert {entry["probe"] for entry in row["by_probe"]} == set(found["probes"])
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keys = {"subject_id", "image_id", "response_key"}
     assert not keys & set(re.findall(r'"(\w+)":', out.read_text(encoding="utf-8")))  # aggregates only
+
+
+def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two runs that scored stereotypes with different lexicons: that score is shown, marked, and left out."""
+    from fp2.report.verify import payload_digest
+
+    monkeypatch.setenv("COLUMNS", "200")
+    fair = bench.run("scorer=[valence,stereotype]", "cut.each=[gender,region]", folder="fair").folder
+    older = ("scorer=[valence,stereotype]", "scorer.stereotype.lexicon_file=stereotype")
+    harsh = bench.run(f"model.truth={truth(tmp_path, 'harsh', -4)}", "model.name=harsh", *older, folder="harsh").folder
+    page = tmp_path / "found.html"
+    assert fp2("compare", str(fair), str(harsh), *FAST, "--html", str(page), *bench.paths) == 0
+    shown, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
+    for line in ("Left out, a scorer of different versions: stereotype (version 1, lexicon stereotype version 2",
+                 "Left out, cuts of one run only: region."):  # fmt: skip
+        assert line in shown
+        assert line in html
+    assert "scored by different versions: not comparable between runs" in html
+    kinds = [json.loads(unescape(one))["kind"] for one in re.findall(r"data-chart='([^']*)'", html)]
+    assert set(kinds) == {"radar", "bars"}
+    results = [json.loads((run / "results.json").read_text(encoding="utf-8")) for run in (fair, harsh)]
+    means = unescape(html).split('aria-label="Group means: valence by gender"')[1].split("</table>")[0]
+    written = re.findall(r">(−?[0-9.]+)(?: [▼▲]|</td>)", means.split("<tbody", 1)[1])
+    expected = [[row for row in one["disparities"] if (row["cut"], row["scorer"]) == ("gender", "valence")]
+                for one in results]  # fmt: skip
+    wanted = []
+    for name in ("f", "m"):
+        for rows, one in zip(expected, results, strict=True):
+            wanted.append(str(one["dataset"]["groups"]["gender"][name]["n_subjects"]))
+            wanted += [number(next(g["mean"] for g in row["groups"] if g["group"] == name), 2) for row in rows]
+    assert written == wanted
+    for one, run in zip(results, (fair, harsh), strict=True):
+        assert payload_digest(run / "passport.json") in html
+        assert one["run_id"] in html
+    for probe in results[0]["probes"]:
+        assert probe["text"] in unescape(html)
+    for said in ("h-answers", "h-data", "h-limits", "Terms of use", "greedy (temperature 0), at most 64 new tokens",
+                 "model.truth=local:harsh.yaml", "Answers side by side"):  # fmt: skip
+        assert said in html
+    assert str(bench.root) not in html
 
 
 def test_several_runs_are_compared_in_pairs_with_one_correction(

@@ -220,7 +220,10 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
         assert one.page.evaluate(f"{focused}.parentElement.getAttribute('aria-sort')") == "ascending"
 
 
-@pytest.mark.parametrize(("name", "marks"), [("hostile dashboard", ".radars .point circle"), ("sweep", "td")])
+@pytest.mark.parametrize(
+    ("name", "marks"),
+    [("hostile dashboard", ".radars .point circle"), ("sweep", "section[aria-labelledby=h-board] td")],
+)
 def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name: str, marks: str) -> None:
     """By pointer and by keyboard, with words that the page holds."""
     with Opened(browser, addresses[name], WIDTHS[1], "dark") as one:

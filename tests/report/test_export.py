@@ -101,6 +101,16 @@ def test_findings_without_disparities_are_exported(tmp_path: Path) -> None:
         ends = found.loc["omega_squared_subjects", ["value", "low", "high"]].tolist()
         assert ends == [size["value"], size["low"], size["high"]]
         assert "traits by region" in found.index
+    rates = {
+        one["slice"]: one for one in metrics_of(files["ml-bom"].read_text("utf-8")) if "overall mean" in one["type"]
+    }
+    block = results_of(RELEASED / "gras")["gras"]
+    large = {group["group"] for one in block["attributes"] for group in one["groups"] if group["n_subjects"] >= 10}
+    assert {where.partition(",")[0] for where in rates} == large
+    row = block["units"]["images"]["attribution"][0]
+    label = f"{row['group']}, {row['polarity']} traits"
+    assert float(rates[label]["value"]) == pytest.approx(100 * row["share"])
+    assert float(rates[f"{label}, by chance"]["value"]) == pytest.approx(100 * row["null_mean"], rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "latex", "model-card", "ml-bom"])

@@ -12,6 +12,7 @@ from hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page, assert_closed_to_the_network
 
 from fp2.report.reading import effect_words
+from fp2.report.samples import MOST_RUNS
 from fp2.report.sweep import render_sweep
 from fp2.report.sweep_markdown import sweep_markdown
 from fp2.runs.panels import run_labels
@@ -126,6 +127,46 @@ def test_small_groups_show_no_mean(results: dict[str, Any], other_results: dict[
     small = [group for group in groups if group["n_subjects"] < 10]
     assert small
     assert all(group["mean"] is None and group["sd"] is None for group in small)
+
+
+def test_the_page_has_data_scorers_and_counts_of_every_run(results: dict[str, Any]) -> None:
+    """A caution, terms and versions of scorers once where runs share them, and with the runs where they do not."""
+    second = copy.deepcopy(results) | {"run_id": "f" * 32}
+    second["model"] |= {"name": "other"}
+    second["dataset"] |= {"caution": "Drawn people.", "terms": "CC0 1.0", "without_value": {"region": 9}}
+    second["scorers"][1] |= {"lexicon": {"name": "stereotype", "version": "2", "sha256": "a" * 64}}
+    block = block_of(results, second)
+    (line,) = (line for line in block["notes"] if "different versions" in line)
+    assert line.startswith("stereotype was scored by different versions")
+    assert "version 2 (sha256 aaaaaaaaaaaa…) (other)" in line
+    assert "The runs asked with different texts" not in " ".join(block["notes"])
+    html = render_sweep(block)
+    assert "Data of <bdi>other</bdi>.</strong> <bdi>Drawn people.</bdi>" in html
+    assert html.count("CC0 1.0") == 1
+    assert html.count("Every question, verbatim") == 1
+    marked = html.count("scored by different versions: not comparable")
+    panels = [panel for panel in block["panels"] if panel["scorer"] == "stereotype"]
+    assert marked == len(panels) * len(re.findall(r"<caption>Stereotype by region", html))
+    answers = html.split('id="h-answers"')[1].split("</section>")[0]
+    assert "in no group, and in no comparison" in answers
+    small = next(row for row in Page(html).rows if "Not stated" in row[0] and len(row) == 8)
+    assert small[2:] == ["7", "126", "–", "–", "–", "–"]  # seven subjects: their number, and no other
+    known = next(row for row in results["answers_by_group"] if (row["cut"], row["group"]) == ("region", "Africa"))
+    share = f"{100 * known['refused'] / known['answered']:.1f} %"
+    assert ["Africa", "peeps-vlm", "78", str(known["planned"]), str(known["answered"]), str(known["refused"]), share,
+            "2"] in Page(html).rows  # fmt: skip
+    second["probes"][0]["text"] = "Another question?"
+    block = block_of(results, second)
+    assert "The runs asked with different texts: occupation." in block["notes"]
+    assert render_sweep(block).count("Another question?") == 1
+
+
+def test_many_runs_have_no_table_of_every_row(results: dict[str, Any]) -> None:
+    results["cuts"] = ["region"]
+    results["disparities"] = [r for r in results["disparities"] if (r["cut"], r["scorer"]) == ("region", "valence")]
+    html = render_sweep(block_of(*(results | {"run_id": f"{n:032x}"} for n in range(MOST_RUNS + 1))))
+    assert "h-means" not in html
+    assert "are not listed for so many runs" in html
 
 
 def test_no_word_from_outside_acts(hostile_results: dict[str, Any], results: dict[str, Any]) -> None:

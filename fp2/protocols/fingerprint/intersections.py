@@ -8,8 +8,8 @@ from typing import Any
 from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import probe_labels
-from fp2.report.section import Block, Results, Section
+from fp2.report.reading import cut_label, probability, probe_labels, scorer_label
+from fp2.report.section import Beside, Block, Cell, Results, Section
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 
 
@@ -90,6 +90,15 @@ class IntersectionsSection(Section):
         labels = probe_labels(results)
         tests = {(row["cut"], row["probe"]): row for row in block.get("tests", [])}  # runs of 0.3.0 have none
         return {"block": block, "tables": [_table(cut, labels, min_cell, tests) for cut in block["cuts"]]}
+
+    def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
+        """Return a table of the tests of interaction: adjusted p by intersection and probe."""
+        rows: dict[str, list[Cell]] = {}
+        for place, block in enumerate(blocks):
+            for row in block.get("tests", []):
+                label = f"{cut_label(row['cut'])}: {scorer_label(row['probe'])}"
+                rows.setdefault(label, [None] * len(blocks))[place] = probability(row["adjusted_p"])
+        return [Beside("intersections, tests of the interaction (adjusted p)", rows)] if rows else []
 
 
 def _table(

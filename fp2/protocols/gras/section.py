@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from fp2.protocols.gras import figures as drawing
 from fp2.protocols.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
 from fp2.report.reading import cut_label, number, plain, probability
-from fp2.report.section import Block, Finding, Results, Section
+from fp2.report.section import Beside, Block, Cell, Finding, Results, Section
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
@@ -28,6 +28,7 @@ COLUMNS = {
     "logit_difference": "log odds of Yes",
     "p_yes_first_token": "P(first token of Yes), as published",
 }
+_RATE, _CHANCE = ("share", "low", "high"), ("null_mean", "null_low", "null_high")
 
 
 class GrasSection(Section):
@@ -93,6 +94,25 @@ class GrasSection(Section):
                 kind="traits",
                 condition="no trait differs significantly in the mean",
             )
+
+    def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
+        """Return the attribution rates of each attribute that all blocks have, and what chance gives, in %."""
+        tables = []
+        names = [{entry["name"] for entry in block["attributes"]} for block in blocks]
+        for name in [entry["name"] for entry in blocks[0]["attributes"] if all(entry["name"] in own for own in names)]:
+            rows: dict[str, list[Cell]] = {}
+            for place, block in enumerate(blocks):
+                size = drawing.sizes(block, name)
+                for row in drawing.main_unit(block)["attribution"]:
+                    if row["attribute"] == name and size.get(row["group"], 0) >= min_cell:
+                        label = f"{plain(row['group'])}, {row['polarity']} traits"
+                        for words, keys in ((label, _RATE), (f"{label}, by chance", _CHANCE)):
+                            cells = rows.setdefault(words, [None] * len(blocks))
+                            cells[place] = tuple(100 * row[key] for key in keys)
+            if rows:
+                what = "traits in % for which the group's mean is above the overall mean in all templates"
+                tables.append(Beside(f"{cut_label(name)}: {what}", rows))
+        return tables
 
 
 def unit_label(block: Block, name: str) -> str:

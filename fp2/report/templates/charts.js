@@ -49,8 +49,10 @@ const drawChart = (function () {
     const marginLeft = Math.min(210, Math.round(width * 0.36)), places = spec.rows.map((_, place) => place);
     const ticks = Math.max(3, Math.round(width / 110)), unit = { label: spec.unit, labelAnchor: "center", labelArrow: "none", labelOffset: 38 };
     const labels = { label: null, tickSize: 0, tickFormat: (place) => spec.rows[place].label, lineWidth: (marginLeft - 12) / 13 };
+    const lines = Math.max(...spec.rows.map((one) => Math.ceil(one.label.length / (1.5 * labels.lineWidth))));
+    const height = 48 + Math.max(30, 4 + 14 * lines) * spec.rows.length;
     return {
-      width, marginLeft, marginRight: 16, marginTop: 4, marginBottom: 44, height: 48 + 30 * spec.rows.length,
+      width, height, marginLeft, marginRight: 16, marginTop: 4, marginBottom: 44,
       x: { domain: [0, end], nice: true },
       y: { type: "band", domain: places, padding: 0.3 },
       marks: [
