@@ -103,7 +103,8 @@ SETTINGS: Mapping[str, Sequence[str]] = {
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
     ),
     r"experiment=gras_paper": (
-        "data.root=PAPER", f"data.ids=[{','.join(FACES)}]", "cut.each=[gender]", "model.id=llava-1.5-7b-hf", "model.dtype=float32", "model.softmax_dtype=null",
+        "data.root=PAPER", f"data.ids=[{','.join(FACES)}]", "cut.each=[gender]",
+        "model.id=llava-1.5-7b-hf", "model.dtype=float32", "model.softmax_dtype=null",
         "model.image_backend=pil", "probe.traits_file=null", "probe.traits={kind: 2, mean: -2}",
         "probe.options.permutations=20", "probe.options.bootstrap=20",
     ),
@@ -147,7 +148,9 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"data=peeps_twins": (*SIMULATED, "data.n_sets=12", "scorer=valence"),
     r"data=counterfactual": (*SIMULATED, "scorer=valence"),
     r"model=recorded": (),
-    r"model=moondream2": ("model.id=QUERY", "model.revision=null", "probe.select=[occupation]", *SQUARES, "data.limit=4"),
+    r"model=moondream2": (
+        "model.id=QUERY", "model.revision=null", *SQUARES, "data.limit=4", "probe.select=[occupation]",
+    ),
     r"model=my_model": ("hydra.searchpath=[file://conf]", *SQUARES, "data.limit=4", "scorer=valence"),
     r"model\.id=/models/mine": (*SQUARES, "data.limit=4", "scorer=valence"),
     r"model=openai_compat": (*SERVED, "cut=region"),
