@@ -50,7 +50,8 @@ def _cuts(composed: Any) -> list[str] | None:
 
     from fp2.data.derived import derivable
 
-    stated = data_source(OmegaConf.to_container(composed.data, resolve=True)).attributes()
+    given: Any = OmegaConf.to_container(composed.data, resolve=True)
+    stated = data_source(given).attributes()
     if stated is None:
         return None
     known = [*stated, *derivable(stated)]
