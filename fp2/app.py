@@ -6,6 +6,8 @@ Hydra takes over, and every mistake is reported in one line with the nearest val
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import shlex
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.artifacts import RESULTS, STATUS
-from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, prepare, validate
+from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
@@ -109,6 +111,7 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     folder = fresh_folder(Path(config.paths.outputs))
     sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
     variables = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, in worker processes too
+    variables["FP2_VARIED"] = json.dumps(_varied(expanded) if several or len(configs) > 1 else [])  # read by `task`
     try:
         os.environ.update(variables)
         _hydra_main([*flags, *expanded])
@@ -168,6 +171,7 @@ def task(cfg: Any) -> None:
         status = {"exit_status": error.exit_status, "message": str(error)}
     except KeyboardInterrupt:
         status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
+        atexit.register(gc.freeze)  # else the interpreter frees every object one by one, for a second or more
     except Exception as error:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
@@ -190,6 +194,20 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
         sys.exit(int(status["exit_status"]) or EXIT_BAD_INPUT)
 
 
+def _varied(overrides: list[str]) -> list[str]:
+    """Return the keys in which the runs of a sweep differ."""
+    jobs = [dict(word.partition("=")[::2] for word in job) for job in jobs_of(overrides)]
+    return [key for key in jobs[0] if len({job[key] for job in jobs}) > 1]
+
+
+def _own_settings(overrides: list[str]) -> list[str]:
+    """Return the overrides of a job by which it differs from the others of its sweep, without paths and passwords."""
+    from fp2.runs.local_paths import overrides_without_places
+
+    varied = json.loads(os.environ.get("FP2_VARIED", "[]"))
+    return overrides_without_places([word for word in overrides if word.partition("=")[0] in varied])
+
+
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
     from fp2.progress import Progress, Terminal
     from fp2.report.terminal import print_results
@@ -198,7 +216,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     config = validate(cfg)
     if not sweep:
         config.tracking.sweep_id = None
-    outcome = run(config, folder, overrides, Progress())
+    outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
     places, least = places_of(config, outcome), config.report.suppress_below
     print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
     return {
@@ -206,7 +224,6 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "message": outcome.message,
         "run_id": outcome.run_id,
         "experiment_id": outcome.experiment_id,
-        "ui": _ui(config) if outcome.experiment_id is not None else None,
         "model": outcome.results["model"]["name"],  # of a task, the model of its files
         "variant": config.variant.name,
         "cuts": outcome.results["cuts"],
@@ -214,12 +231,6 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "severity": outcome.results["severity"],
         "complete": outcome.results["complete"],
     }
-
-
-def _ui(config: Any) -> str:
-    from fp2.tracking.ui import base_url
-
-    return base_url(config)
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
@@ -233,11 +244,14 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     key = public_path_of(Path(config.paths.keys) / KEY_NAME)
     places["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
     if outcome.experiment_id is not None:
-        from fp2.tracking.ui import base_url, run_url, running_port, ui_command
+        from fp2.tracking.ui import open_url, run_url, ui_command
 
-        open_already = running_port(config) is not None
-        places["MLflow"] = "open" if open_already else ui_command(config)
-        places["see" if open_already else "then see"] = run_url(base_url(config), outcome.experiment_id, outcome.run_id)
+        base = open_url(config)
+        places["MLflow"] = (
+            ui_command(config, outcome.run_id[:8])
+            if base is None
+            else run_url(base, outcome.experiment_id, outcome.run_id)
+        )
     return places
 
 
@@ -254,7 +268,7 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
     if not statuses:
         return 1
     if jobs != [single]:
-        _print_sweep(statuses, sweep_id)
+        _print_sweep(statuses, sweep_id, config)
         if any("run_id" in status for status in statuses):
             _report(folder, sweep_id, config)
     for status in statuses:
@@ -264,7 +278,7 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
     return max(int(status["exit_status"]) for status in statuses)
 
 
-def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
+def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) -> None:
     from fp2.report.reading import severity_words
 
     done = [status for status in statuses if "run_id" in status]
@@ -275,10 +289,12 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
         severity = severity_words(status["severity"], status["composite"], status["complete"])
         print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
     if len(done) > 1 and done[0]["experiment_id"] is not None:
-        from fp2.tracking.ui import compare_url
+        from fp2.tracking.ui import compare_url, open_url, ui_command
 
-        runs = [status["run_id"] for status in done]
-        print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
+        runs = [(status["run_id"], status["experiment_id"]) for status in done if status["experiment_id"]]
+        base = open_url(config)
+        starts = f"{ui_command(config, sweep_id)}  (starts MLflow and prints the link)"
+        print(f"  compare: {starts if base is None else compare_url(base, runs)}")
         if any(status["composite"] is not None for status in done):  # what a leaderboard ranks
             print(f"  ranking: fp2 leaderboard {sweep_id}")
 

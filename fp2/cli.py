@@ -220,15 +220,24 @@ def watch(
     follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
 
 
-@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui --port 5001")
+@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
 def ui(
     ctx: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
+            autocompletion=_runs,
+        ),
+    ] = None,
     port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
 ) -> None:
-    """Open the MLflow UI on the runs of this project, on this machine only; Ctrl-C ends it."""
+    """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
     from fp2.commands.ui import serve
 
-    raise typer.Exit(serve(ctx.args, port))
+    words = [*([run] if run else []), *ctx.args]
+    raise typer.Exit(serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port))
 
 
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN OTHER_RUN")

@@ -36,7 +36,7 @@ from fp2.runs.describe import describe_architecture, describe_model, describe_sc
 from fp2.runs.inputs import Given, check_run_cost, group_notes, load_inputs, plan_answers
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Record, RunOutcome, finish, tracked
+from fp2.runs.outputs import Record, RunOutcome, finish, name_with, tracked
 from fp2.runs.recompute import count_tables
 
 
@@ -52,11 +52,13 @@ class _Tables:
 
 
 def run(
-    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None
-) -> RunOutcome:
+    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None,
+    settings: Sequence[str] = (),
+) -> RunOutcome:  # fmt: skip
     """Run one evaluation and write everything it found into `folder`.
 
-    `given` are objects of the caller's, in place of what the config would build.
+    `given` are objects of the caller's, in place of what the config would build; `settings` are the overrides by which
+    the run differs from others of its sweep, for its name.
 
     Raises
     ------
@@ -87,7 +89,8 @@ def run(
             "variant": config.variant.name,
             "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
-        with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
+        name = name_with(protocol.run_name(inputs), settings)
+        with tracked(config, folder, tags, name, progress) as record:
             live.names = {"run_id": record.run_id, **names}
             looked = record.earlier_looks()
             asked = _ask(storage, inputs, live, record) if storage else Asked()

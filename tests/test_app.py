@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, Bench, environment, fp2
 
+from fp2.app import _own_settings, _varied
+from fp2.commands.ui import _runs
+from fp2.compose import jobs_of
 from fp2.errors import EXIT_BAD_INPUT
+from fp2.runs.outputs import name_with
 
 COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: gender}"
 
@@ -39,6 +44,10 @@ def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     assert [run.data.tags["fp2.sweep_id"] for run in runs] == [sweep] * 3
     assert [run.data.metrics["answers.model_calls"] for run in runs] == [1, 0, 0]
     assert [run.data.params["cut"] for run in runs] == ["region", "pronoun", "region_x_pronoun"]
+    assert [run.info.run_name.split(" · ")[0] for run in runs] == ["region", "pronoun", "region_x_pronoun"]
+    assert f"compare: fp2 ui {sweep}  (starts MLflow and prints the link)" in out  # no link: no UI runs
+    assert "http://" not in out
+    assert _runs([], bench.config("tracking=mlflow")) == [(run.info.run_id, "1") for run in runs]
     assert len({run.data.tags["fp2.response_set"] for run in runs}) == 1
     assert len({run.data.tags["fp2.config_hash"] for run in runs}) == 3
     assert not any("mlflow.parentRunId" in run.data.tags for run in runs)
@@ -58,6 +67,18 @@ def test_a_sweep_from_a_file(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     words = [word for word in bench.words("sweep=scorers", "analysis.primary=valence") if word != "scorer=valence"]
     assert fp2("run", *words) == 0
     assert "5 of 5 runs finished" in capsys.readouterr().out
+
+
+def test_a_run_is_named_by_what_differs_in_its_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First, and once: legends cut the end of a name."""
+    words = bench.words("cut=region,pronoun", "seed=1,2", "tracking.experiment=x")
+    monkeypatch.setenv("FP2_VARIED", json.dumps(_varied(words)))
+    named = "planted · {} · blind"
+    names = [name_with(named.format("pronoun" if "cut=pronoun" in job else "region"), _own_settings(job))
+             for job in jobs_of(words)]  # fmt: skip
+    assert names == [f"{cut} · seed={seed} · planted · blind" for cut in ("region", "pronoun") for seed in (1, 2)]
+    assert name_with("planted · region", ["+task.model='a b'"]) == "task.model=a b · planted · region"
+    assert name_with("a b · gras · region", ["+task.model='a b'"]) == "a b · gras · region"
 
 
 def test_one_failing_job_does_not_stop_the_others(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

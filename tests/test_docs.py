@@ -342,6 +342,9 @@ def tags_and_groups() -> set[str]:
         "fp2.variant",
         "fp2.answers",
         "fp2.remote_code",
+        "fp2.version",
+        "fp2.git_commit",
+        "fp2.dirty",
     }
 
 

@@ -87,7 +87,7 @@ def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Metho
     if "methods" in new:
         assert new["methods"] == {name: version for name, version, _ in methods}
     new = {key: value for key, value in new.items() if key not in ADDED or key in old}
-    for name in ("dataset", "analysis"):  # later versions state more
+    for name in ("dataset", "analysis", "model"):  # later versions state more
         stated = old.get(name, {})
         new[name] = {key: value for key, value in new.get(name, {}).items() if key in stated}
     return [place for place in differences(without(old), without(new)) if not owned(place, changed)]

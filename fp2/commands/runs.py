@@ -353,9 +353,9 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     Fp2Error
         If there is no such finished run, or it is logged already, or the store cannot be used.
     """
-    from fp2.runs.outputs import log_files
+    from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import local_folder, read_results
-    from fp2.runs.recompute import logged_config
+    from fp2.runs.recompute import logged_config, passport_part
     from fp2.tracking import client
 
     folder = Path(word)
@@ -369,7 +369,7 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
     tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
     tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
-    tags["remote_code"] = results["model"].get("remote_code")
+    tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
     name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
     tracker = client.resume(config, run_id) or client.start(config, tags, name)
     log_files(config, tracker, folder, results)

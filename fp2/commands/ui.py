@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from fp2.compose import load_config
 from fp2.config import Config
@@ -12,27 +13,32 @@ from fp2.errors import Fp2Error
 from fp2.progress import Terminal
 
 START_SECONDS = 120.0
+_FIRST = "Run an evaluation first"
 
 
-def serve(overrides: Sequence[str], port: int | None) -> int:
-    """Serve the UI until Ctrl-C; print its address once it answers, or that of the one that is served already.
+def serve(words: Sequence[str], overrides: Sequence[str], port: int | None) -> int:
+    """Serve the UI until Ctrl-C; print its addresses once it answers, or those of the one that is served already.
+
+    The addresses are that of the experiment, and of the page that compares the runs that `words` name (runs, sweeps),
+    by default those of the newest sweep.
 
     Raises
     ------
     Fp2Error
-        If there is no store, the port is taken, or the server ends or does not answer in two minutes.
+        If there is no store or no such run, the port is taken, or the server ends or does not answer in two minutes.
     """
     from fp2.tracking import ui
-    from fp2.tracking.client import tracking_uri
+    from fp2.tracking.client import shown_uri, tracking_uri
     from fp2.tracking.files import has_store
 
     config = load_config(overrides)
-    uri = tracking_uri(config)
-    if uri.startswith(("http://", "https://")) or (ui.running_port(config) is not None and port is None):
-        Terminal().print(_address(config), soft_wrap=True)
-        return 0
     if not has_store(config):
-        raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
+        raise Fp2Error("there is no MLflow store yet", where=shown_uri(tracking_uri(config)), fix=_FIRST)
+    runs = _runs(words, config)
+    base = ui.open_url(config)
+    if base is not None and (port is None or ui.running_port(config) is None):
+        _print_addresses(base, config, runs)
+        return 0
     port = ui.free_port(port)
     server = subprocess.Popen(
         ui.server_command(port), env=ui.server_environment(config), stdout=subprocess.DEVNULL,
@@ -43,7 +49,8 @@ def serve(overrides: Sequence[str], port: int | None) -> int:
         with Terminal(stderr=True).status("Starting the MLflow UI"):
             _wait(server, port)
         note = ui.remember_port(config, port)
-        Terminal().print(f"{_address(config)}  (Ctrl-C ends it)", soft_wrap=True)
+        _print_addresses(f"http://{ui.HOST}:{port}", config, runs)
+        Terminal(stderr=True).print("Ctrl-C ends it")
         return server.wait()
     except KeyboardInterrupt:
         return 0
@@ -57,13 +64,39 @@ def serve(overrides: Sequence[str], port: int | None) -> int:
             server.kill()
 
 
-def _address(config: Config) -> str:
-    """Return the address of the configured experiment, or of the UI where it does not exist."""
-    from fp2.tracking.client import experiment_id
-    from fp2.tracking.ui import base_url, experiment_url
+def _runs(words: Sequence[str], config: Config) -> list[tuple[str, str]]:
+    """Return (run id, id of its experiment) of the MLflow runs that `words` name, or of the newest sweep's.
 
-    found = experiment_id(config)
-    return base_url(config) if found is None else experiment_url(base_url(config), found)
+    A word is a run, a sweep's id, or a folder of either.
+    """
+    from fp2.runs.reader import read_results
+    from fp2.runs.sweep_report import runs_named
+    from fp2.tracking.client import find_run, newest_sweep, place_of
+
+    named = words or [sweep for sweep in (newest_sweep(config),) if sweep]
+    found = []
+    for word in runs_named(named, config)[0]:
+        folder = Path(word)
+        run_id = str(read_results(folder)["run_id"]) if folder.is_dir() else find_run(config, word)
+        if (place := place_of(config, run_id)) is None:
+            raise Fp2Error("this run is not logged in this MLflow store", where=word, fix=f"Log it: fp2 log {word}")
+        found.append(place)
+    if words and not found:
+        raise Fp2Error("no finished run", where=" ".join(words))
+    return list(dict.fromkeys(found))
+
+
+def _print_addresses(base: str, config: Config, runs: Sequence[tuple[str, str]]) -> None:
+    """Print the address of the configured experiment, or of the UI where it does not exist, and that of `runs`."""
+    from fp2.tracking.client import experiment_id
+    from fp2.tracking.ui import compare_url, experiment_url
+
+    experiment = experiment_id(config)
+    out = Terminal()
+    out.print(f"{'MLflow':<12} {base if experiment is None else experiment_url(base, experiment)}", soft_wrap=True)
+    if runs:
+        name = "run" if len(runs) == 1 else f"{len(runs)} runs"
+        out.print(f"{name:<12} {compare_url(base, runs)}", soft_wrap=True)
 
 
 def _wait(server: subprocess.Popen[str], port: int) -> None:

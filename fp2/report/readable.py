@@ -192,9 +192,11 @@ def to_pdf(page: Document) -> bytes:
         pdf.ln(3)
         line(table.caption, 9, "B", 1)
         pdf.set_font("DejaVu", "", 7.5)
+        grid = (table.head, *table.rows)
+        widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
         with pdf.table(
-            (table.head, *table.rows), line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
-            headings_style=FontFace(emphasis="BOLD"),
+            grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
+            headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
         ):  # fmt: skip
             pass
     for name, lines in page.sections.items():

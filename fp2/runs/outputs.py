@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from fp2.tracking.client import Tracker
 
 
+def code_tags(code: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags that name the code of a run, from the generator that its passport states."""
+    dirty = code.get("dirty")
+    found = {
+        **{key: code.get(key) for key in ("version", "git_commit")},
+        "dirty": None if dirty is None else str(dirty).lower(),
+    }
+    return {key: str(value) for key, value in found.items() if value is not None}
+
+
 def fresh_folder(outputs: Path) -> Path:
     """Create an output folder that no other process uses, readable by its owner only: it has rows about people."""
     now = datetime.now()
@@ -108,10 +118,11 @@ class Record:
         ForeignArtifactsError
             If the project was copied: the user decides where its artifacts go before anything is asked.
         """
+        from fp2.report.passport import generator
         from fp2.tracking import client
 
         try:
-            tags = {"sweep_id": config.tracking.sweep_id, **self.tags}
+            tags = {"sweep_id": config.tracking.sweep_id, **code_tags(generator()), **self.tags}
             self.tracker = client.start(config, tags, self.name, waiting=waiting)
         except client.ForeignArtifactsError:
             raise
@@ -164,6 +175,14 @@ class Record:
             status = EXIT_UNSOUND
             messages.append(f"the run is written, and failed {len(failed)} check(s): {' | '.join(failed)}")
         return RunOutcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
+
+
+def name_with(name: str, settings: Sequence[str]) -> str:
+    """Return a run's name in the UI with the settings by which it differs in its sweep first: legends cut the end."""
+    said = name.split(" · ")
+    own = [(key, value.strip("'")) for key, _, value in (word.lstrip("+~").partition("=") for word in settings)]
+    first = [value if value in said else f"{key}={value}" for key, value in own]
+    return " · ".join([*first, *(part for part in said if part not in first)])
 
 
 @contextmanager

@@ -21,8 +21,9 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.runs.labelling import forget_images
 from fp2.runs.multiverse import forget
+from fp2.runs.outputs import code_tags
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
-from fp2.runs.recompute import logged_config, logged_protocol, reissue, strip
+from fp2.runs.recompute import logged_config, logged_protocol, passport_part, reissue, strip
 from fp2.runs.sweep_report import FOLDER
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
@@ -267,6 +268,7 @@ def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:
         "summary": json.dumps(summarise(results)),
         "passport_sha256": sha256_file(source / artifacts.PASSPORT),
         **{name: str(results[name]) for name in ("response_set", "dataset_digest")},
+        **code_tags(passport_part(source, "generator")),
     }
 
 

@@ -151,13 +151,13 @@ def recompute(
     return counts, analysis, lines
 
 
-def passport_protocol(folder: Path) -> dict[str, Any]:
-    """Return the protocol part of a run's passport; empty where it has none."""
+def passport_part(folder: Path, part: str) -> dict[str, Any]:
+    """Return a part (`protocol`, `generator`) of what a run's passport states; empty where it has none."""
     path = folder / artifacts.PASSPORT
     if not path.is_file():
         return {}
     payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
-    return dict(payload["predicate"]["protocol"])
+    return dict(payload["predicate"].get(part) or {})
 
 
 DERIVED = (
@@ -256,7 +256,7 @@ def _retire_passport(folder: Path) -> dict[str, Any]:
     path = folder / artifacts.PASSPORT
     if not path.is_file():
         return {}
-    old, protocol = payload_digest(path), passport_protocol(folder)
+    old, protocol = payload_digest(path), passport_part(folder, "protocol")
     shutil.copyfile(path, folder / f"passport.superseded-{old[:12]}.json")
     return {"supersedes": old, **{key: protocol.get(key) for key in _TAKEN_OVER}}
 

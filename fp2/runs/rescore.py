@@ -33,7 +33,7 @@ from fp2.runs.recompute import (
     logged_config,
     logged_cuts,
     logged_protocol,
-    passport_protocol,
+    passport_part,
     recompute,
 )
 
@@ -214,7 +214,7 @@ def _rescore(
         results = assemble(about, counts, analysis)
         used = protocol.attributes(config) | {attribute for cut in job.cuts for attribute in cut.by}
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
-        extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
+        extra |= {key: value for key, value in passport_part(source, "protocol").items() if key in _TAKEN_OVER}
         sections = finish(config, record, folder, places, protocol, tables.keeping(used), results, extra, progress)
         failed = checked(config, folder, progress, logged=record.logged)
     return record.outcome(results, folder, (0, None), sections, protocol.all_methods(), failed)

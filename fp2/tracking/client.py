@@ -28,9 +28,14 @@ from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 
 PREFIX = "fp2."
+CODE_TAGS = tuple(f"{PREFIX}{key}" for key in ("version", "git_commit", "dirty"))
+"""What identifies the code of a run."""
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
 METRICS_AT_ONCE = 1000
 _SQLITE = "sqlite:///"
+FIRST = "summary/"
+"""The charts of the UI are in sections by what precedes the slash, before those of metrics without one."""
+_HEADLINE = re.compile(r"composite|refusal_rate|disparity\..*")
 _SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
 """The metrics that have the same names in every run; they are shown for the model too."""
 
@@ -285,8 +290,10 @@ def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> No
     uri = tracking_uri(config)
     shared = {key: value for key, value in metrics_of(results).items() if _SHARED.fullmatch(key)}
     database = database_file(uri)
+    tags = tracker.client.get_run(tracker.run_id).data.tags
+    code = {tag: tags[tag] for tag in CODE_TAGS if tag in tags}
     with init_lock(database) if database else server_lock(uri):
-        log_dataset(tracker.client, tracker.run_id, results)
+        log_dataset(tracker.client, tracker.run_id, results, code)
         log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
 
@@ -331,6 +338,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         values["refusal_rate"] = answers["refused"] / answers["answered"]
     for row in results["refusal_rates"]:
         values[f"{row['probe']}.refusal_rate"] = row["rate"]
+    values |= {f"{FIRST}{key}": values[key] for key in [*values] if _HEADLINE.fullmatch(key)}
     for name, block in results.items():
         if isinstance(block, Mapping) and isinstance(own := block.get("metrics"), Mapping):
             values.update({f"{name}.{key}": value for key, value in own.items()})
@@ -475,6 +483,14 @@ def logged_run(client: Any, config: Config, run_id: str) -> Any:
     return next(iter(client.search_runs([found.experiment_id], f"tags.`{PREFIX}run_id` = '{run_id}'")), None)
 
 
+def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
+    """Return the ids of the MLflow run of an evaluation and of its experiment; None where it is not logged."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = logged_run(client, config, run_id)
+    return None if found is None else (str(found.info.run_id), str(found.info.experiment_id))
+
+
 def resume(config: Config, run_id: str) -> Tracker | None:
     """Return the MLflow run of an evaluation, to log what it lacks; None where there is none.
 
@@ -520,6 +536,16 @@ def summaries(
 def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
     """Return the status (`FINISHED`, `FAILED`, `KILLED`, `RUNNING`) of each run of a sweep by its id, oldest first."""
     return {str(run.info.run_id): str(run.info.status) for run in reversed(_search(config, sweep_id))}
+
+
+def newest_sweep(config: Config) -> str | None:
+    """Return the id of the sweep of the configured experiment whose run started last; None if it has none."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+        ids = [] if found is None else [found.experiment_id]
+        runs = client.search_runs(ids, f"tags.`{PREFIX}sweep_id` LIKE '%'", max_results=1) if ids else []
+    return str(runs[0].data.tags[f"{PREFIX}sweep_id"]) if runs else None
 
 
 def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:

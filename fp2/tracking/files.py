@@ -88,8 +88,9 @@ def replace(
                 client.log_artifact(run.run_id, str(path), name.rpartition("/")[0] or None)
         else:
             tracker.log(files, results)
-            describe(config, tracker, results)
         tracker.tag(tags)
+        if results is not None:
+            describe(config, tracker, results)
         if hidden:
             client.delete_run(run.run_id)
 

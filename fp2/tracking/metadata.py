@@ -31,8 +31,11 @@ def origin_tags(program: str, project: Path) -> dict[str, str]:
     return tags
 
 
-def log_dataset(client: Any, run_id: str, results: Mapping[str, Any]) -> None:
-    """Log the data set of a run as an MLflow dataset: name, release, digest and settings; no path, no row."""
+def log_dataset(client: Any, run_id: str, results: Mapping[str, Any], code: Mapping[str, str]) -> None:
+    """Log the data set of a run as an MLflow dataset: name, release, digest and settings; no path, no row.
+
+    Runs share a data set by its digest; `code`, the tags that identify the code that read it, are on the run's link.
+    """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     about = results["dataset"]
@@ -43,7 +46,8 @@ def log_dataset(client: Any, run_id: str, results: Mapping[str, Any]) -> None:
         source_type="fp2",
         source=json.dumps(source, default=str),
     )
-    client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "eval")])])
+    tags = [InputTag(key, value) for key, value in {"mlflow.data.context": "eval", **code}.items()]
+    client.log_inputs(run_id, [DatasetInput(dataset, tags)])
 
 
 def log_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import sys
 import urllib.request
@@ -33,30 +34,36 @@ def experiment_url(base: str, experiment_id: str) -> str:
     return f"{base}/#/experiments/{quote(experiment_id, safe='')}/runs?{TRAINING}&compareRunsMode=CHART"
 
 
-def compare_url(base: str, experiment_id: str, run_ids: Sequence[str]) -> str:
-    """Return the address of the page that compares runs, percent-encoded so that a terminal links all of it."""
-    runs, experiments = (quote(json.dumps(list(ids), separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
-    return f"{base}/#/compare-runs?runs={runs}&experiments={experiments}&{TRAINING}"
+def compare_url(base: str, runs: Sequence[tuple[str, str]]) -> str:
+    """Return the address of the page that compares runs: (run id, id of its experiment); of one run, its page.
+
+    It is percent-encoded, so that a terminal links all of it.
+    """
+    if len(runs) == 1:
+        return run_url(base, runs[0][1], runs[0][0])
+    run_ids, experiments = (list(dict.fromkeys(ids)) for ids in zip(*runs, strict=True))
+    lists = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, experiments))
+    return "{}/#/compare-runs?runs={}&experiments={}&{}".format(base, *lists, TRAINING)
 
 
-def base_url(config: Config) -> str:
-    """Return the address of the project's UI: that of a tracking server, of the running `fp2 ui`, or its first port."""
+def open_url(config: Config) -> str | None:
+    """Return the address of the project's UI: a tracking server, or the running `fp2 ui`; None if none runs."""
     uri = tracking_uri(config)
     if uri.startswith(("http://", "https://")):
         return shown_uri(uri).rstrip("/")
-    return f"http://{HOST}:{running_port(config) or FIRST_PORT}"
+    port = running_port(config)
+    return None if port is None else f"http://{HOST}:{port}"
 
 
-def ui_command(config: Config) -> str:
-    """Return the command that opens the UI on this store, as typed in this folder."""
-    if config.tracking.uri is not None:
-        return f"fp2 ui tracking.uri={shown_uri(config.tracking.uri)}"
+def ui_command(config: Config, *named: str) -> str:
+    """Return the command that opens the UI on this store, as typed in this folder, and links what is `named`."""
+    words = ["fp2", "ui", *named]
     mlruns = Path(config.paths.mlruns).resolve()
-    return (
-        "fp2 ui"
-        if mlruns == Path(os.environ.get("FP2_ROOT", ".")).resolve() / "mlruns"
-        else f"fp2 ui paths.mlruns={mlruns}"
-    )
+    if config.tracking.uri is not None:
+        words.append(f"tracking.uri={shown_uri(config.tracking.uri)}")
+    elif mlruns != Path(os.environ.get("FP2_ROOT", ".")).resolve() / "mlruns":
+        words.append(f"paths.mlruns={mlruns}")
+    return shlex.join(words)
 
 
 def running_port(config: Config) -> int | None:

@@ -11,7 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from shutil import copyfile, move
 from typing import Any
@@ -21,6 +21,7 @@ import pytest
 from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
 from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
+from fp2.runs.recompute import passport_part
 from fp2.tracking import client as tracking_client
 from fp2.tracking import ui
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
@@ -377,6 +378,16 @@ def test_a_run_names_its_data_its_model_and_who_started_it(logged_twice: tuple[B
     (model,) = client.search_logged_models([outcome.experiment_id])
     assert [[one.model_id for one in run.inputs.model_inputs] for run in runs] == [[model.model_id]] * 2
     assert {"mlflow.user", "mlflow.source.name"} <= set(runs[0].data.tags)
+    assert "mlflow.source.git.commit" not in runs[0].data.tags, "the project is no git repository"
+    code = passport_part(outcome.folder, "generator")
+    stated = {key: str(code[key]) for key in ("version", "git_commit") if code[key]} | {
+        "dirty": str(code["dirty"]).lower()
+    }
+    for run in runs:
+        (linked,) = run.inputs.dataset_inputs
+        tags = {tag.key: tag.value for tag in linked.tags}
+        for where in (run.data.tags, tags):
+            assert {key: where.get(f"fp2.{key}") for key in stated} == stated
     aligned = {f"disparity.{probe['id']}" for probe in outcome.results["probes"]} | {"composite"}
     for run in runs:
         assert aligned <= set(run.data.metrics)
@@ -415,28 +426,49 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the page with")
-def test_the_printed_link_compares_the_runs_in_the_ui(logged_twice: tuple[Bench, list[Any]], tmp_path: Path) -> None:
+def test_the_printed_links_open_the_runs_in_the_ui(
+    logged_twice: tuple[Bench, list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another program has the first port, and a run printed its command before the UI was there."""
+    from playwright.sync_api import sync_playwright
+
+    from fp2.app import places_of
+
     bench, (outcome, other) = logged_twice
     config = bench.config("tracking=mlflow")
-    port = ui.free_port()
-    link = ui.compare_url(f"http://{ui.HOST}:{port}", outcome.experiment_id, [outcome.run_id, other.run_id])
-    assert not set(link) & set('[]" ')
-    command = [sys.executable, "-m", "fp2.cli", "ui", "--port", str(port), *bench.paths]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            assert f"http://{ui.HOST}:{port}/#/experiments/{outcome.experiment_id}/runs" in server.stdout.readline()
-            assert ui.running_port(config) == port
-            page = subprocess.run(
-                [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
-                 "--virtual-time-budget=15000", "--dump-dom", link],
-                capture_output=True, text=True, timeout=120, check=True,
-            ).stdout  # fmt: skip
-        finally:
-            server.terminate()
-    assert "Comparing 2 Runs" in page
-    assert outcome.run_id in page
-    assert other.run_id in page
+    places = places_of(config, outcome)
+    assert places["MLflow"] == f"fp2 ui {outcome.run_id[:8]} paths.mlruns={bench.root}/mlruns"
+    assert not [name for name, place in places.items() if "http" in str(place)], "no UI runs: a link would be dead"
+    command = [sys.executable, "-m", "fp2.cli", "ui", outcome.run_id[:8], str(other.folder), *bench.paths]
+    with ExitStack() as stack:
+        taken = stack.enter_context(socket.socket())
+        with suppress(OSError):  # another program has it in fact
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind((ui.HOST, ui.FIRST_PORT))
+            taken.listen()
+        server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(server.terminate)
+        assert server.stdout is not None
+        charts, link = (server.stdout.readline().split()[-1] for _ in range(2))
+        port = ui.running_port(config)
+        assert port not in (None, ui.FIRST_PORT)
+        assert {one.partition("#")[0] for one in (charts, link)} == {f"http://{ui.HOST}:{port}/"}
+        assert not set(link) & set('[]" ')
+        assert fp2("ui", outcome.run_id, *bench.paths) == 0  # the UI runs: its links, and no second server
+        assert capsys.readouterr().out.split() == ["MLflow", charts, "run", places_of(config, outcome)["MLflow"]]
+        page = stack.enter_context(sync_playwright()).chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        ).new_page()  # fmt: skip
+        page.goto(link)
+        page.get_by_text("Comparing 2 Runs").first.wait_for()
+        for one in (outcome, other):
+            page.get_by_text(one.run_id).first.wait_for()
+        page.goto(charts)
+        first = page.locator("[role=button][aria-expanded]", has_text="Add chart").first.inner_text()
+        probes = [f"disparity.{probe['id']}" for probe in outcome.results["probes"]]
+        names = {name for name in client_of(bench).get_run(outcome.run_id).data.metrics if name.startswith("summary/")}
+        assert " ".join(first.split()).startswith(f"summary ({len(names)})"), "the first section of the charts"
+        assert names == {f"summary/{key}" for key in ("composite", "refusal_rate", *probes)}
     assert server.returncode == 0
     assert ui.running_port(config) is None
 

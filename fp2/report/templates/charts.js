@@ -52,7 +52,7 @@ const drawChart = (function () {
     const lines = Math.max(...spec.rows.map((one) => Math.ceil(one.label.length / (1.5 * labels.lineWidth))));
     const height = 48 + Math.max(30, 4 + 14 * lines) * spec.rows.length;
     return {
-      width, height, marginLeft, marginRight: 16, marginTop: 4, marginBottom: 44,
+      width, height, marginLeft, marginRight: 24, marginTop: 4, marginBottom: 44,
       x: { domain: [0, end], nice: true },
       y: { type: "band", domain: places, padding: 0.3 },
       marks: [
