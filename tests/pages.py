@@ -24,7 +24,7 @@ from bench import REPOSITORY, execute, fp2, results_of, write_pictures
 from fake_server import FakeServer, Reply, Seen, completion, tokens
 from family_checkpoints import save
 from family_checkpoints.duals import save_image_encoder
-from gras_checkout import write_scripts
+from gras_checkout import write_images
 from own_code import save_query
 from test_docs import blocks, spans
 
@@ -74,6 +74,7 @@ SQUARES = (
 FHIBE = ("data=fhibe", "data.root=PATH", "data.accept_terms=true")
 DRAWN = ("data.n_subjects=24", "data.images_per_subject=1", "data.n_pairs=0")
 GIVEN = ("model=recorded", "model.name=theirs")
+FACES = [f"FairFace/train/{number}.jpg" for number in range(8)]
 SIMULATED = ("model=planted",)
 SERVED = ("model=openai_compat", "scorer=valence", *SQUARES, "data.limit=6")
 SETTINGS: Mapping[str, Sequence[str]] = {
@@ -102,8 +103,10 @@ SETTINGS: Mapping[str, Sequence[str]] = {
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
     ),
     r"experiment=gras_paper": (
-        "data.root=CHECKOUT", "model.id=llava-1.5-7b-hf", "model.image_backend=pil", "probe.traits_file=null",
-        "probe.traits={kind: 2, mean: -2}", "probe.options.permutations=20", "probe.options.bootstrap=20",
+        "data.root=PAPER", f"data.ids=[{','.join(FACES)}]", "cut.each=[gender]",
+        "model.id=llava-1.5-7b-hf", "model.dtype=float32", "model.softmax_dtype=null",
+        "model.image_backend=pil", "probe.traits_file=null", "probe.traits={kind: 2, mean: -2}",
+        "probe.options.permutations=20", "probe.options.bootstrap=20",
     ),
     r"experiment=gras": (
         *SIMULATED, *FHIBE, "probe.options.permutations=20", "probe.options.bootstrap=20",
@@ -145,7 +148,9 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"data=peeps_twins": (*SIMULATED, "data.n_sets=12", "scorer=valence"),
     r"data=counterfactual": (*SIMULATED, "scorer=valence"),
     r"model=recorded": (),
-    r"model=moondream2": ("model.id=QUERY", "model.revision=null", *SQUARES, "data.limit=4", "scorer=valence"),
+    r"model=moondream2": (
+        "model.id=QUERY", "model.revision=null", *SQUARES, "data.limit=4", "probe.select=[occupation]",
+    ),
     r"model=my_model": ("hydra.searchpath=[file://conf]", *SQUARES, "data.limit=4", "scorer=valence"),
     r"model\.id=/models/mine": (*SQUARES, "data.limit=4", "scorer=valence"),
     r"model=openai_compat": (*SERVED, "cut=region"),
@@ -176,6 +181,7 @@ NAMES: Mapping[str, str] = {
     "scorer.classifier.model=PATH": "scorer.classifier.model=CLASSIFIER",
     "model.id=/models/mine": f"model.id={REPOSITORY / 'fp2/models/peeps_vlm'}",
     "passport_key.pub.pem": "PUBLIC_KEY.pem",
+    ".fp2/keys/passport_key.pub.pem": "PUBLIC_KEY.pem",
 }
 """What stands for a word of a page."""
 
@@ -246,8 +252,8 @@ class Project:
             return str(next((self.root / ".fp2" / "keys").glob("*.pub.pem")))
         if word in ("SWEEP", "SWEEP_ID", "outputs/2026-.../sweep"):
             return self.sweep_id if word == "SWEEP_ID" else str(self.sweep)
-        if word == "passport.json":
-            return str(self.sweep / "0" / word)
+        if word in ("passport.json", "outputs/DATE/TIME/passport.json"):
+            return str(self.sweep / "0" / "passport.json")
         if word in ("outputs/FIRST", "outputs/SECOND"):
             found = [folder for folder in self.folders() if results_of(folder).get("diversity")]
             return str(found[word.endswith("SECOND")])
@@ -338,7 +344,8 @@ def prepare(project: Project, page: str) -> None:
                 sheet.append(labeller, answer, float(place % 3 - 1))
     elif page == "gras":
         save("llava", root / "llava-1.5-7b-hf")
-        write_scripts(root / "CHECKOUT")
+        page_data.write_gras(root / "PAPER")
+        write_images(root / "PAPER", FACES, size=(36, 28))
     elif page == "models":
         save_query(root / "QUERY")
     elif page == "coverage":

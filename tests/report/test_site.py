@@ -82,7 +82,7 @@ class Silent(SimpleHTTPRequestHandler):
 def test_the_search_finds_pages(browser: Any, site: Path, served: str, place: str) -> None:
     root = site.as_uri() if place == "disk" else served
     with Opened(browser, f"{root}/reference/python.html", WIDTHS[-1], "light") as one:
-        one.page.locator("input[name=query]").fill("counterfactual")
+        one.page.locator("input[name=query]").press_sequentially("counterfactual")  # keys are heard, not the value
         found = one.page.locator(".md-search-result__item a")
         found.first.wait_for(state="attached")
         assert f"{root}/data.html" in {str(link.get_attribute("href")).partition("?")[0] for link in found.all()}
