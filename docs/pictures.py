@@ -55,7 +55,7 @@ def picture(page: Path, name: str, width: int, height: int) -> None:
 
 def draw_default(run: Run, folder: Path) -> None:
     """Draw the terminal, the dashboard and the passport of the default run."""
-    console = Console(record=True, width=84, force_terminal=True, file=(folder / "terminal.txt").open("w"))
+    console = Console(record=True, width=80, force_terminal=True, file=(folder / "terminal.txt").open("w"))
     print_results(run.results, console, sections=load_sections([DISPARITIES]))
     svg = console.export_svg(title="make run")
     (folder / "terminal.html").write_text(f"<style>body {{ margin: 0 }} svg {{ width: 880px }}</style>{svg}")

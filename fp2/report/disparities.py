@@ -248,7 +248,7 @@ def _terminal_table(results: Results) -> Table:
     scorer = next(iter(scorer_names(results)), None)
     table = _table()
     table.add_column("probe", overflow="fold", max_width=18)
-    table.add_column("disparity", justify="right", no_wrap=True)
+    table.add_column("dis-\nparity", justify="right", no_wrap=True)
     table.add_column("null\nmean", justify="right", no_wrap=True, style="dim")
     table.add_column("verdict", width=_VERDICT_WIDTH)
     for name in ("worst group", "best group"):
