@@ -248,8 +248,7 @@ def _terminal_table(results: Results) -> Table:
     scorer = next(iter(scorer_names(results)), None)
     table = _table()
     table.add_column("probe", overflow="fold", max_width=18)
-    table.add_column("dis-\nparity", justify="right", no_wrap=True)
-    table.add_column("null\nmean", justify="right", no_wrap=True, style="dim")
+    table.add_column("disparity,\nnull mean", justify="right", no_wrap=True)
     table.add_column("verdict", width=_VERDICT_WIDTH)
     for name in ("worst group", "best group"):
         table.add_column(name, overflow="fold", max_width=30)
@@ -259,8 +258,10 @@ def _terminal_table(results: Results) -> Table:
         for place, (probe, row) in enumerate(rows.items()):
             table.add_row(
                 Text(labels[probe]),
-                Text(number(row["raw"]), style="bold" if row["significant"] else ""),
-                number(row["null_mean"]),
+                Text.assemble(
+                    (number(row["raw"]), "bold" if row["significant"] else ""),
+                    (f" {number(row['null_mean']):>5}", "dim"),
+                ),
                 Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
