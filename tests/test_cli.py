@@ -42,8 +42,10 @@ def test_the_end_of_a_run_names_the_dashboard_and_the_mlflow_command(
     out = capsys.readouterr().out
     (folder,) = bench.run_folders()
     assert re.search(rf"^dashboard +{re.escape(str(folder / 'dashboard.html'))}$", out, re.MULTILINE)
-    assert re.search(r"^MLflow +fp2 ui$", out, re.MULTILINE)
-    assert results_of(folder)["run_id"] in out
+    run_id = results_of(folder)["run_id"]
+    (named,) = re.findall(r"^MLflow +fp2 ui (\S+)$", out, re.MULTILINE)
+    assert run_id in out
+    assert run_id.startswith(named)
 
 
 def test_verify_inputs_reads_every_image_again(bench: Bench) -> None:

@@ -104,7 +104,7 @@ LONG = ("analysis.permutations=200000", "scorer=[valence,refusal,stereotype]")
 @pytest.mark.parametrize(
     ("stage", "words"),
     [
-        ("Drawing the people", ("data=peeps", "data.n_subjects=2000")),
+        ("Drawing the people", ("data=peeps", "data.n_subjects=2000", "cut=pronoun")),
         ("Comparing groups", LONG),
         ("Writing the report", ("report=default", "cut.each=[gender,region]")),
     ],

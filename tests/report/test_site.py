@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = made / ".venv" / "bin" / "mkdocs"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m mkdocs "$@"\n', encoding="utf-8")
     command.chmod(0o755)
-    make = [str(shutil.which("make")), "docs", "--old-file=.venv/.ready"]
+    make = [str(shutil.which("make")), "--no-print-directory", "docs", "--old-file=.venv/.ready"]
     done = subprocess.run(make, cwd=made, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     start = Path(done.stdout.split()[-1])
