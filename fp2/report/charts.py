@@ -17,7 +17,7 @@ Chart = dict[str, Any]
 
 
 class Series(NamedTuple):
-    """One line of a radar: the name of its run, its place among the runs, its classes of style, and rows by probe."""
+    """One line of a radar: its rows by probe, the name and place of its run, and its classes of style."""
 
     rows: Mapping[str, Row]
     name: str = ""

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fp2.errors import Fp2Error
 from fp2.report.reading import (
@@ -67,20 +67,24 @@ def result_rows(
     """
     rows, more = flat_rows(results), _further_rows(results, sections, min_cell)
     if more:
-        name = load_sections([DISPARITIES])[0].name
         own = (
-            {"section": name, "value": row["raw"], "low": row["ci_low"], "high": row["ci_high"], **row} for row in rows
+            {"section": _disparities(), "value": row["raw"], "low": row["ci_low"], "high": row["ci_high"], **row}
+            for row in rows
         )
         rows = [{**dict.fromkeys(LEADING), **row} for row in (*own, *more)]
     columns = dict.fromkeys(key for row in rows for key in row)
     return [{key: row.get(key) for key in columns} for row in rows]
 
 
+def _disparities() -> str:
+    """Return the name of the section of the disparities, whose rows are exported as they are."""
+    return load_sections([DISPARITIES])[0].name
+
+
 def _findings(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterator[tuple[str, Finding]]:
     """Yield (section, finding) of every section but the disparities."""
-    own = load_sections([DISPARITIES])[0].name
     for section in present(sections, results):
-        if section.name != own:
+        if section.name != _disparities():
             yield from ((section.name, one) for one in section.findings(results[section.name], results))
 
 
@@ -150,8 +154,11 @@ def to_csv(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cel
     return stream.getvalue()
 
 
-def required(rows: list[dict[str, Any]], results: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
-    """Return the rows.
+_Rows = TypeVar("_Rows", bound=Sequence[Any])
+
+
+def required(rows: _Rows, results: Mapping[str, Any], what: str) -> _Rows:
+    """Return the rows, or whatever is exported.
 
     Raises
     ------
@@ -190,8 +197,7 @@ def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_c
         tables.append(
             _tabular(caption, "p{0.5\\textwidth}rrp{0.2\\textwidth}", r"Result & Value & $p$ & Remark", further)
         )
-    required([{}] * len(tables), results, "results")
-    return "\n".join(tables)
+    return "\n".join(required(tables, results, "results"))
 
 
 def _disparity_lines(results: Mapping[str, Any]) -> list[str]:

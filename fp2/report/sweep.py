@@ -128,12 +128,8 @@ def effect_legend() -> str:
 
 
 def limitations_of(runs: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return every limitation once, with the runs that it is about (none where it is about all)."""
-    found: dict[str, list[str]] = {}
-    for run in runs:
-        for line in run["limitations"]:
-            found.setdefault(line, []).append(run["label"])
-    return [{"line": line, "runs": [] if len(names) == len(runs) else names} for line, names in found.items()]
+    """Return every limitation (`value`) once, with the `runs` that it is about (none where it is about all)."""
+    return _by_value(runs, lambda run: run["limitations"], each=True)
 
 
 def _by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool = False) -> list[dict[str, Any]]:

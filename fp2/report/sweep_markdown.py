@@ -60,7 +60,7 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
     lines += ["", *(f"- {_text(line)}" for line in notes)]
     for one in limitations_of(block["runs"]):
         about = f" ({', '.join(map(_text, one['runs']))})" if one["runs"] else ""
-        lines.append(f"- {_text(one['line'])}{about}")
+        lines.append(f"- {_text(one['value'])}{about}")
     return "\n".join(lines) + "\n"
 
 

@@ -402,9 +402,11 @@ def newest(word: str, runs: Sequence[tuple[str, bool]]) -> str:
     str
         The newest that finished; where none did, the newest.
     """
-    chosen = next((run for run, finished in runs if finished), runs[0][0])
+    finished = [run for run, ended in runs if ended]
+    chosen = finished[0] if finished else runs[0][0]
     if len(runs) > 1:
-        _say_once(f"note: {len(runs)} runs have the config hash {word}: {chosen} is used, the newest that finished")
+        which = "the newest that finished" if finished else "the newest; none has finished"
+        _say_once(f"note: {len(runs)} runs have the config hash {word}: {chosen} is used, {which}")
     return chosen
 
 
