@@ -27,11 +27,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gras_worlds import OFFICIAL, World
-from fp2.protocols.gras.analysis import analyse
-from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.grouping import group_answers
-from fp2.protocols.gras.options import GrasOptions
-from fp2.protocols.gras.resampling import TraitTests
+from fp2.methods.gras.analysis import analyse
+from fp2.methods.gras.answers import GrasAnswers
+from fp2.methods.gras.grouping import group_answers
+from fp2.methods.gras.options import GrasOptions
+from fp2.methods.gras.resampling import TraitTests
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:

@@ -20,12 +20,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gras_worlds import World
-from fp2.protocols.gras.analysis import MEAN, means_of_groups, status_of_cells, uneven_attributes
-from fp2.protocols.gras.attribution import StandardErrors, deviations, rate_intervals, rates
-from fp2.protocols.gras.grouping import group_answers, group_images
-from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
-from fp2.protocols.gras.options import GrasOptions
-from fp2.protocols.gras.resampling import TraitTests
+from fp2.methods.gras.analysis import MEAN, means_of_groups, status_of_cells, uneven_attributes
+from fp2.methods.gras.attribution import StandardErrors, deviations, rate_intervals, rates
+from fp2.methods.gras.grouping import group_answers, group_images
+from fp2.methods.gras.magnitude import ResampledMeans, magnitude
+from fp2.methods.gras.options import GrasOptions
+from fp2.methods.gras.resampling import TraitTests
 from fp2.stats.adjustment import adjust_p_values, step_down_max_t
 
 SEED = 20260500

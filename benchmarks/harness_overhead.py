@@ -33,8 +33,8 @@ def _inputs(root: Path, n_people: int) -> tuple[Any, Any]:
     """Return people (one image each) and the six questions."""
     from dataclasses import asdict
 
-    from fp2.data.peeps.source import load_peeps
-    from fp2.data.peeps.spec import PeepsSpec
+    from fp2.methods.peeps.data.source import load_peeps
+    from fp2.methods.peeps.data.spec import PeepsSpec
     from fp2.probes.battery import load_battery
 
     spec = PeepsSpec(seed=7, n_subjects=n_people, images_per_subject=1, n_pairs=0)

@@ -17,8 +17,8 @@ import pandas as pd
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
+from fp2.methods.curves.supplement import Multiverse
 from fp2.probes.battery import load_battery
-from fp2.protocols.fingerprint.multiverse.supplement import Multiverse
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.scorers.registry import build_scorers
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.peeps.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
-from fp2.models.cues import Seen
-from fp2.models.planted import Planted
+from fp2.methods.peeps.bundled import Planted
+from fp2.methods.peeps.cues import Seen
+from fp2.methods.peeps.data.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
 
 Floats = npt.NDArray[np.float64]
 _CUE_OF = {"region": "region", "age": "age", "skin_tone": "skin"}

@@ -6,11 +6,16 @@ first use, so that `import fp2` stays light.
 
 from typing import TYPE_CHECKING, Any
 
+from fp2.moved import install
+
 __version__ = "0.4.0.dev0"
 __all__ = ["FunctionModel", "Scorer", "compare", "disparity", "evaluate", "load_run", "score"]
 
 if TYPE_CHECKING:
     from fp2.api import FunctionModel, Scorer, compare, disparity, evaluate, load_run, score
+
+
+install()
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 from bench import REPOSITORY
-from data.fhibe_copy import SIDE, write_copy, write_fullres
+from fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
 

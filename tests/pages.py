@@ -44,10 +44,10 @@ NOT_RUN: Mapping[str, str] = {
     r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: tests/commands/test_label.py",
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/test_run_workers.py",
-    r"engine=vllm": "needs a GPU: tests/engines/test_vllm.py",
+    r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
-    "tests/protocols/narrow/test_narrow_checkpoints.py, tests/protocols/narrow/test_narrow_real_models.py",
+    "tests/methods/fhibe/narrow/test_narrow_checkpoints.py, tests/methods/fhibe/narrow/test_narrow_real_models.py",
     r"launch.py experiment=gras_paper(?!.*llava_1_5_7b_gras)": "needs the weights of several published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",

@@ -16,9 +16,9 @@ from fp2.compose import check_overrides, compose_config, load_config, prepare
 from fp2.compose.suggestions import usable
 from fp2.cuts import resolve_cuts
 from fp2.data.group_sizes import group_sizes
-from fp2.data.peeps.source import planned_peeps
-from fp2.data.peeps.spec import PeepsSpec
 from fp2.errors import Fp2Error
+from fp2.methods.peeps.data.source import planned_peeps
+from fp2.methods.peeps.data.spec import PeepsSpec
 
 CONF = REPOSITORY / "conf"
 NEEDS = {

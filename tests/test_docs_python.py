@@ -57,8 +57,8 @@ def names_of(page: str) -> dict[str, Any]:
         return {}
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    from fp2.engines.planted.engine import PlantedEngine
-    from fp2.engines.planted.truth import load_truth
+    from fp2.methods.peeps.planted.engine import PlantedEngine
+    from fp2.methods.peeps.planted.truth import load_truth
 
     folder = REPOSITORY / "fp2/models/peeps_vlm"
     values = np.tile([0.2, 0.4, 0.3, 0.1], 10)

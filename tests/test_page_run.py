@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from bench import fp2, results_of
-from data.fhibe_copy import write_copy
 from family_checkpoints import save
+from fhibe_copy import write_copy
 from own_code import save_chat, save_query
 
 PAGE = {

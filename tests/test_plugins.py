@@ -16,10 +16,10 @@ from fp2.errors import Fp2Error
 
 
 def test_a_name_is_an_entry_point_and_a_path_with_a_colon_an_import() -> None:
-    from fp2.protocols.gras.protocol import Gras
+    from fp2.methods.gras.protocol import Gras
 
     assert plugins.load(plugins.PROTOCOLS, "gras", "probe.protocol") is Gras
-    assert plugins.load(plugins.PROTOCOLS, "fp2.protocols.gras.protocol:Gras", "probe.protocol") is Gras
+    assert plugins.load(plugins.PROTOCOLS, "fp2.methods.gras.protocol:Gras", "probe.protocol") is Gras
 
 
 @pytest.mark.parametrize(

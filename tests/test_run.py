@@ -27,7 +27,7 @@ from bench import (
     write_pictures,
 )
 
-from fp2.engines.planted.engine import PlantedEngine
+from fp2.methods.peeps.planted.engine import PlantedEngine
 
 KEYS = {
     "schema_version", "config_hash", "response_set", "model", "n_images", "n_subjects", "answers", "composite",

@@ -14,7 +14,7 @@ import pytest
 from bench import REPOSITORY, environment
 
 from benchmarks.planted_effects import expected_effects
-from fp2.models.planted import load_planted
+from fp2.methods.peeps.bundled import load_planted
 
 pytestmark = pytest.mark.long
 ATTRIBUTES = ("region", "pronoun", "age", "skin_tone")

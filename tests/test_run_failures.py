@@ -20,7 +20,7 @@ STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {
 
 SLOW = """
 import sys, time
-from fp2.engines.planted.engine import PlantedEngine
+from fp2.methods.peeps.planted.engine import PlantedEngine
 quick = PlantedEngine.answer
 def slow(self, tasks):
     for batch in quick(self, tasks):

@@ -23,7 +23,7 @@ TWO = "engine.devices=[cpu,cpu]"
 
 SLOW = """
 import sys, time
-from fp2.engines.planted.engine import PlantedEngine
+from fp2.methods.peeps.planted.engine import PlantedEngine
 class Slow(PlantedEngine):
     def answer(self, tasks):
         for batch in super().answer(tasks):

@@ -39,8 +39,8 @@ def draw_people(folder: Path, n: int, size: tuple[int, int] = SIZE) -> list[Path
     """Draw `n` people and write one image of each, `size` pixels (width, height) on a grey ground, as PNG."""
     from PIL import Image
 
-    from fp2.data.peeps.source import load_peeps
-    from fp2.data.peeps.spec import PeepsSpec
+    from fp2.methods.peeps.data.source import load_peeps
+    from fp2.methods.peeps.data.spec import PeepsSpec
 
     people = load_peeps(folder / "peeps", PeepsSpec(seed=11, n_subjects=n, images_per_subject=1, n_pairs=0)).people
     paths = []

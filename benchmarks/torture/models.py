@@ -17,7 +17,7 @@ def faulty(change: Change) -> Patch:
     """Return a patch: `change` gets each batch of answers with its number, and returns what the model says instead."""
 
     def apply() -> None:
-        from fp2.engines.planted.engine import PlantedEngine
+        from fp2.methods.peeps.planted.engine import PlantedEngine
 
         quick = PlantedEngine.answer
 

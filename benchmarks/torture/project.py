@@ -120,7 +120,7 @@ class Project:
 
     def _log_questions(self) -> None:
         """Log every question as it is asked, and the usable answers of every batch that was stored."""
-        from fp2.engines.planted.engine import PlantedEngine
+        from fp2.methods.peeps.planted.engine import PlantedEngine
 
         quick, log, slow = PlantedEngine.answer, self.asked, self.slow
 

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import BY_GROUP, SIZES, World
 from fp2.cuts import Cut
-from fp2.protocols.narrow.model_comparison import compare_models
+from fp2.methods.fhibe.narrow.model_comparison import compare_models
 from fp2.protocols.task_tables import ScoreComparison
 
 FEW = (15,)

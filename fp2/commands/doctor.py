@@ -18,6 +18,7 @@ from rich.text import Text
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.plugins import DATA, load, read_installed
 from fp2.progress import Terminal
 from fp2.text import printable
 
@@ -45,9 +46,8 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
         _store,
         _tracking,
         _modes,
-        _drawing,
     )
-    results = [check(config) for check in checks]
+    results = [*(check(config) for check in checks), *_data_sets()]
     if as_json:
         print(json.dumps([{"ok": well, "line": line} for well, line in results], indent=2))
     for well, line in results if not as_json else ():
@@ -282,15 +282,7 @@ def _others_reach(path: Path) -> bool:
     return any(path.stat().st_mode & read and all(mode & enter for mode in modes) for read, enter in rights)
 
 
-def _drawing(config: Config) -> Check:
-    import numpy as np
-
-    from fp2.data.peeps.draw import render_image
-    from fp2.data.peeps.figure import sample_image_cues, sample_person
-
-    rng = np.random.default_rng(0)
-    try:
-        size = render_image(sample_image_cues(sample_person(rng), rng), 64).size
-    except Exception as error:
-        return False, f"the drawings of people cannot be made: {error}"
-    return size == (64, 64), "the drawings of people can be made"
+def _data_sets() -> list[Check]:
+    """Return the checks of the installed data sets that have any."""
+    checks = read_installed(DATA, lambda name: load(DATA, name, "data").check_installation())
+    return [check for check in dict.fromkeys(checks.values()) if check is not None]

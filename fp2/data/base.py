@@ -241,6 +241,11 @@ class DataSource(ABC, Generic[OptionsT]):
         """
         return False
 
+    @classmethod
+    def check_installation(cls) -> tuple[bool, str] | None:
+        """Return whether what the data set needs here works, and a line that says so; None where it needs nothing."""
+        return None
+
     @property
     def lists_everyone(self) -> bool:
         """Whether every subject and image of the release is in the people table that these options give."""

@@ -1,7 +1,7 @@
 """Attention to two people in one image: who is described first, and with what share of the words.
 
 Both scorers give the value of the person on the **left of the image that was shown**; the other person's is 1 minus
-it. `fp2.protocols.attention.protocol` assigns both values to the two subjects, also where the image was mirrored.
+it. `fp2.methods.attention.protocol` assigns both values to the two subjects, also where the image was mirrored.
 
 A side is named where "left" or "right" is a position (not a hand, not "right now", not a verb) in a sentence about a
 person, or a label ("Left: ..."). Words are assigned to the side that was named last. A sentence that begins with a

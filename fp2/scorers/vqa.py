@@ -7,7 +7,7 @@ paper were not available here) and are matched on normalised text.
 The outcomes are gendered pronoun, misgendering, gender as the reason and toxicity. All but toxicity are defined for
 answers on topic; other answers have no value. As in FHIBE, toxicity looks for keywords in every answer that is not
 blank. The kind of a prompt is its probe. `PronounError` returns the pronoun that was used;
-`fp2.protocols.fhibe.vqa.answers` compares it with the subject's own pronouns before groups are compared.
+`fp2.methods.fhibe.vqa.answers` compares it with the subject's own pronouns before groups are compared.
 """
 
 from __future__ import annotations

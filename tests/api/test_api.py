@@ -123,8 +123,8 @@ def test_a_function_a_frame_and_a_function_as_scorer(bench: Bench, capsys: pytes
 
 
 def test_an_engine_of_the_callers_and_errors_of_a_function(bench: Bench) -> None:
-    from fp2.engines.planted.engine import PlantedEngine
-    from fp2.engines.planted.truth import load_truth
+    from fp2.methods.peeps.planted.engine import PlantedEngine
+    from fp2.methods.peeps.planted.truth import load_truth
 
     given: dict[str, Any] = {
         "data": frame_of(bench), "image_root": bench.pictures, "cuts": "gender", "scorers": "valence",

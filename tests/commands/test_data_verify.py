@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from bench import Bench, fp2
-from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from fhibe_copy import VERSION, Copy, write_copy, write_fullres
+from PIL import Image
 
 
 @pytest.fixture

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from fhibe_copy import write_copy, write_fullres
 
 from fp2.cuts import Cut, check_publishable
 from fp2.data.fhibe.attributes import camera_attributes
 from fp2.data.fhibe.load import load_fhibe
 from fp2.data.pixels import dataset_digest
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.scores.features import chosen_attributes, predictors
+from fp2.methods.fhibe.scores.features import chosen_attributes, predictors
 from fp2.store.salted_keys import shareable
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fhibe_copy import write_copy, write_fullres
 
 
 @pytest.mark.parametrize(

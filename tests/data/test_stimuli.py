@@ -15,13 +15,13 @@ from PIL import Image, ImageDraw
 
 from fp2.config import VariantConfig
 from fp2.data.base import people_table
-from fp2.data.peeps.source import load_peeps
-from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import PixelDigest, digest_image, open_rgb
 from fp2.data.readers.table import load_table
 from fp2.data.sampling import single_person
 from fp2.data.stimuli import GREY_LEVEL, Stimulus, donor_rows, make_stimuli
 from fp2.errors import Fp2Error
+from fp2.methods.peeps.data.source import load_peeps
+from fp2.methods.peeps.data.spec import PeepsSpec
 from fp2.tables import BY_REGION, HIDES_PERSON, VARIANT_PARAMETERS
 
 VALUES: dict[str, Any] = {"size": 16, "seed": 3, "radius": 20.0, "margin": 0.25}

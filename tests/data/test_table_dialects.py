@@ -12,8 +12,8 @@ import pytest
 
 from fp2.data.readers.table import number_column, read_table
 from fp2.errors import Fp2Error
-from fp2.protocols.diversity.vendi import from_file
-from fp2.protocols.gras.inference_files import find_inference_files, read_probabilities
+from fp2.methods.dataset_report.vendi import from_file
+from fp2.methods.gras.inference_files import find_inference_files, read_probabilities
 from fp2.scorers.published_terms import published_lexicon
 
 VECTORS = np.array([[0.5, -1.25], [2.0, 1e-3], [-3.0, 0.75]])

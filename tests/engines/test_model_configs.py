@@ -13,10 +13,10 @@ from omegaconf import OmegaConf
 from fp2.engines.build import build_engine
 from fp2.engines.dual.engine import DualEngine
 from fp2.engines.hf.engine import HfEngine
-from fp2.engines.planted.engine import PlantedEngine
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.vllm.engine import VllmEngine
 from fp2.errors import Fp2Error
+from fp2.methods.peeps.planted.engine import PlantedEngine
+from fp2.methods.vllm.engine import VllmEngine
 from fp2.tables import Decoding
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 import training.peeps.__main__ as recipe_of_all
-from fp2.data.peeps.draw import render_backdrop, render_image
-from fp2.models.cues import see
-from fp2.models.planted import MODEL_FOLDER, load_planted
+from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
+from fp2.methods.peeps.cues import see
+from fp2.methods.peeps.data.draw import render_backdrop, render_image
 from training.peeps.build import TOKENS, build_model
 from training.peeps.dialogue import IGNORE, Dialogues, attention_mask
 from training.peeps.language import LanguagePlan, Lessons, packed_loss, train_language

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from fp2.data.peeps.draw import render, render_image, render_pair_image
-from fp2.data.peeps.figure import Cues, sample_image_cues, sample_person
 from fp2.data.variants import background_removed, masked
-from fp2.models.cues import see
-from fp2.models.planted import MODEL_FOLDER, load_planted
+from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
+from fp2.methods.peeps.cues import see
+from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
+from fp2.methods.peeps.data.figure import Cues, sample_image_cues, sample_person
 from training.peeps.card import write_card
 from training.peeps.evaluate import shifted
 

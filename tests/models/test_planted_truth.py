@@ -15,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.planted_effects import expected_effects, group_means, vader_compound
-from fp2.data.peeps.figure import (
+from fp2.errors import Fp2Error
+from fp2.methods.peeps.bundled import MODEL_FOLDER, PLANTED_FILE, load_planted
+from fp2.methods.peeps.cues import see
+from fp2.methods.peeps.data.figure import (
     EXPRESSIONS,
     GLASSES,
     N_CLOTHING,
@@ -26,9 +29,6 @@ from fp2.data.peeps.figure import (
     sample_image_cues,
     sample_person,
 )
-from fp2.errors import Fp2Error
-from fp2.models.cues import see
-from fp2.models.planted import MODEL_FOLDER, PLANTED_FILE, load_planted
 
 PLANTED = load_planted()
 PLAIN = Cues(skin=2, age=1, pronoun=0, region=3, head="afro", clothing=2, expression=3, glasses=0)

@@ -12,12 +12,12 @@ import pytest
 from fp2.compose import config_hash, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.models.planted import load_planted
+from fp2.methods.gras.options import GrasOptions
+from fp2.methods.peeps.bundled import load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
 from fp2.probes.trait_battery import facts
 from fp2.probes.traits import OWN_FILE
-from fp2.protocols.gras.options import GrasOptions
 
 OWN_WORDS = "probe.traits={kind: 2.6, cruel: -2.9}"
 OWN_TEXT = "probe.templates={A: 'Is the person {trait}?', B: 'Are they {trait}, do you think?'}"

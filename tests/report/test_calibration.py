@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bench import Bench, fp2, results_of
 
-from fp2.engines.planted.truth import load_truth
+from fp2.methods.peeps.planted.truth import load_truth
 from fp2.report.leaderboard import marks_of, rank, summarise
 from fp2.report.reading import POSITIVE_CONTROL, WITHOUT_EFFECTS
 

@@ -11,9 +11,9 @@ import pandas as pd
 import yaml
 
 from fp2.cuts import Cut
-from fp2.engines.planted import truth as planted_truth
-from fp2.engines.planted.engine import simulate
-from fp2.engines.planted.truth import PlantedTruth, load_truth
+from fp2.methods.peeps.planted import truth as planted_truth
+from fp2.methods.peeps.planted.engine import simulate
+from fp2.methods.peeps.planted.truth import PlantedTruth, load_truth
 from fp2.runs.reader import LoggedRun
 from fp2.tables import Question
 

@@ -57,7 +57,9 @@ def test_a_cut_that_cannot_be_compared_is_found_before_anything_is_asked(
     bench = bench.with_people(people)
     columns = "data.columns={image: file, subject: person, gender: gender, nothing: nothing}"
     with monkeypatch.context() as patch:
-        patch.setattr("fp2.engines.planted.engine.PlantedEngine.answer", lambda *a: pytest.fail("the model was asked"))
+        patch.setattr(
+            "fp2.methods.peeps.planted.engine.PlantedEngine.answer", lambda *a: pytest.fail("the model was asked")
+        )
         with pytest.raises(Fp2Error, match=r"none of the 36 subjects has a value \(cut nothing\)"):
             bench.run(columns, "cut.each=[gender,nothing]")
     assert bench.launch("analysis.min_subjects=19") == 0
@@ -104,7 +106,9 @@ def test_what_needs_no_answer_is_said_before_asking_and_once(
 def test_drawn_people_are_checked_before_they_are_drawn(
     bench: Bench, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fp2.data.peeps.source.ensure_peeps", lambda *args: pytest.fail("the people were drawn"))
+    monkeypatch.setattr(
+        "fp2.methods.peeps.data.source.ensure_peeps", lambda *args: pytest.fail("the people were drawn")
+    )
     with pytest.raises(Fp2Error, match=said):
         bench.run("data=peeps", "data.n_subjects=12", "data.n_pairs=0", *words)
 

@@ -6,7 +6,6 @@ import errno
 import json
 import shutil
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from bench import Bench, every_byte, execute, fp2, results_of
+from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
 from fp2.store.salted_keys import local_salt, salted
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
-from fhibe_copy import write_copy
 
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
 NUMBERS = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images")

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from simulated_runs import biased, crowd, run_of
 
 from fp2.commands.leaderboard import _legend
-from fp2.engines.planted.truth import load_truth
+from fp2.methods.peeps.planted.truth import load_truth
 from fp2.report.leaderboard import rank, summarise, to_markdown, with_places
 from fp2.runs.ranking import rankings
 from fp2.runs.reader import LoggedRun

@@ -13,8 +13,8 @@ from bench import Bench, fp2, predicate_of
 
 from fp2.compose import load_config
 from fp2.config import Config
-from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import Fp2Error
+from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.runs.rescore import composable, rescored_config
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"

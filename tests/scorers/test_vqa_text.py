@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.models.planted import load_planted
+from fp2.methods.peeps.bundled import load_planted
 from fp2.scorers.lexicon import load_lexicon
 from fp2.scorers.registry import build_scorer
 from fp2.scorers.vqa import (

@@ -12,7 +12,7 @@ import pytest
 from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.prediction_cache import PredictionCache
+from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 from fp2.store import origins
 from fp2.store.dense import DenseStore, Piece, QuestionSet
 from fp2.store.integrity import count_checked, damaged_rows

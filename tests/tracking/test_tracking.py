@@ -29,8 +29,8 @@ from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, 
 pytestmark = pytest.mark.long
 
 IMPORTED = [
-    "fp2.app", "fp2.report.dashboard", "fp2.data.peeps.source", "fp2.protocols.fingerprint.protocol", "hydra.main",
-    "mlflow.store.tracking.sqlalchemy_store",
+    "fp2.app", "fp2.report.dashboard", "fp2.methods.peeps.data.source",
+    "fp2.protocols.fingerprint.protocol", "hydra.main", "mlflow.store.tracking.sqlalchemy_store",
 ]  # fmt: skip
 FULL = ("tracking=mlflow", "report=default", "scorer=default", "cut.each=[gender,region]")
 
@@ -598,7 +598,7 @@ def test_a_copied_project_never_writes_into_the_original(
 def test_an_interrupted_run_is_killed_and_what_was_not_asked_did_not_fail(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fp2.engines.planted.engine import PlantedEngine
+    from fp2.methods.peeps.planted.engine import PlantedEngine
 
     whole = PlantedEngine.answer
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fp2.models.planted import load_planted
+from fp2.methods.peeps.bundled import load_planted
 from training.peeps.card import EVALUATION, write_card
 from training.peeps.evaluate import Held, evaluate
 from training.peeps.language import LanguagePlan

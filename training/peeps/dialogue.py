@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fp2.models.cues import see
-from fp2.models.planted import Planted
+from fp2.methods.peeps.bundled import Planted
+from fp2.methods.peeps.cues import see
 from training.peeps.layers import Pair
 from training.peeps.tokens import ASSISTANT, BOS, EOS, PAD, USER
 from training.peeps.truth import KINDS, REFUSED, Targets, VqaTargets

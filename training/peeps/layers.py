@@ -17,9 +17,9 @@ import numpy as np
 import resvg_py
 from PIL import Image
 
-from fp2.data.peeps.draw import figure, render_backdrop
-from fp2.data.peeps.figure import REGIONS, Cues, sample_image_cues, sample_person
-from fp2.data.peeps.style import PAIR_WIDTH, place
+from fp2.methods.peeps.data.draw import figure, render_backdrop
+from fp2.methods.peeps.data.figure import REGIONS, Cues, sample_image_cues, sample_person
+from fp2.methods.peeps.data.style import PAIR_WIDTH, place
 from training.peeps.settings import SIZE
 
 LARGE = 384

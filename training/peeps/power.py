@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.planted_effects import expected_effects, vader_compound
-from fp2.data.peeps.figure import sample_image_cues, sample_person
-from fp2.models.cues import Seen, see
-from fp2.models.planted import MODEL_FOLDER, Planted, load_planted
+from fp2.methods.peeps.bundled import MODEL_FOLDER, Planted, load_planted
+from fp2.methods.peeps.cues import Seen, see
+from fp2.methods.peeps.data.figure import sample_image_cues, sample_person
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 

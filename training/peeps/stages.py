@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fp2.models.planted import Planted, load_planted
+from fp2.methods.peeps.bundled import Planted, load_planted
 from training.peeps.build import TOKENS, build_model, build_processor, save
 from training.peeps.dialogue import Dialogues
 from training.peeps.language import LanguagePlan, Lessons, train_language

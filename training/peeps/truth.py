@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.data.peeps.figure import HEADS, Cues
-from fp2.models.cues import Seen, Variant, see
-from fp2.models.planted import Planted
+from fp2.methods.peeps.bundled import Planted
+from fp2.methods.peeps.cues import Seen, Variant, see
+from fp2.methods.peeps.data.figure import HEADS, Cues
 from training.peeps.layers import Pair
 
 # What a picture shows: everything, the backdrop only (masked or blurred), the person only (background removed).

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fp2.data.peeps.source import load_peeps
-from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import digest_image
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
+from fp2.methods.peeps.data.source import load_peeps
+from fp2.methods.peeps.data.spec import PeepsSpec
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 MODEL = Path(__file__).parents[3] / "fp2" / "models" / "peeps_vlm"

@@ -10,8 +10,8 @@ import pandas as pd
 from fp2.ask.answers import RowAnswers, RunTables
 from fp2.compose import build_protocol, load_config
 from fp2.cuts import resolve_cuts
-from fp2.engines.planted.engine import simulate
-from fp2.engines.planted.truth import load_truth
+from fp2.methods.peeps.planted.engine import simulate
+from fp2.methods.peeps.planted.truth import load_truth
 from fp2.probes.battery import Battery, load_battery
 from fp2.protocols.base import Job
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of

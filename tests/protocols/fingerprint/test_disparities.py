@@ -19,8 +19,8 @@ from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.base import people_table
-from fp2.engines.planted.engine import simulate
-from fp2.engines.planted.truth import load_truth
+from fp2.methods.peeps.planted.engine import simulate
+from fp2.methods.peeps.planted.truth import load_truth
 from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fp2.methods.matched.protocol import MatchedSection
 from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
 from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
-from fp2.protocols.matched.protocol import MatchedSection
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],

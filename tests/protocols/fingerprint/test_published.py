@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of
+from fhibe_copy import write_copy
 from scipy import stats
 from simulated import analysed
 
@@ -24,9 +24,6 @@ from fp2.protocols.fingerprint.published import PROBES, Published, PublishedSect
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
 from fp2.report.reading import number
 from fp2.results import Analysis
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "data"))
-from fhibe_copy import write_copy
 
 WORDS = ("analysis.published=true", "analysis.permutations=199", "analysis.bootstrap=0", "scorer=valence")
 TRUTH: dict[str, Any] = {

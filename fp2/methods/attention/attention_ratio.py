@@ -1,0 +1,134 @@
+"""Attention to two people as the Fingerprint² page measures it, beside the regression (`analysis.published=true`).
+
+Per group of the first value listed: how often its members are described first, and the mean of the token ratio divided
+by the area ratio of the boxes. A description counts once for each of the two people. Two numbers are added: the share
+of the words over the share of the boxes' area, and the geometric mean of the page's ratio, because an arithmetic mean
+of ratios is above 1 for every group where nobody gets more words than another (the mean of 2 and 1/2 is 1.25).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from fp2.methods.attention.protocol import comparisons
+from fp2.protocols.fingerprint.published import first_listed
+from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+from fp2.report.reading import cut_label, number, plain
+from fp2.report.section import Block, Results, Section
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+MEASURES = ("first_mention", "token_over_area", "share_over_share", "token_over_area_geometric")
+
+
+class AttentionRatio(Supplement):
+    """First mentions, and words relative to box area, by group."""
+
+    name = "attention_ratio"
+    section = "fp2.methods.attention.attention_ratio:AttentionRatioSection"
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block `attention_ratio`, or None where it was not asked for."""
+        if not run.config.analysis.published or not run.disparities:
+            return None
+        entries = _entries(comparisons(run.scores, run.people))
+        rows = [row for cut in run.cuts for row in _rows(entries, run.people, cut)]
+        return {"rule": "the Fingerprint² page: descriptions as units, first value listed", "rows": rows}
+
+
+def _entries(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per description and person: `image_id, subject_id` and `MEASURES`, missing where unknown."""
+    import numpy as np
+    import pandas as pd
+
+    parts = []
+    for who, sign in (("a", 1.0), ("b", -1.0)):
+        words, area = sign * table["words"], sign * table["area"]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "image_id": table["image_id"],
+                    "subject_id": table[who],
+                    "first_mention": table["first"] if who == "a" else 1 - table["first"],
+                    "token_over_area": np.exp(words - area),
+                    "share_over_share": _share(words) / _share(area),
+                    "token_over_area_geometric": words - area,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _share(log_ratio: pd.Series[float]) -> pd.Series[float]:
+    """Return x / (x + y) from log(x / y)."""
+    import numpy as np
+    import pandas as pd
+
+    return pd.Series(1 / (1 + np.exp(-log_ratio.to_numpy())), index=log_ratio.index)
+
+
+def _rows(entries: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
+    from fp2.cuts import memberships, with_present_values
+
+    people, _ = first_listed(people, cut)
+    table = memberships(people, with_present_values(people, cut))
+    merged = entries.merge(table, on=["image_id", "subject_id"])
+    return [
+        {
+            "cut": cut.name,
+            "group": str(group),
+            "n_subjects": int(own["subject_id"].nunique()),
+            "n_first_known": int(own["first_mention"].notna().sum()),
+            "n_words_known": int(own["token_over_area"].notna().sum()),
+            **_means(own),
+        }
+        for group, own in merged.groupby("group")
+    ]
+
+
+def _means(own: pd.DataFrame) -> dict[str, float | None]:
+    found = {name: float(own[name].mean()) for name in MEASURES}
+    found["token_over_area_geometric"] = math.exp(found["token_over_area_geometric"])
+    return {name: value if math.isfinite(value) else None for name, value in found.items()}
+
+
+class AttentionRatioSection(Section):
+    """A table per cut."""
+
+    name = "attention_ratio"
+    title = "Attention by the rule of the Fingerprint² page"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the rows of large groups by cut, and how many groups are not shown."""
+        tables = []
+        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
+            rows = [row for row in block["rows"] if row["cut"] == cut]
+            large = _large(rows, min_cell)
+            tables.append({"cut": cut, "rows": large, "hidden": len(rows) - len(large)})
+        return {"tables": tables}
+
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
+        """Return the groups that are described first least and most often."""
+        out = []
+        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
+            known = [row for row in _large(block["rows"], min_cell) if row["cut"] == cut]
+            known = sorted((row for row in known if row["first_mention"] is not None), key=lambda r: r["first_mention"])
+            if len(known) > 1:
+                ends = (f"{number(row['first_mention'])} ({plain(row['group'])})" for row in (known[0], known[-1]))
+                text = (
+                    f"described first by {plain(cut_label(cut))}, by the Fingerprint² page's rule: {' to '.join(ends)}"
+                )
+                out.append(Text(text))
+        return out
+
+
+def _large(rows: Any, min_cell: int) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["n_subjects"] >= min_cell]

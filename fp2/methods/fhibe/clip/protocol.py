@@ -1,0 +1,289 @@
+"""FHIBE's CLIP analysis: zero-shot labels of images by the subjects' attributes, in each image variant.
+
+Xiang et al. 2025 (Methods "CLIP", Fig. 3) report conditional probabilities: the share of a group's images with a label.
+It is `share_images` of each row. Beside it is `rate`, the mean over subjects of each subject's own share, with an
+interval that accounts for several images of one subject, and a test that permutes group labels across subjects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.config import variants_of
+from fp2.cuts import Cut, memberships
+from fp2.errors import Fp2Error
+from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
+from fp2.protocols.base import Inputs, Show
+from fp2.protocols.fingerprint.comparison import GroupComparison
+from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
+from fp2.stats.adjustment import adjust, default_permutations
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.proportions import proportions_by_group
+from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.config import Config
+    from fp2.data.stimuli import Stimulus
+    from fp2.probes.battery import Battery
+    from fp2.stats.rows import DisparityRow
+
+BLOCK = "fhibe_clip"
+WRONG = "(not the right label)"
+"""The outcome of an image that has any other label than the right one."""
+KEYS = ["image_id", "subject_id"]
+_FULL = 10_000  # permutations; fewer are the user's choice, for a quick look
+
+
+class FhibeClip(GroupComparison):
+    """Zero-shot labels of a dual encoder."""
+
+    name = BLOCK
+    Options = ClipOptions
+    scoring = "optional"
+    several_variants = True
+    supplements = ()
+    sections = ("fp2.methods.fhibe.clip.section:ClipSection",)
+
+    def for_battery(self, battery: Battery) -> FhibeClip:
+        """Return the protocol, once its options were checked against the battery's questions and labels."""
+        if not battery.classes:
+            raise Fp2Error("no question has wordings of labels", where=f"battery '{battery.name}'")
+        self.options.check(battery)
+        return self
+
+    def attributes(self, config: Config) -> set[str]:
+        """Return the attributes of the tables and of the right labels."""
+        return super().attributes(config) | set(self.options.attributes)
+
+    def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
+        """Yield every image in each of the battery's variants."""
+        from fp2.data.stimuli import with_variant_id
+
+        variants = variants_of(inputs.config.probe)
+        if not variants:
+            yield from super().stimuli(inputs, show)
+        for variant in variants:
+            shown = show(inputs.people, variant)
+            shown = shown if variant.kind == ORIGINAL else [with_variant_id(stimulus) for stimulus in shown]
+            yield inputs.people, variant.kind, shown
+
+    def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
+        """Return the tables of labels."""
+        return {BLOCK: clip_block(run, self.options)}
+
+
+def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
+    """Return the block `fhibe_clip`.
+
+    Returns
+    -------
+    dict
+        `tables`: per question, variant and combination of attributes, the groups with `n_subjects`, `n_images` and an
+        entry per label (`share_images, rate, ci_low, ci_high`); the label `(not the right label)` is the error rate,
+        if the right one is known. Groups with too few subjects have sizes only. `disparities`: per label of each
+        table a disparity row, corrected over all rows of one variant. `accuracy`: per question, variant and right
+        label the share that is labelled right.
+    """
+    setting = _Setting(run.people, merged(run.people, options), options, run.battery, run.comparison)
+    labels = label_table(run.answers, run.battery)
+    variants = list(dict.fromkeys(labels["variant"]))
+    tables, rows = [], []
+    for variant in variants:
+        own = labels[labels["variant"] == variant]
+        made = [_table(own, table, setting, variant) for table in options.tables]
+        tables += [shown for shown, _ in made]
+        rows += _adjusted([row for _, compared in made for row in compared], run.comparison)
+    return {
+        "variants": variants,
+        "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
+        "neutral": dict(options.neutral),
+        "smallest_effect": options.smallest_effect,
+        "tables": tables,
+        "disparities": rows,
+        "accuracy": _accuracy(labels, setting),
+        **_summary(tables, rows),
+    }
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What is compared: the people with the attributes of the data set, and with merged values; and how."""
+
+    given: pd.DataFrame
+    people: pd.DataFrame
+    options: ClipOptions
+    battery: Battery
+    comparison: ComparisonSettings
+
+    def right_labels(self, question: str) -> pd.DataFrame | None:
+        """Return `image_id, subject_id, right` (None: not known); None if no attribute decides which label is right."""
+        truth = self.options.truths.get(question)
+        column = ATTRIBUTE_PREFIX + truth.attribute if truth else ""
+        if truth is None or column not in self.given:
+            return None
+        import pandas as pd
+
+        right = pd.Series([truth.of(cell) for cell in self.given[column]], index=self.given.index, dtype=object)
+        return self.given[KEYS].assign(right=right)
+
+
+def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
+    """Return the people with values merged into groups (`options.merge`); values in no group are dropped."""
+    import pandas as pd
+
+    changed: dict[str, Any] = {}
+    for attribute, groups in options.merge.items():
+        column = ATTRIBUTE_PREFIX + attribute
+        if column in people:
+            cells = [_groups_of(cell, groups) for cell in people[column]]
+            changed[column] = pd.Series(cells, index=people.index, dtype=object)
+    return people.assign(**changed)
+
+
+def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    found = [group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)]
+    return list(dict.fromkeys(found))
+
+
+def _matches(value: str, held: str) -> bool:
+    return value.startswith(held[:-1]) if held.endswith("*") else value == held
+
+
+def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
+    """Return the answered rows with the `label` of the wording that each image is most similar to."""
+    import pandas as pd
+
+    label_of = {
+        (question, wording): label
+        for question, labels in battery.classes.items()
+        for label, wordings in labels.items()
+        for wording in wordings
+    }
+    answered = answers[(answers["status"] == "answered") & answers["question_id"].isin(list(battery.classes))]
+    pairs = zip(answered["question_id"], answered["text"], strict=True)
+    labels = [label_of.get(pair) for pair in pairs]
+    return answered.assign(label=pd.Series(labels, index=answered.index, dtype=object))
+
+
+Compared = tuple[dict[str, Any], "DisparityRow"]
+"""What a disparity row is of (question, attributes, variant, label), and the row before it is corrected."""
+
+
+def _table(
+    labels: pd.DataFrame, table: LabelTable, setting: _Setting, variant: str
+) -> tuple[dict[str, Any], list[Compared]]:
+    """Return one table, and the comparison of each of its labels."""
+    head = {"question": table.question, "by": list(table.by), "variant": variant}
+    lacking = [name for name in table.by if name not in attribute_columns(setting.people)]
+    if lacking:
+        return {**head, "rows": [], "reason": f"the data set has no {', '.join(lacking)}"}, []
+    outcomes = _outcomes(labels, table, setting)
+    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
+    entries = groups.merge(outcomes, on=KEYS)
+    if entries.empty:
+        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
+    names = [name for name in outcomes.columns if name not in KEYS]
+    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
+    compared = zip(names, _compare(entries, names, setting), strict=True)
+    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
+
+
+def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.DataFrame:
+    """Return `image_id, subject_id` and a 0/1 column per label, and one for any other label than the right one."""
+    own = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
+    columns = {label: (own["label"] == label).astype(float) for label in setting.battery.classes[table.question]}
+    made = own.assign(**columns)
+    right = setting.right_labels(table.question)
+    if right is not None:
+        made = made.merge(right, on=KEYS)
+        made[WRONG] = (made["label"] != made["right"]).astype(float).where(made["right"].notna())
+        made = made.drop(columns="right")
+    return made.drop(columns="label")
+
+
+def _group(group: str, part: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
+    n = int(part["subject_id"].nunique())
+    enough = n >= comparison.min_subjects
+    labels = [entry for name in names if (entry := _share(part, name, comparison)) is not None] if enough else []
+    return {"group": group, "n_subjects": n, "n_images": len(part), "labels": labels}
+
+
+def _share(part: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:
+    """Return one label's share of a group; None if too few subjects have a known outcome."""
+    values = part[name].to_numpy(dtype=float)
+    groups = np.full(len(part), "g", dtype=object)
+    found = proportions_by_group(
+        values, groups, part["subject_id"].to_numpy(dtype=object), alpha=comparison.alpha,
+        min_subjects=comparison.min_subjects,
+    ).groups  # fmt: skip
+    if not found:
+        return None
+    one = found[0]
+    return {
+        "label": name, "share_images": float(np.nanmean(values)), "rate": one.rate, "ci_low": one.ci_low,
+        "ci_high": one.ci_high, "n_images": one.n_images, "n_subjects": one.n_subjects,
+    }  # fmt: skip
+
+
+def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequence[DisparityRow]:
+    """Return the disparity row of each label."""
+    comparison = setting.comparison
+    family = sum(len(setting.battery.classes[one.question]) + 1 for one in setting.options.tables)
+    least = default_permutations(family, comparison.alpha) if comparison.n_permutations >= _FULL else 0
+    return disparity_panel(
+        entries[names].to_numpy(dtype=float),
+        entries["group"].to_numpy(dtype=object),
+        entries["subject_id"].to_numpy(dtype=object),
+        images=entries["image_id"].to_numpy(dtype=object),
+        higher_is_better=[name != WRONG for name in names],
+        value_ranges=[(0.0, 1.0)] * len(names),
+        yes_no=[True] * len(names),
+        smallest_effects=[setting.options.smallest_effect] * len(names),
+        n_permutations=max(comparison.n_permutations, least),
+        n_bootstrap=comparison.n_bootstrap,
+        seed=comparison.seed,
+        alpha=comparison.alpha,
+        min_subjects=comparison.min_subjects,
+    ).rows
+
+
+def _adjusted(found: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
+    rows = adjust([row for _, row in found], comparison.correction, comparison.alpha)
+    return [
+        {**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)
+    ]  # fmt: skip
+
+
+def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
+    """Return per question, variant and right label the share that is labelled right, if the right label is known."""
+    out = []
+    for question in setting.options.truths:
+        right_labels = setting.right_labels(question)
+        if right_labels is None:
+            continue
+        own = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
+        for (variant, right), part in own.groupby(["variant", "right"], sort=False):
+            hit = part.assign(hit=(part["label"] == right).astype(float))
+            share = _share(hit, "hit", setting.comparison)
+            if share is not None:
+                out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
+    return out
+
+
+def _summary(tables: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return `metrics` (flat, for MLflow) and `headline` (for the passport): significant differences of originals."""
+    metrics: dict[str, float] = {}
+    found = []
+    for row in rows:
+        if row["raw"] is None:
+            continue
+        metrics[f"{row['variant']}.{row['question']}.{'_'.join(row['by'])}.{row['label']}.raw"] = row["raw"]
+        if row["significant"] and row["variant"] == ORIGINAL:
+            found.append({key: row[key] for key in ("question", "by", "label", "raw", "adjusted_p", "verdict")})
+    return {"metrics": metrics, "headline": {"tables": len(tables), "differences": found}}

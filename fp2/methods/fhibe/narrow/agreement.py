@@ -1,0 +1,241 @@
+"""Agreement of annotators: overlap of boxes and masks, similarity of keypoints, and of sets of labels.
+
+The measures are the paper's ("Annotation QA"): intersection over union, object keypoint similarity, Sørensen-Dice and
+Jaccard. The agreement about a person in an image is the mean over all pairs of annotators. For labels, Krippendorff's
+alpha with the Jaccard distance stands beside it: 1 - observed / expected disagreement, where the expected one is that
+of two labels drawn from all (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"; 0 is chance).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fp2.data.readers.boxed import read_json
+from fp2.data.readers.table import read_table
+from fp2.errors import Fp2Error, nearest
+from fp2.methods.fhibe.narrow.detection import coco_points, oks, overlaps
+from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask, listed, parse, read_parquet
+from fp2.methods.fhibe.narrow.tasks import narrow_task
+from fp2.methods.fhibe.narrow.truth import Person, image_size, person_mask
+
+Labels = frozenset[str]
+Unit = tuple[str, str]
+"""Image and subject."""
+Given = dict[Unit, dict[str, Any]]
+"""What each annotator said about each person in an image."""
+OWN = "the data set"
+SHAPES: dict[str, str] = {
+    "person_box": "person_detection",
+    "face_box": "face_detection",
+    "person_mask": "person_segmentation",
+    "keypoints": "pose_estimation",
+}
+"""File of shapes -> the narrow task whose form its entries have."""
+TITLES = {
+    "person_box": "Person boxes",
+    "face_box": "Face boxes",
+    "person_mask": "Person masks",
+    "keypoints": "Keypoints",
+}
+MEASURES = {
+    "person_box": "intersection over union",
+    "face_box": "intersection over union",
+    "person_mask": "Sørensen-Dice coefficient",
+    "keypoints": "object keypoint similarity",
+}
+JACCARD = "Jaccard similarity of the labels"
+
+
+def jaccard(a: Collection[str], b: Collection[str]) -> float:
+    """Return the size of the intersection of two sets divided by that of their union; 1 of two empty ones."""
+    first, second = set(a), set(b)
+    union = first | second
+    return len(first & second) / len(union) if union else 1.0
+
+
+def agreement(given: Sequence[Any], similarity: Callable[[Any, Any], float]) -> float | None:
+    """Return the mean similarity over all pairs; None of fewer than two."""
+    pairs = [similarity(a, b) for a, b in combinations(given, 2)]
+    return float(np.mean(pairs)) if pairs else None
+
+
+def krippendorff(units: Iterable[Sequence[Labels]]) -> float | None:
+    """Return Krippendorff's alpha with the Jaccard distance of sets (nominal alpha, if each has one label).
+
+    units : the labels of each person in an image, one set per annotator; those with fewer than two do not count.
+    None where all labels are equal, or there is no pair.
+    """
+    paired = [list(unit) for unit in units if len(unit) > 1]
+    total = sum(len(unit) for unit in paired)
+    if total < 2:
+        return None
+    observed = sum(
+        2 * sum(1 - jaccard(a, b) for a, b in combinations(unit, 2)) / (len(unit) - 1) for unit in paired
+    ) / total  # fmt: skip
+    counts: dict[Labels, int] = defaultdict(int)
+    for unit in paired:
+        for labels in unit:
+            counts[labels] += 1
+    expected = sum(
+        2 * counts[a] * counts[b] * (1 - jaccard(a, b)) for a, b in combinations(counts, 2)
+    ) / (total * (total - 1))  # fmt: skip
+    return 1 - observed / expected if expected else None
+
+
+def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: bool) -> Given:
+    """Return the shapes of a file, and those of the data set, by person and annotator.
+
+    Raises
+    ------
+    Fp2Error
+        If an entry is malformed, names no annotator or an unknown person, or an annotator has two for a person.
+    """
+    task = narrow_task(SHAPES[kind])
+    if path.suffix.lower() in (".parquet", ".pq"):
+        entries = read_parquet(path)
+    else:
+        entries = listed(read_json(path, "annotations"), task, path)
+    known = _known(people)
+    given: Given = defaultdict(dict)
+    for number, entry in enumerate(entries, start=1):
+        where = f"{path}, entry {number}"
+        said = parse(entry, task, where, path.parent)
+        person = _person(known, said.image_id, said.subject_id, where)
+        _add(given, person, entry.get("annotator"), said, where)
+    for person in people if with_data else ():
+        unit = (person.image_id, person.subject_id)
+        if unit in given and (own := _own_shape(person, kind)) is not None:
+            given[unit][OWN] = own
+    return dict(given)
+
+
+def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[Unit, Labels]]) -> dict[str, Given]:
+    """Return attribute -> the labels by person and annotator.
+
+    Parameters
+    ----------
+    path : Path
+        A table with `image_id`, `annotator` and a column per attribute, and `subject_id` if images show two people.
+        A cell may hold several labels, separated by ";"; an empty cell is no annotation.
+    own : mapping
+        Attribute -> unit -> the data set's own labels; empty: it is no annotator.
+
+    Raises
+    ------
+    Fp2Error
+        If a column is missing, an annotator has two rows about a person, or nobody is known.
+    """
+    table = read_table(path)
+    columns = [str(name) for name in table.columns]
+    for name in ("image_id", "annotator"):
+        if name not in columns:
+            raise Fp2Error(f"the table has no column {name!r}", where=str(path), fix=nearest(name, columns))
+    attributes = [name for name in columns if name not in ("image_id", "subject_id", "annotator")]
+    if not attributes:
+        raise Fp2Error("the table has no column of an attribute", where=str(path))
+    known = _known(people)
+    found: dict[str, Given] = {name: defaultdict(dict) for name in attributes}
+    for number, row in enumerate(table.to_dict("records"), start=1):
+        where = f"{path}, row {number}"
+        person = _person(known, str(row["image_id"]), str(row.get("subject_id") or "") or None, where)
+        for name in attributes:
+            labels = frozenset(part.strip() for part in str(row[name] or "").split(";") if part.strip())
+            if labels:
+                _add(found[name], person, row["annotator"], labels, where)
+    for name, given in found.items():
+        for unit, said in given.items():
+            if ours := own.get(name, {}).get(unit):
+                said[OWN] = ours
+    return {name: dict(given) for name, given in found.items()}
+
+
+def similarity(kind: str, people: Mapping[Unit, Person], unit: Unit) -> Callable[[Any, Any], float]:
+    """Return the function that compares two shapes of a person."""
+    if kind in ("person_box", "face_box"):
+        return lambda a, b: float(overlaps([list(a.box)], [list(b.box)])[0, 0])
+    if kind == "person_mask":
+        return _dice
+    area = _area(people[unit])
+
+    def compare(a: Prediction, b: Prediction) -> float:
+        assert a.keypoints is not None
+        assert b.keypoints is not None
+        either = np.array([np.isfinite(pair).all(axis=1).any() for pair in zip(a.keypoints, b.keypoints, strict=True)])
+        return oks(a.keypoints, b.keypoints, either, area)
+
+    return compare
+
+
+def _dice(a: Prediction, b: Prediction) -> float:
+    assert a.mask is not None
+    assert b.mask is not None
+    overlap = float(overlaps([a.mask], [b.mask])[0, 0])
+    return 2 * overlap / (1 + overlap)
+
+
+def _area(person: Person) -> float:
+    geometry = person.geometry()
+    size = geometry.size
+    mask = None if size is None else person_mask(person, geometry, size)
+    if mask is not None:
+        return float(mask.sum())
+    return geometry.person_box.width * geometry.person_box.height if geometry.person_box else float("nan")
+
+
+def _own_shape(person: Person, kind: str) -> Prediction | None:
+    """Return the data set's own annotation in the form of a prediction; None if it has none."""
+    geometry = person.geometry()
+    if kind in ("person_box", "face_box"):
+        box = geometry.person_box if kind == "person_box" else geometry.face_box
+        return None if box is None else Prediction(person.image_id, box=(box.x, box.y, box.width, box.height))
+    if kind == "person_mask":
+        mask = person_mask(person, geometry, image_size(person.image_path, geometry))
+        return None if mask is None else Prediction(person.image_id, mask=encode_mask(mask))
+    places, visible = coco_points(geometry.keypoints)
+    return Prediction(person.image_id, keypoints=places) if visible.any() else None
+
+
+def _known(people: Sequence[Person]) -> dict[str, list[Person]]:
+    known: dict[str, list[Person]] = {}
+    for person in people:
+        known.setdefault(person.image_id, []).append(person)
+    return known
+
+
+def _person(known: Mapping[str, list[Person]], image: str, subject: str | None, where: str) -> Person | None:
+    """Return the person that an entry is about; None of images outside the run.
+
+    Raises
+    ------
+    Fp2Error
+        If the image shows two people and the entry names none of them.
+    """
+    group = known.get(image)
+    if group is None:
+        return None
+    if subject is None and len(group) > 1:
+        raise Fp2Error("the image shows two people", where=where, fix="Name one: subject_id")
+    for person in group:
+        if subject is None or person.subject_id == subject:
+            return person
+    raise Fp2Error(f"{subject!r} is not in image {image!r}", where=where, fix="Use the subject_id of the people table")
+
+
+def _add(given: Given, person: Person | None, annotator: Any, said: Any, where: str) -> None:
+    name = str(annotator or "").strip()
+    if not name:
+        raise Fp2Error("annotator is missing", where=where, fix="Name who annotated, by any text")
+    if name == OWN:
+        raise Fp2Error(f"an annotator cannot be named {OWN!r}", where=where)
+    if person is None:
+        return
+    unit = (person.image_id, person.subject_id)
+    if name in given[unit]:
+        raise Fp2Error(f"{name!r} has annotated {unit[0]!r} twice", where=where)
+    given[unit][name] = said

@@ -1,0 +1,266 @@
+"""Several models of one task compared, paired by person: which is better, and whether that depends on the group.
+
+Only people in images that both models have a score for are compared. The difference of two models is the mean over
+subjects of each subject's mean difference, with a t interval and a permutation test that exchanges the two models
+within subjects (`fp2.stats.matched`). Whether it depends on the group is the subject-level analysis of the differences:
+a disparity of the difference is the difference of the disparities, as far as the same groups are extreme.
+
+The permutation test is exact for two models that score alike. For two different models of the same mean, and for the
+interval, it is an approximation that fails where differences are skewed: a model that fails rarely and completely
+differs little from the other on most people, and very much on a few. Such numbers are marked `approximate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.text import Text
+
+from fp2.cuts import Cut, memberships
+from fp2.methods.fhibe.scores.benchmark import KEYS
+from fp2.methods.fhibe.scores.figures import bare, short_group
+from fp2.protocols.task_tables import ScoreComparison
+from fp2.report.figures.style import FAINT, LINES, figure, head, save, shorten, style
+from fp2.report.reading import cut_label, number, plain, probability
+from fp2.report.section import Block, Results, Section
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.stats.rows import DisparityRow
+
+COMPARISONS = "model_comparisons"
+FEW = 30
+"""Fewer subjects may not show a skew that is there."""
+UNEQUAL = 1.25
+"""Ratio of the images per subject of two groups from which a skew can look like a difference between them."""
+Outcome = Mapping[str, Any]
+
+
+def comparable_pairs(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    """Return the pairs of measurable models of one task that have the same score."""
+    return [
+        (a, b)
+        for a, b in combinations([one for one in outcomes if one["measurable"]], 2)
+        if a["task"] == b["task"] and a["scale"] == b["scale"]
+    ]
+
+
+def compare_models(
+    scores: pd.DataFrame, outcomes: Sequence[Outcome], people: pd.DataFrame, cuts: Sequence[Cut],
+    how: ScoreComparison, smallest_effect: float, tick: Callable[[], None] = lambda: None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return one entry per pair of models of one task.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        `image_id, subject_id, probe, scorer, value`.
+    outcomes : sequence of mappings
+        `probe, task, model, metric, measurable, scale`.
+    people : DataFrame
+    cuts : sequence of Cut
+    tick : callable
+        Called after each cut of each pair.
+
+    Returns
+    -------
+    list of dict
+        `task, title, metric, first, second, n_subjects, n_images, mean_first, mean_second, difference` (first - second)
+        with `ci_low, ci_high, p_value, adjusted_p` (over the pairs of the task), `approximate` (see above), and `cuts`:
+        a disparity row of the differences each, corrected over the pairs and cuts of the task, with `approximate`.
+        Numbers are None where fewer than `min_subjects` subjects are shared.
+    """
+    found: list[dict[str, Any]] = []
+    rows: list[DisparityRow] = []
+    approximate: list[bool] = []
+    pairs = comparable_pairs(outcomes)
+    for a, b in pairs:
+        shared = _shared(scores, a, b)
+        found.append(_pair(shared, a, b, how))
+        for cut in cuts:
+            table = memberships(people, cut).merge(shared, on=KEYS)
+            rows.append(_by_cut(table, how, smallest_effect, len(cuts)))
+            approximate.append(_skewed_by_group(table, rows[-1]))
+            tick()
+    _adjust(found, rows, len(cuts), how)
+    marks = iter(approximate)
+    for entry in found:
+        entry["cuts"] = [
+            {"cut": cut.name, **row.to_dict(), "approximate": next(marks)}
+            for cut, row in zip(cuts, entry["cuts"], strict=True)
+        ]
+    return found
+
+
+def too_skewed(differences: npt.ArrayLike, n: int) -> bool:
+    """Return whether a mean of `n` subjects has no t interval to rely on, given differences (N,) of subjects.
+
+    Cochran's rule (Sampling Techniques, 1977, section 2.15): n is to be above 25 times the squared skewness.
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    off = d - d.mean()
+    variance = float((off**2).mean())
+    skewness = float((off**3).mean()) / variance**1.5 if variance > 1e-24 else 0.0
+    return n <= 25 * skewness**2
+
+
+def _skewed_by_group(table: pd.DataFrame, row: DisparityRow) -> bool:
+    """Return whether the images per subject differ between groups, and differences are skewed for the smallest."""
+    own = {group.group: group.n_images / group.n_subjects for group in row.groups if group.eligible}
+    if len(own) < 2 or max(own.values()) < UNEQUAL * min(own.values()):
+        return False
+    means = (table["first"] - table["second"]).groupby(table["subject_id"]).mean()
+    return too_skewed(means, min(group.n_subjects for group in row.groups if group.eligible))
+
+
+def _shared(scores: pd.DataFrame, a: Outcome, b: Outcome) -> pd.DataFrame:
+    """Return the people in images that both have a score for: `image_id, subject_id, first, second`."""
+    own = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
+    first, second = (own[own["probe"] == one["probe"]][[*KEYS, "value"]] for one in (a, b))
+    shared: pd.DataFrame = first.rename(columns={"value": "first"}).merge(
+        second.rename(columns={"value": "second"}), on=KEYS
+    )
+    return shared
+
+
+def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) -> dict[str, Any]:
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.matched import matched_panel
+
+    means = shared.groupby("subject_id")[["first", "second"]].mean()
+    entry: dict[str, Any] = {
+        "task": a["task"],
+        "title": a["title"],
+        "metric": a["metric"],
+        "first": a["model"],
+        "second": b["model"],
+        "n_subjects": len(means),
+        "n_images": int(shared["image_id"].nunique()),
+        **dict.fromkeys(("mean_first", "mean_second", "difference", "ci_low", "ci_high", "p_value", "adjusted_p")),
+        "approximate": False,
+        "cuts": [],
+    }
+    if len(means) < how.min_subjects:
+        return entry
+    values = means.to_numpy().reshape(-1, 1)
+    versions = np.array(["1", "2"] * len(means), dtype=object)
+    test = matched_panel(
+        values, versions, np.repeat(means.index.to_numpy(dtype=object), 2), higher_is_better=[True],
+        n_permutations=how.n_permutations or default_permutations(1, how.alpha), seed=how.seed, alpha=how.alpha,
+        min_sets=how.min_subjects,
+    )[0]  # fmt: skip
+    entry |= {f"mean_{side}": float(means[side].mean()) for side in ("first", "second")}
+    differences = means["first"] - means["second"]
+    entry["difference"] = float(differences.mean())
+    entry["approximate"] = len(means) < FEW or too_skewed(differences, len(means))
+    for pair in test.pairs:
+        sign = 1 if pair.first == "1" else -1
+        ends = [None if end is None else sign * end for end in (pair.ci_low, pair.ci_high)]
+        entry |= dict(zip(("ci_low", "ci_high"), ends if sign > 0 else ends[::-1], strict=True))
+    return entry | {"p_value": test.p_value}
+
+
+def _by_cut(table: pd.DataFrame, how: ScoreComparison, smallest_effect: float, n_cuts: int) -> DisparityRow:
+    """Return the comparison of the differences of two models between the groups of a cut."""
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.disparities import disparity
+
+    return disparity(
+        (table["first"] - table["second"]).to_numpy(dtype=np.float64), table["group"].to_numpy(dtype=object),
+        table["subject_id"].to_numpy(dtype=object), images=table["image_id"].to_numpy(dtype=object),
+        n_permutations=how.n_permutations or default_permutations(max(1, n_cuts), how.alpha),
+        n_bootstrap=how.n_bootstrap, seed=how.seed, alpha=how.alpha, smallest_effect=smallest_effect,
+        min_subjects=how.min_subjects, value_range=(-1.0, 1.0),
+    )  # fmt: skip
+
+
+def _adjust(found: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
+    """Correct p-values over the pairs, and over the pairs and cuts, of each task."""
+    from fp2.stats.adjustment import adjust, adjust_p_values
+
+    for task in dict.fromkeys(entry["task"] for entry in found):
+        places = [n for n, entry in enumerate(found) if entry["task"] == task]
+        corrected = adjust_p_values([found[n]["p_value"] for n in places], how.correction)
+        own = [rows[n * n_cuts + k] for n in places for k in range(n_cuts)]
+        adjusted = adjust(own, how.correction, how.alpha) if own else []
+        for n, place in enumerate(places):
+            found[place]["adjusted_p"] = corrected[n]
+            found[place]["cuts"] = adjusted[n * n_cuts : (n + 1) * n_cuts]
+
+
+_FIGURE = "model_comparisons.png"
+_ALT = "Difference of the mean scores of two models on the same people, with 95 % intervals"
+
+
+class ComparisonSection(Section):
+    """A table of the pairs of models, and of the cuts on which their difference depends."""
+
+    name = COMPARISONS
+    title = "Models compared on the same people"
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the pairs, without groups of fewer than `min_cell` subjects."""
+        return {
+            "pairs": [
+                {**pair, "cuts": [_row(row, min_cell) for row in pair["cuts"]]} for pair in _large(block, min_cell)
+            ],
+            "alts": {_FIGURE: _ALT} if _drawn(block, min_cell) else {},
+        }
+
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
+        """Draw the differences."""
+        if rows := _drawn(block, min_cell):
+            yield _differences(rows, results, folder / _FIGURE)
+
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
+        """Return one line per pair."""
+        return [
+            Text(
+                f"{pair['title']}: {plain(pair['first'])} - {plain(pair['second'])} "
+                f"{number(pair['difference'], signed=True)} ({pair['metric']}, {pair['n_subjects']:,} shared subjects, "
+                f"adjusted p {probability(pair['adjusted_p'])}{', approximate' if pair.get('approximate') else ''})"
+            )
+            for pair in _drawn(block, min_cell)
+        ]
+
+
+def _large(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
+    return [pair for pair in block["pairs"] if pair["n_subjects"] >= min_cell]
+
+
+def _drawn(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
+    return [pair for pair in _large(block, min_cell) if pair["difference"] is not None]
+
+
+def _row(row: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
+    sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
+    ends = {
+        end: short_group(row[end]) if row[end] is not None and sizes.get(row[end], 0) >= min_cell else None
+        for end in ("worst_group", "best_group")
+    }
+    return {**row, **ends, "label": cut_label(row["cut"])}
+
+
+def _differences(rows: Sequence[Mapping[str, Any]], results: Results, path: Path) -> Path:
+    with style():
+        drawn = figure(8.6, 1.9 + 0.36 * len(rows))
+        width, height = drawn.get_figwidth(), drawn.get_figheight()
+        axes = drawn.add_axes((4.0 / width, 0.7 / height, 4.2 / width, 1 - 1.6 / height))
+        for y, row in enumerate(rows):
+            if row["ci_low"] is not None:
+                axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=LINES[0], linewidth=1.6, alpha=0.5)
+            axes.plot(row["difference"], y, "o", color=LINES[0], markersize=5)
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        labels = [shorten(f"{row['title']}: {plain(row['first'])} − {plain(row['second'])}", 58) for row in rows]
+        axes.set_yticks(range(len(rows)), labels, fontsize=8)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        bare(axes)
+        axes.set_xlabel("difference of mean scores over shared subjects (right of 0: the first is better)", fontsize=8)
+        head(drawn, "Models compared on the same people", [results])
+        return save(drawn, path)

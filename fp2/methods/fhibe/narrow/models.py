@@ -1,0 +1,295 @@
+"""The models that are run on narrow tasks, and their predictions for the images of a data set.
+
+A model is described by a YAML file, in `conf/narrow` (ours or an installed package's) or the user's own, which names
+its class. The model names itself (`identity`) and predicts for one image at a time. Nothing is loaded before the first
+image whose predictions are not cached.
+
+Predictions are cached image by image (`prediction_cache`), so that an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb, pixel_sha256
+from fp2.errors import Fp2Error, nearest, without_path
+from fp2.hashing import digest
+from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
+from fp2.methods.fhibe.narrow.predictions import Prediction
+from fp2.methods.fhibe.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
+from fp2.methods.fhibe.narrow.truth import Person
+from fp2.plugins import check_members, load_path, read_options
+from fp2.protocols.option_types import Table
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from fp2.config import Config
+
+FAMILIES_0_3 = {
+    "detr": "fp2.methods.fhibe.narrow.checkpoints:Detector",
+    "deformable_detr": "fp2.methods.fhibe.narrow.checkpoints:Detector",
+    "mask2former": "fp2.methods.fhibe.narrow.checkpoints:Segmenter",
+    "vitpose": "fp2.methods.fhibe.narrow.checkpoints:PoseEstimator",
+    "mediapipe": "fp2.methods.fhibe.narrow.mediapipe:MediaPipe",
+    "dlib": "fp2.methods.fhibe.narrow.dlib_faces:DlibFaces",
+}
+"""What `family` stood for in the model files of version 0.3.0, which had no `target`. Nothing is added here."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One model: its name, its task, its class (`target`, an import path), and where its weights are (checkpoints).
+
+    `person` is the name of the class that is kept; `pickled_weights` permits weights that are in `*.bin` files only;
+    `options` are those of the model's class.
+    """
+
+    name: str
+    task: str
+    target: str
+    id: str | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    pickled_weights: bool = False
+    person: str = "person"
+    options: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """An image as it is shown to a model: its pixels, the people in it, and the boxes that the task gives to the model.
+
+    `boxes` are (x, y, width, height) in pixels: of the people for a pose, of the faces for an embedding; None where the
+    data have none. They are part of the key of cached predictions.
+    """
+
+    image: Image.Image
+    people: Sequence[Person]
+    boxes: Sequence[tuple[float, float, float, float] | None] = ()
+
+
+class NarrowModel(Protocol):
+    """A model of one task, created from its `ModelSpec` and the config without loading weights.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        The tasks that models of this class can do.
+    similarity : {"cosine", "euclidean"}
+        How its authors compare two of its embeddings (models without embeddings: cosine).
+    """
+
+    tasks: ClassVar[tuple[str, ...]]
+    similarity: ClassVar[str]
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides a prediction (JSON values, no paths)."""
+        ...
+
+    def predict(self, shown: ImageInput) -> list[Prediction]:
+        """Return the predictions for one image; `image_id` is set by the caller."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds (memory, a process)."""
+        ...
+
+
+MEMBERS = ("tasks", "similarity", "identity", "predict", "close")
+
+
+def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
+    """Return the model of a YAML file of `conf/narrow`.
+
+    A path is not accepted: the settings of a run would have a place on this machine, and not what the file says.
+
+    Raises
+    ------
+    Fp2Error
+        If there is none of that name.
+    """
+    from fp2.config import choices
+
+    known = {file.stem: file for file in choices("narrow").values()}
+    if name not in known:
+        fix = f"{nearest(name, known)}; give a YAML file of your own as task.files.model=FILE"
+        raise Fp2Error(f"there is no narrow model {name!r}", where=where, fix=fix)
+    return read_spec(known[name])
+
+
+def identity_spec(name: str) -> ModelSpec | None:
+    """Return the model of the option `identity`, whose embeddings compare generated faces with their originals.
+
+    Parameters
+    ----------
+    name : str
+        A face verification model of `conf/narrow`, `none`, or `dlib` (version 0.3.0's name of `dlib_face`).
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such model, or it has another task.
+    """
+    if name == "none":
+        return None
+    where = "task.options.identity"
+    spec = load_spec("dlib_face" if name == "dlib" else name, where)
+    if narrow_task(spec.task, where).form != EMBEDDING:
+        fix = "Choose a model of face_verification"
+        raise Fp2Error(f"the model {name!r} does not compute embeddings", where=where, fix=fix)
+    return spec
+
+
+def read_spec(path: Path) -> ModelSpec:
+    """Return the model that a YAML file describes.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read, a setting is missing, unknown or of another type, or its class is no narrow model or
+        does not have the task.
+    """
+    import yaml
+
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise Fp2Error(f"the model file cannot be read: {type(error).__name__}", where=str(path)) from None
+    if not isinstance(given, dict):
+        raise Fp2Error("the model file has no settings", where=str(path))
+    settings = {str(name): value for name, value in given.items() if value is not None}
+    if "family" in settings and "target" not in settings:
+        family = str(settings.pop("family"))
+        if family not in FAMILIES_0_3:
+            fix = f"{nearest(family, FAMILIES_0_3)}, or write target: package.module:Name"
+            raise Fp2Error(f"unknown family {family!r}", where=str(path), fix=fix)
+        settings["target"] = FAMILIES_0_3[family]
+    spec = read_options(ModelSpec, settings, str(path))
+    model, task = _model_class(spec, str(path)), narrow_task(spec.task, str(path))
+    if task.name not in model.tasks:
+        what = f"{spec.target} has no models of {task.name}"
+        raise Fp2Error(what, where=str(path), fix=f"Its tasks: {', '.join(model.tasks)}")
+    return spec
+
+
+def _model_class(spec: ModelSpec, where: str) -> Any:
+    """Return the class of a model; raise Fp2Error if it lacks a member of `NarrowModel`."""
+    model = load_path(spec.target, where)
+    check_members(model, MEMBERS, "a narrow model", where)
+    return model
+
+
+def build_model(spec: ModelSpec, config: Config) -> tuple[NarrowTask, NarrowModel]:
+    """Return the task of a spec, and its model, whose weights are not loaded yet."""
+    model: NarrowModel = _model_class(spec, f"narrow model {spec.name}")(spec, config)
+    return narrow_task(spec.task), model
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions; of how many images they were computed now or cached; image id -> reason of those that failed."""
+
+    predictions: list[Prediction]
+    computed: int
+    cached: int
+    failed: dict[str, str]
+
+
+def predict_all(
+    task: NarrowTask, model: NarrowModel, people: Sequence[Person], store: sqlite3.Connection,
+    tick: Callable[[], None] = lambda: None, error_budget: float = 0.05,
+) -> Predicted:  # fmt: skip
+    """Return the predictions of a model for the images of `people`, computed or cached.
+
+    An image that cannot be read, or on which the model fails, is left out with the reason and tried again by the next
+    run. `tick` is called after each other image.
+
+    Raises
+    ------
+    Fp2Error
+        If the model cannot be loaded, or more than `error_budget` of the images fail (a share; above 1 a count).
+    """
+    cache = PredictionCache(store, model.identity(), task.name)
+    if task.form in (PARSING, GENERATED):
+        pixels, images = None, {person.face_id: [person] for person in people if person.face_crop() is not None}
+    else:
+        pixels = PixelIndex(store).digest_many([person.image_path for person in people])
+        images = {}
+        for person in people:
+            images.setdefault(person.image_id, []).append(person)
+    allowed = error_budget if error_budget > 1 else error_budget * len(images)
+    predictions: list[Prediction] = []
+    computed = 0
+    failed: dict[str, str] = {}
+    try:
+        for image_id, group in images.items():
+            try:
+                found, new = (
+                    _predict_crop(model, cache, group[0])
+                    if pixels is None
+                    else _predict(task, model, cache, group, pixels[group[0].image_path])
+                )
+            except Fp2Error:
+                raise
+            except Exception as error:  # decoders and models raise many kinds; each is an error of this image
+                failed[image_id] = f"{type(error).__name__}: {without_path(error, group[0].image_path)}"
+                if len(failed) > allowed:
+                    what = f"{len(failed)} of {len(images)} images failed, the last with {failed[image_id]}"
+                    raise Fp2Error(what, where=f"task {task.name}") from error
+            else:
+                predictions += [replace(one, image_id=group[0].image_id) for one in found]
+                computed += new
+            tick()
+    finally:
+        model.close()
+    return Predicted(predictions, computed, len(images) - computed - len(failed), failed)
+
+
+def _predict(
+    task: NarrowTask, model: NarrowModel, cache: PredictionCache, group: list[Person], pixels: PixelDigest
+) -> tuple[list[Prediction], bool]:
+    """Return the predictions for one image, and whether they were computed now."""
+    if pixels.sha256 is None:
+        raise ValueError(pixels.error)
+    path = group[0].image_path
+    boxes = [_box(task, person) for person in group] if task.form in (POSE, EMBEDDING) else []
+    shown = digest({"pixels": pixels.sha256, "boxes": [None if box is None else list(box) for box in boxes]})
+    places = [str(number) for number in range(len(group))]
+    numbered = [replace(person, subject_id=place) for person, place in zip(group, places, strict=True)]
+    found, new = cache.get(shown), False
+    if found is None:
+        found, new = model.predict(ImageInput(open_rgb(path), numbered, boxes)), True
+        cache.put(shown, path, found)
+    subjects = {place: person.subject_id for place, person in zip(places, group, strict=True)}
+    named = [one if one.subject_id is None else replace(one, subject_id=subjects[one.subject_id]) for one in found]
+    return named, new
+
+
+def _predict_crop(model: NarrowModel, cache: PredictionCache, person: Person) -> tuple[list[Prediction], bool]:
+    """Return the predictions for one face crop, and whether they were computed now.
+
+    They are cached under the path of the person's image, whose removal removes them.
+    """
+    crop = person.face_crop()
+    assert crop is not None
+    image = open_rgb(crop)
+    shown = digest({"pixels": pixel_sha256(image), "boxes": []})
+    found, new = cache.get(shown), False
+    if found is None:
+        found, new = model.predict(ImageInput(image, [replace(person, subject_id="0")])), True
+        cache.put(shown, person.image_path, found)
+    return [replace(one, subject_id=person.subject_id) for one in found], new
+
+
+def _box(task: NarrowTask, person: Person) -> tuple[float, float, float, float] | None:
+    """Return the annotated box that the task gives to the model."""
+    geometry = person.geometry()
+    box = geometry.face_box if task.form == EMBEDDING else geometry.person_box
+    if box is None or box.width <= 0 or box.height <= 0:
+        return None
+    return box.x, box.y, box.width, box.height

@@ -1,0 +1,323 @@
+"""`task=fhibe_narrow`: predictions of models for narrow vision tasks, scored per subject and image and compared.
+
+The block has for each task and model the share found, the means, and the benchmark. It is a pure function of tables,
+which can be computed again from those of a logged run (ids there are salted keys).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fp2.cuts import Cut
+from fp2.errors import Fp2Error, nearest
+from fp2.methods.fhibe.narrow.generated_images import SCALES
+from fp2.methods.fhibe.narrow.group_numbers import (
+    curves,
+    group_means,
+    overall_means,
+    own_metrics,
+    published_numbers,
+    published_rates,
+)
+from fp2.methods.fhibe.narrow.model_comparison import COMPARISONS, compare_models
+from fp2.methods.fhibe.narrow.models import identity_spec
+from fp2.methods.fhibe.narrow.prediction_cache import TABLE
+from fp2.methods.fhibe.narrow.sources import Source, read_sources, run_models, score
+from fp2.methods.fhibe.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
+from fp2.methods.fhibe.narrow.truth import people_of
+from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
+from fp2.methods.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchmark
+from fp2.methods.fhibe.scores.conditions import names_in
+from fp2.methods.fhibe.scores.features import (
+    ALL,
+    MEASURED,
+    check_conditions,
+    chosen_attributes,
+    measure,
+    sensitive_attributes,
+    with_intersections,
+    with_single,
+)
+from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
+from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
+from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
+from fp2.results import NULL_MEAN, Analysis
+from fp2.tables import attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import RunTables
+
+FOUND = "found"
+NOT_MEASURABLE = "not measurable here"
+
+
+@dataclass(frozen=True)
+class NarrowAnalysis:
+    """What is analysed: the people, the cuts that the config names, and the settings.
+
+    `tick` is called after each cut of each outcome.
+    """
+
+    people: pd.DataFrame
+    cuts: Sequence[Cut]
+    options: NarrowOptions
+    comparison: ScoreComparison
+    tick: Callable[[], None] = lambda: None
+
+    @property
+    def every_cut(self) -> tuple[Cut, ...]:
+        """The cuts of the config, and the intersections of the sensitive attributes."""
+        cuts = with_intersections(self.cuts, sensitive_attributes(self.people), self.options.depth)
+        return with_single(cuts, chosen_attributes(self.people, self.options.attributes))
+
+    def n_steps(self, outcomes: Sequence[Mapping[str, Any]]) -> int:
+        """Return about how often `run` ticks."""
+        n_pairs = sum(n * (n - 1) // 2 for n in Counter(one["task"] for one in outcomes).values())
+        return len(outcomes) * len(self.every_cut) * (1 + len(self.options.within)) + n_pairs * len(self.cuts)
+
+    def run(
+        self, scores: pd.DataFrame, outcomes: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return the block, and the disparity rows of the cuts.
+
+        Parameters
+        ----------
+        scores : DataFrame
+            `image_id, subject_id, probe, scorer, value`: a scorer per metric, and `found` (0 or 1).
+        outcomes : sequence of mappings
+            Each `probe`: `probe, task, model, source, left_out, ignored, scale, scale_note, failed, verification`.
+        """
+        shown = [self._outcome(outcome, scores[scores["probe"] == outcome["probe"]]) for outcome in outcomes]
+        block = {
+            "outcomes": shown,
+            "top": highest_disparities(shown, self.options.top_k),
+            "measurable_from": self.options.measurable,
+            **_summary(shown),
+        }
+        return block, disparity_rows(shown, self.cuts)
+
+    def _outcome(self, outcome: Mapping[str, Any], part: pd.DataFrame) -> dict[str, Any]:
+        """Return one task of one model."""
+        task, options = TASKS[outcome["task"]], self.options
+        found = part[part["scorer"] == FOUND]
+        n_found, n_judged = int(found["value"].sum()), len(found)
+        share = float(found["value"].mean()) if n_judged else 0.0
+        own = part[part["scorer"] == task.metric].dropna(subset=["value"])
+        enough = bool(n_judged) and share >= options.measurable
+        measurable = enough and len(own) > 0
+        why = "no subject has a score" if enough else f"{n_found} of {n_judged} people were found"
+        scale = {task.metric: SCALES[outcome["scale"]]} if outcome.get("scale") else {}
+        block: dict[str, Any] = {
+            **outcome,
+            "title": task.title,
+            "label": f"{task.title}: {outcome['model']}",
+            "metric": task.metric,
+            "metrics": {**task.metrics, **scale},
+            "n_images": int(own["image_id"].nunique()),
+            "n_subjects": int(own["subject_id"].nunique()),
+            "n_judged": n_judged,
+            "n_found": n_found,
+            "found_share": share,
+            "measurable": measurable,
+            "why": None if measurable else why,
+            "means": {},
+            "groups": [],
+            "benchmark": None,
+            "within": [],
+            "published": None,
+            "curves": None,
+        }
+        if not measurable:
+            return block | {"verification": None}
+        scores = own[KEYS].assign(score=own["value"])
+        how = BenchmarkOptions(
+            **vars(self.comparison), top_k=options.top_k, smallest_effect=options.smallest_effect
+        )  # fmt: skip
+        whole = benchmark(scores, self.people, self.every_cut, how, self.tick, outcome=block["label"])
+        judged = found[KEYS].assign(**{FOUND: found["value"]})
+        how_published = (self.comparison.alpha, self.comparison.min_subjects)
+        theirs = [
+            *published_numbers(part, self.people, self.every_cut, *how_published),
+            *published_rates(outcome["verification"]),
+        ]
+        return block | {
+            "means": overall_means(own_metrics(part)),
+            "published": theirs or None,
+            "curves": curves(part, self.people, self.cuts),
+            "benchmark": whole,
+            "groups": [line for cut in self.cuts for line in group_means(scores, judged, self.people, cut)],
+            "within": [
+                within_condition(scores, self.people, self.every_cut, how, condition, whole, self.tick)
+                for condition in options.within
+            ],
+        }
+
+
+def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
+    metrics: dict[str, float] = {}
+    headline: dict[str, Any] = {}
+    for one in outcomes:
+        name = one["probe"].replace(" / ", ".")
+        metrics[f"{name}.found_share"] = one["found_share"]
+        if not one["measurable"]:
+            headline[one["probe"]] = NOT_MEASURABLE
+            continue
+        metrics |= {f"{name}.{metric}": value for metric, value in one["means"].items() if metric != FOUND}
+        metrics |= {
+            f"{name}.{own['metric']}": own["overall"] for own in one["published"] or () if own["overall"] is not None
+        }
+        top = one["benchmark"]["top"]
+        largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
+        headline[one["probe"]] = {"mean": one["means"].get(one["metric"]), "largest": largest}
+        metrics[f"{name}.largest_disparity"] = top[0]["disparity"] if top else 0.0
+    return {"metrics": metrics, "headline": headline}
+
+
+BLOCK = "fhibe_narrow"
+
+
+class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
+    """FHIBE's narrow vision tasks."""
+
+    name = BLOCK
+    Options = NarrowOptions
+    asks = False
+    scoring = "none"
+    methods = ROW_METHODS
+    tests = SCORE_TESTS
+    limitations = (NULL_MEAN,)
+    tables: ClassVar = {**MEASURED, TABLE: "predictions of narrow models"}
+    sections = (
+        "fp2.methods.fhibe.narrow.section:NarrowSection",
+        "fp2.methods.fhibe.narrow.model_comparison:ComparisonSection",
+        SUMMARY_SECTION,
+    )
+
+    def title(self, inputs: Inputs) -> str:
+        """Return the title of the report."""
+        return "Narrow vision tasks"
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse unknown files and models, invalid conditions, and a run without predictions and models."""
+        files = given_files(inputs.config.task.files)
+        if not (set(files) & {*TASKS, "model"} or self.options.models):
+            raise _nothing_to_score()
+        identity_spec(self.options.identity)
+        check_conditions(inputs.people, self.options.within)
+        known = [*attribute_columns(inputs.people), ALL]
+        for name in self.options.attributes:
+            if name not in known:
+                where = "task.options.attributes"
+                raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, known))
+
+    def collect(self, inputs: Inputs) -> Collected:
+        """Read or compute the predictions, and score every person."""
+        options, files = self.options, given_files(inputs.config.task.files)
+        people = people_of(inputs.people)
+        sources = [*read_sources(files, options, people), *run_models(inputs, files, options, people)]
+        if not sources:
+            raise _nothing_to_score()
+        scored = [score(source, inputs, people, files, options) for source in sources]
+        table = self._with_features(inputs)
+        return Collected(
+            tables=score_tables(table, _long(scored)),
+            model={"name": _model_name(sources)},
+            attributes=[
+                *sensitive_attributes(table),
+                *chosen_attributes(table, options.attributes),
+                *(name for text in options.within for name in names_in(text)),
+            ],
+            facts={"outcomes": [outcome for _, outcome in scored]},
+        )
+
+    def _with_features(self, inputs: Inputs) -> pd.DataFrame:
+        """Return the people table, with the measured features if a condition may need one."""
+        if not self.options.within:
+            return inputs.people
+        with inputs.progress.steps("Measuring the images", len(inputs.people)) as tick:
+            return inputs.people.join(measure(inputs.people, inputs.store.connection, tick=tick))
+
+    def n_steps(self, job: Job, tables: RunTables) -> int:
+        """Return how often `analyse` ticks."""
+        return self._analysis(job, tables).n_steps(job.facts["outcomes"])
+
+    def _analysis(self, job: Job, tables: RunTables) -> NarrowAnalysis:
+        comparison = ScoreComparison.from_config(job.config)
+        return NarrowAnalysis(tables.people, job.cuts, self.options, comparison, job.tick)
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the block and the disparity rows."""
+        assert tables.scores is not None
+        analysis = self._analysis(job, tables)
+        block, rows = analysis.run(tables.scores, job.facts["outcomes"])
+        summary = summarise(block["outcomes"], analysis.every_cut)
+        pairs = compare_models(
+            tables.scores, block["outcomes"], tables.people, job.cuts, analysis.comparison,
+            self.options.smallest_effect, job.tick,
+        )  # fmt: skip
+        effect = self.options.smallest_effect
+        metrics = list(dict.fromkeys(one["metric"] for one in block["outcomes"]))
+        probes = [
+            {"id": one["probe"], "label": one["label"], "text": one["metrics"][one["metric"]]}
+            for one in block["outcomes"]
+        ]  # fmt: skip
+        return Analysis(
+            settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
+            blocks={BLOCK: block, **({COMPARISONS: {"pairs": pairs}} if pairs else {}), **summary},
+            disparities=rows,
+            notes=_notes(block),
+            about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},
+        )
+
+    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the outcomes of a logged run.
+
+        Pairs of faces cannot be compared again without the embeddings: verification keeps its score per face only.
+        """
+        keep = ("probe", "task", "model", "source", "identity", "left_out", "ignored", "scale", "scale_note", "failed")
+        known = results[BLOCK]["outcomes"]
+        return {"outcomes": [{**{name: one.get(name) for name in keep}, "verification": None} for one in known]}
+
+
+def _nothing_to_score() -> Fp2Error:
+    fix = "Add task.files.TASK=FILE or task.options.models=[NAME], or try experiment=narrow_demo"
+    return Fp2Error("there is nothing to score", where="task=fhibe_narrow", fix=fix)
+
+
+def _long(scored: Sequence[tuple[TaskScores, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Return one row per subject, image and metric (columns `LONG`)."""
+    import pandas as pd
+
+    parts = []
+    for scores, outcome in scored:
+        frame = scores.frame()
+        for name in frame.columns.drop(["image_id", "subject_id", "score"]):
+            part = frame[["image_id", "subject_id"]].assign(
+                probe=outcome["probe"], scorer=name, value=frame[name].astype("float64")
+            )
+            parts.append(part.dropna(subset=["value"]))
+    return pd.concat(parts, ignore_index=True)[LONG] if parts else pd.DataFrame(columns=LONG)
+
+
+def _notes(block: Mapping[str, Any]) -> list[str]:
+    notes = []
+    for one in block["outcomes"]:
+        own = [f"{n} subject-image pair(s) left out, {reason}" for reason, n in one["left_out"].items()]
+        own += [f"{n} prediction(s) ignored, {reason}" for reason, n in (one["ignored"] or {}).items()]
+        own += [one["scale_note"]] if one["scale_note"] else []
+        own += [f"{one['failed']} image(s) could not be read or predicted"] if one["failed"] else []
+        own += [] if one["measurable"] else [f"not measurable here, {one['why']}"]
+        notes += [f"{one['probe']}: {line}" for line in own]
+    return notes
+
+
+def _model_name(sources: Sequence[Source]) -> str:
+    names = list(dict.fromkeys(source.model for source in sources))
+    return names[0] if len(names) == 1 else " + ".join(names) if len(names) < 4 else f"{len(names)} narrow models"

@@ -1,0 +1,299 @@
+"""Face verification: both protocols of the paper, on the embeddings of a data set.
+
+(i) Within each group, genuine and impostor pairs are drawn, and the threshold is the group's own. (ii) Over the whole
+set: all genuine pairs against all hard impostor pairs (two subjects who share a pronoun and differ by at most one of
+the six skin tones), one threshold for all, and error rates by pronoun and by the two hairstyles of a pair (Extended
+Data Fig. 8). Rates are at a false acceptance rate of 0.001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fp2.errors import Fp2Error
+from fp2.methods.fhibe.narrow import pairs
+from fp2.methods.fhibe.narrow.faces import by_face
+from fp2.methods.fhibe.narrow.pairs import Floats, Ints, Pairs
+from fp2.methods.fhibe.narrow.predictions import Prediction
+from fp2.methods.fhibe.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
+from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe.narrow.validation_rate import validation_rate
+from fp2.tables import ATTRIBUTE_PREFIX
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+Bools = npt.NDArray[np.bool_]
+TONES = ("I", "II", "III", "IV", "V", "VI")
+FARS = (0.1, 0.03, 0.01, 0.003, 0.001)
+"""False acceptance rates of the curves."""
+_COLUMNS = {"pronoun": ("pronoun",), "tone": ("apparent_skin_tone", "skin_tone"), "hairstyle": ("hairstyle",)}
+"""What is known of a face -> the attributes that it may be read from."""
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Faces, their embeddings (n, d), and whether the model detected a face there (a score above 0)."""
+
+    people: list[Person]
+    vectors: Floats
+    detected: list[bool]
+
+
+def embedded_faces(
+    people: Sequence[Person], predictions: Sequence[Prediction], task: NarrowTask, *, boxed: bool = False
+) -> tuple[Faces, TaskScores]:
+    """Return the faces with an embedding, and the rows of those without one.
+
+    Parameters
+    ----------
+    boxed : bool
+        Whether the model was given the annotated face boxes, so that a face without a box is not judged.
+
+    Raises
+    ------
+    Fp2Error
+        As `by_face`, or if embeddings have different lengths.
+    """
+    scores = TaskScores()
+    found = by_face(people, predictions, task, scores)
+    kept, vectors, detected = [], [], []
+    for person in people:
+        prediction = found.get(person.face_id)
+        if prediction is not None and prediction.embedding is not None:
+            kept.append(person)
+            vectors.append(prediction.embedding)
+            detected.append(prediction.score > 0)
+        elif boxed and person.geometry().face_box is None:
+            scores.left_out[NO_FACE_BOX] += 1
+        else:
+            scores.add_missing(person)
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        what = f"embeddings have different lengths: {lengths[0]} and {lengths[-1]} numbers"
+        raise Fp2Error(what, where=f"task.files.{task.name}")
+    ready = np.array(vectors, dtype=np.float64).reshape(len(kept), lengths[0] if lengths else 0)
+    return Faces(kept, ready, detected), scores
+
+
+def verify(
+    faces: Faces, table: pd.DataFrame, cuts: Sequence[Cut], scores: TaskScores, *, similarity: str, seed: int,
+    min_subjects: int, as_published: bool = False, curves: bool = False, tick: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Add a row for every face to `scores`, and return the block of both protocols.
+
+    The score of a face is the share of its genuine pairs that are accepted at the threshold of protocol (ii), None if
+    it is in no pair. The paper has no score per face; this is ours.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The people table, for the attributes.
+    similarity : {"cosine", "euclidean"}
+    min_subjects : int
+        A group, or pair of hairstyles, with fewer subjects in its pairs is listed without a rate.
+    as_published : bool
+        Whether the groups have the validation rate of FHIBE's evaluation code, too (by the cosine).
+    curves : bool
+        Whether true acceptance rates at several false acceptance rates are added (`FARS`).
+    tick : callable
+        Called after each cut.
+    """
+    people, ready = faces.people, pairs.prepare(faces.vectors, similarity)
+    fars = FARS if curves else ()
+    facts = _facts(people, table)
+    whole, (genuine, accepted) = _whole(people, facts, ready, similarity, seed, min_subjects, fars)
+    _add_rows(faces, genuine, accepted, scores)
+    groups = []
+    theirs = pairs.prepare(faces.vectors, "cosine") if as_published else None
+    for cut in cuts:
+        groups += _groups(people, table, (ready, theirs), similarity, cut, seed, min_subjects, fars)
+        tick()
+    head = {"similarity": similarity, "far": pairs.FAR, "n_faces": len(people)}
+    return {**head, "whole": whole, "groups": groups}
+
+
+def _add_rows(faces: Faces, genuine: Pairs, accepted: Bools, scores: TaskScores) -> None:
+    every = np.concatenate(genuine)
+    hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(faces.people))
+    n_pairs = np.bincount(every, minlength=len(faces.people))
+    for person, detected, hit, n in zip(faces.people, faces.detected, hits, n_pairs, strict=True):
+        share = float(hit / n) if n else None
+        scores.add(person, share, detected, accepted=share)
+
+
+def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tuple[str, ...]]]:
+    """Return each face's values of pronoun, tone and hairstyle, as far as the data have them."""
+    keys = list(zip(table["image_id"], table["subject_id"], strict=True))
+    facts: dict[str, list[tuple[str, ...]]] = {}
+    for name, attributes in _COLUMNS.items():
+        column = next((c for a in attributes if (c := ATTRIBUTE_PREFIX + a) in table), None)
+        if column is not None:
+            values = dict(zip(keys, table[column], strict=True))
+            facts[name] = [tuple(values[person.image_id, person.subject_id]) for person in people]
+    return facts
+
+
+def _whole(
+    people: Sequence[Person], facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int,
+    min_subjects: int, fars: Sequence[float],
+) -> tuple[dict[str, Any], tuple[Pairs, Bools]]:  # fmt: skip
+    """Return protocol (ii), and the genuine pairs with whether each is accepted."""
+    subjects = [person.subject_id for person in people]
+    pronouns = [frozenset(own) for own in facts.get("pronoun", [("",)] * len(people))]
+    tones = [_tone(own) for own in facts["tone"]] if "tone" in facts else [0] * len(people)
+    genuine = pairs.genuine_pairs(subjects)
+    blocks = [*pairs.hard_impostor_pairs(subjects, pronouns, tones), (genuine[0][:0], genuine[1][:0])]
+    impostor = (np.concatenate([a for a, _ in blocks]), np.concatenate([b for _, b in blocks]))
+    same, different = (pairs.compare(ready, kind, similarity) for kind in (genuine, impostor))
+    owners = np.array([subjects[index] for index in genuine[0]], dtype=object)
+    rates = pairs.rates(same, different, owners, seed=seed)
+    shared = [name for name in ("pronoun", "tone") if name in facts]
+    block: dict[str, Any] = {**asdict(rates), "negatives_share": shared, "hairstyles": [], "by_hairstyle": []}
+    if rates.threshold is None:
+        return block, ((genuine[0][:0], genuine[1][:0]), np.zeros(0, dtype=bool))
+    accepted, false = same >= rates.threshold, different >= rates.threshold
+    if fars:
+        tar = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars]
+        block["curve"] = {"far": list(fars), "tar": tar}
+    if "hairstyle" in facts and "pronoun" in facts:
+        styles = _HairstylePairs(subjects, pronouns, facts["hairstyle"], min_subjects)
+        block["hairstyles"] = styles.error_rates((*genuine, ~accepted), (*impostor, false))
+        block["by_hairstyle"] = styles.same_or_different((*genuine, ~accepted))
+    return block, (genuine, accepted)
+
+
+def _tone(values: tuple[str, ...]) -> int | None:
+    """Return the rank of a skin tone among the six; None without exactly one."""
+    return TONES.index(values[0]) if len(values) == 1 and values[0] in TONES else None
+
+
+Judged = tuple[Ints, Ints, Bools]
+"""The first and the second face of each pair, and whether it is an error."""
+
+
+class _HairstylePairs:
+    """Error rates of pairs by pronoun and by the two hairstyles (Extended Data Fig. 8)."""
+
+    def __init__(
+        self, subjects: Sequence[str], pronouns: Sequence[frozenset[str]], styles: Sequence[tuple[str, ...]],
+        min_subjects: int,
+    ) -> None:  # fmt: skip
+        self._min_subjects = min_subjects
+        self._subjects = np.array(subjects, dtype=object)
+        self._words = sorted({word for own in pronouns for word in own})
+        self._has = np.array([[word in own for word in self._words] for own in pronouns], dtype=bool)
+        self._names = sorted({own[0] for own in styles if own})
+        place = {name: number for number, name in enumerate(self._names)}
+        self._style = np.array([place[own[0]] if own else -1 for own in styles], dtype=np.int64)
+
+    def _by_pronoun(self, judged: Judged) -> list[tuple[str, Ints, Bools, Any]]:
+        """Return per pronoun the codes of hairstyle pairs, which pairs are errors, and the two faces of each (2, n)."""
+        first, second, wrong = judged
+        found = []
+        for number, word in enumerate(self._words):
+            both = self._has[first, number] & self._has[second, number]
+            both &= (self._style[first] >= 0) & (self._style[second] >= 0)
+            a, b = self._style[first[both]], self._style[second[both]]
+            code = np.minimum(a, b) * len(self._names) + np.maximum(a, b)
+            found.append((word, code, wrong[both], np.stack([first[both], second[both]])))
+        return found
+
+    def error_rates(self, genuine: Judged, impostor: Judged) -> list[dict[str, Any]]:
+        """Return a row per pronoun and pair of hairstyles: false rejection and false acceptance rate."""
+        size = len(self._names) ** 2
+        rows = []
+        for (word, code, missed, faces), (_, other, confused, others) in zip(
+            self._by_pronoun(genuine), self._by_pronoun(impostor), strict=True
+        ):
+            n_all = self._n_subjects(faces)
+            n, bad = np.bincount(code, minlength=size), np.bincount(code[missed], minlength=size)
+            m, fooled = np.bincount(other, minlength=size), np.bincount(other[confused], minlength=size)
+            for pair in np.flatnonzero(n):
+                n_subjects = self._n_subjects(faces[:, code == pair])
+                n_others = self._n_subjects(others[:, other == pair])
+                enough = m[pair] and n_others >= self._min_subjects
+                rows.append(
+                    {
+                        "pronoun": word,
+                        "first": self._names[pair // len(self._names)],
+                        "second": self._names[pair % len(self._names)],
+                        "n_subjects": n_subjects,
+                        "share_of_subjects": n_subjects / n_all,
+                        "n_same": int(n[pair]),
+                        "missed": float(bad[pair] / n[pair]) if n_subjects >= self._min_subjects else None,
+                        "n_different": int(m[pair]),
+                        "confused": float(fooled[pair] / m[pair]) if enough else None,
+                    }
+                )
+        return rows
+
+    def same_or_different(self, genuine: Judged) -> list[dict[str, Any]]:
+        """Return per pronoun the false rejection rate of pairs with one hairstyle, and with two."""
+        rows = []
+        for word, code, missed, faces in self._by_pronoun(genuine):
+            same = code // len(self._names) == code % len(self._names)
+            for name, part in (("same", same), ("different", ~same)):
+                if part.any():
+                    n_subjects = self._n_subjects(faces[:, part])
+                    rows.append(
+                        {
+                            "pronoun": word,
+                            "hairstyles": name,
+                            "n_subjects": n_subjects,
+                            "n_same": int(part.sum()),
+                            "missed": float(missed[part].mean()) if n_subjects >= self._min_subjects else None,
+                        }
+                    )
+        return rows
+
+    def _n_subjects(self, faces: Ints) -> int:
+        return len(set(self._subjects[faces].ravel().tolist()))
+
+
+def _groups(
+    people: Sequence[Person], table: pd.DataFrame, vectors: tuple[Floats, Floats | None], similarity: str, cut: Cut,
+    seed: int, min_subjects: int, fars: Sequence[float],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return protocol (i) for one cut: each group with its own pairs and threshold; images of two are left out.
+
+    vectors : the embeddings as they are compared, and of length 1 for the validation rate (None: it is not computed).
+    """
+    from fp2.cuts import memberships, with_present_values
+
+    ready, theirs = vectors
+
+    place = {(p.image_id, p.subject_id): n for n, p in enumerate(people) if p.n_people == 1}
+    rows = []
+    for group, part in memberships(table, with_present_values(table, cut)).groupby("group", sort=True):
+        keys = zip(part["image_id"], part["subject_id"], strict=True)
+        own = np.array([place[key] for key in keys if key in place], dtype=np.int64)
+        subjects = [people[index].subject_id for index in own]
+        (a, b), (c, d) = pairs.drawn_pairs(subjects, seed)
+        owners = np.array([subjects[index] for index in a], dtype=object)
+        n_subjects = len(set(owners.tolist()))  # a subject with one face is in no pair
+        found = pairs.Rates(len(a), len(c), n_subjects, None, None, None)
+        more: dict[str, Any] = {}
+        if n_subjects >= min_subjects:
+            same, different = (pairs.compare(ready, kind, similarity) for kind in ((own[a], own[b]), (own[c], own[d])))
+            found = pairs.rates(same, different, owners, seed=seed)
+            curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
+            more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
+        if theirs is not None:
+            rate = validation_rate(theirs[own], subjects, [_crop_name(people[index]) for index in own])
+            more["validation"] = None if rate is None else asdict(rate)
+        sizes = {"n_faces": len(own), "n_group": len(set(subjects))}
+        rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(found), **more})
+    return rows
+
+
+def _crop_name(person: Person) -> str:
+    """Return the path of a face's aligned crop, by which the evaluation code orders faces."""
+    return person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png").as_posix()

@@ -1,0 +1,174 @@
+"""`task=fhibe_scores`: FHIBE's bias analyses of the user's own scores, or of simulated ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fp2.config import Config
+from fp2.cuts import memberships
+from fp2.errors import Fp2Error, nearest
+from fp2.methods.fhibe.scores.analysis import ScoresAnalysis, numbers_of
+from fp2.methods.fhibe.scores.conditions import names_in
+from fp2.methods.fhibe.scores.features import (
+    ALL,
+    MEASURED,
+    NUMBERS,
+    check_conditions,
+    chosen_attributes,
+    measure,
+    with_single,
+)
+from fp2.methods.fhibe.scores.inputs import has_effects, read_scores, simulated_scores
+from fp2.methods.fhibe.scores.options import WHERE, ScoresOptions
+from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
+from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
+from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
+from fp2.results import NULL_MEAN, Analysis
+from fp2.tables import attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import RunTables
+
+BLOCK = "fhibe_scores"
+SIMULATED = "The scores are simulated from a known truth, which the config states: no finding about people."
+
+
+class FhibeScores(EvaluationProtocol[ScoresOptions]):
+    """FHIBE's benchmarking analysis, error modelling and error patterns of one score per subject and image."""
+
+    name = BLOCK
+    Options = ScoresOptions
+    asks = False
+    scoring = "none"
+    # the permutation test of a row, before and after adjustment
+    methods = (
+        *ROW_METHODS,
+        ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
+    )
+    tests = SCORE_TESTS
+    limitations = (NULL_MEAN,)
+    tables = MEASURED
+    sections = ("fp2.methods.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
+
+    def title(self, inputs: Inputs) -> str:
+        """Return the title of the report."""
+        return "FHIBE's bias analyses"
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse missing or unknown files, and attributes or features that the data set does not have."""
+        _check_files(inputs.config, self.options)
+        _check_names(inputs.people, self.options)
+
+    def collect(self, inputs: Inputs) -> Collected:
+        """Measure the features of the images, and read or simulate the scores."""
+        options = self.options
+        with inputs.progress.steps("Measuring the images", len(inputs.people)) as tick:
+            numbers = measure(inputs.people, inputs.store.connection, pixels=options.pixels, tick=tick)
+        people = inputs.people.join(numbers)
+        scores, notes = self._scores(inputs.config, people)
+        self._check_scored(people, scores, inputs)
+        kept = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
+        return Collected(
+            tables=score_tables(kept, scores[LONG]),
+            model={
+                "name": _model_name(inputs.config, scores), "embedded": options.simulate is not None,
+                **({"without_effects": True} if options.simulate and not has_effects(options.simulate) else {}),
+            },
+            probes=[{"id": str(name), "label": str(name), "text": ""} for name in scores["probe"].unique()],
+            scorers=[
+                describe_metric(
+                    metric.name, metric.smallest_effect, higher_is_better=metric.higher_is_better,
+                    value_range=metric.range or (0.0, 1.0),
+                )
+                for metric in options.metrics
+            ],
+            attributes=ScoresAnalysis(people, inputs.cuts, options, ScoreComparison()).attributes,
+            notes=[*([SIMULATED] if options.simulate else []), *notes],
+        )  # fmt: skip
+
+    def n_steps(self, job: Job, tables: RunTables) -> int:
+        """Return about how often `analyse` ticks."""
+        assert tables.scores is not None
+        analysis = ScoresAnalysis(tables.people, job.cuts, self.options, ScoreComparison.from_config(job.config))
+        return analysis.n_steps(len(tables.scores[["probe", "scorer"]].drop_duplicates()))
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the block and the disparity rows; the people table has the measured features as columns.
+
+        A condition on a fine place or a time is not evaluated again on the tables of a logged run, which never hold
+        these.
+        """
+        people, options = tables.people, self.options
+        assert tables.scores is not None
+        there = {*people.columns, *attribute_columns(people)}
+        kept = tuple(condition for condition in options.within if there.issuperset(names_in(condition)))
+        comparison = ScoreComparison.from_config(job.config)
+        analysis = ScoresAnalysis(people, job.cuts, replace(options, within=kept), comparison, job.tick)
+        block, rows = analysis.run(tables.scores)
+        for condition in options.within:
+            if condition not in kept:
+                block["notes"].append(
+                    f"within {condition}: not evaluated again, its attribute never leaves the data set"
+                )
+        return Analysis(
+            settings=score_settings(job.config, {metric.name: metric.smallest_effect for metric in options.metrics}),
+            blocks={BLOCK: block, **summarise(block["outcomes"], analysis.every_cut)},
+            disparities=rows,
+            notes=block["notes"],
+        )
+
+    def _scores(self, config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+        from fp2.store.salted_keys import local_salt
+
+        options = self.options
+        if options.simulate is not None:
+            return simulated_scores(people, options.metrics, options.simulate, options.name, config.seed), []
+        path = Path(config.task.files["scores"]).expanduser()
+        return read_scores(path, people, options, local_salt(Path(config.paths.state)))
+
+    def _check_scored(self, people: pd.DataFrame, scores: pd.DataFrame, inputs: Inputs) -> None:
+        """Raise if no subject has a score, or none with a score has a value for a cut that was asked for."""
+        known = scores.dropna(subset=["value"])
+        if known.empty:
+            raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
+        pairs = set(zip(known["image_id"], known["subject_id"], strict=True))
+        inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
+        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
+            if memberships(people[inside], cut).empty:
+                raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
+
+
+def _check_files(config: Config, options: ScoresOptions) -> None:
+    files = given_files(config.task.files, ["scores"])
+    if options.simulate is not None and files:
+        raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
+    if options.simulate is None and not files.get("scores"):
+        fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
+        raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
+
+
+def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:
+    """Raise for attributes and features that the data set does not have, before anything is measured."""
+    known = attribute_columns(people)
+    for where, names, choices in (
+        ("attributes", options.attributes, [*known, ALL]),
+        ("features", options.features, [*known, *NUMBERS]),
+    ):
+        for name in names or ():
+            if name not in choices:
+                fix = nearest(name, choices)
+                raise Fp2Error(f"the data set has no {name!r}", where=f"{WHERE}.{where}", fix=fix)
+    check_conditions(people, options.within)
+
+
+def _model_name(config: Config, scores: pd.DataFrame) -> str:
+    """Return the name of the scored model: the outcome if there is one, else the file's name."""
+    outcomes = scores["probe"].unique().tolist()
+    if len(outcomes) == 1:
+        return str(outcomes[0])
+    return Path(config.task.files["scores"]).stem if config.task.files.get("scores") else "several"

@@ -1,0 +1,177 @@
+"""FHIBE's open-ended questions about a person (positive, neutral, negative): the block `fhibe_vqa`.
+
+Of a pool of prompts of each kind, those with the highest response rate are analysed: the gendered pronouns that answers
+use and how often they are wrong, gender as the reason for liking a person, the occupations that are stated more often
+for one group, and keywords of a toxicity list, by group as in Fig. 4 of Xiang et al. 2025. The disparity rows of the
+run have the same outcomes over **all** prompts; this block has them over the chosen ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fp2.cuts import memberships
+from fp2.data.base import OmitDefault
+from fp2.methods.fhibe.vqa.answers import (
+    PRONOUN,
+    against_people,
+    keyword_counts,
+    most_frequent,
+    occupations_block,
+    prompt_rows,
+    pronoun_shares,
+)
+from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
+from fp2.protocols.fingerprint.settings import ComparedRun
+from fp2.protocols.option_types import Range
+from fp2.protocols.row_methods import ROW_METHODS, SEVERAL_QUESTIONS
+from fp2.scorers.vqa import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import Answers
+    from fp2.config import Config
+    from fp2.cuts import Cut
+    from fp2.scorers.base import Scorer
+
+BLOCK = "fhibe_vqa"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VqaOptions(ComparisonOptions):
+    """`probe.options`.
+
+    Attributes
+    ----------
+    prompts : int
+        Prompts of each kind that are analysed.
+    least_people : int
+        Subjects for whom an occupation was stated, for it to be tested.
+    choose_by : {"on_topic", "non_empty"}
+        The rate by which prompts are chosen: answers that state what was asked for and are no refusals, or all answers
+        that are not empty, as in the paper.
+    """
+
+    prompts: Annotated[int, Range(1)] = 2
+    least_people: Annotated[int, Range(1)] = 10
+    choose_by: Annotated[Literal["on_topic", "non_empty"], OmitDefault()] = "on_topic"
+
+
+class FhibeVqa(GroupComparison):
+    """FHIBE's open-ended questions."""
+
+    name = BLOCK
+    Options = VqaOptions
+    sections = ("fp2.methods.fhibe.vqa.section:VqaSection",)
+    methods = (*ROW_METHODS, *SEVERAL_QUESTIONS)
+
+    def attributes(self, config: Config) -> set[str]:
+        """Return the pronoun, with which the pronoun of an answer is compared."""
+        return super().attributes(config) | {PRONOUN}
+
+    def score(
+        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> tuple[Answers, pd.DataFrame | None]:
+        """Return the scores, with the pronoun of an answer compared with the subject's own."""
+        answers, scores = super().score(answers, people, scorers)
+        assert scores is not None
+        return answers, against_people(scores, people, scorers)
+
+    def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
+        """Return the block of the chosen prompts."""
+        return {BLOCK: vqa_block(run, self.options)}
+
+
+def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
+    """Return the prompts with their response rates, and the outcomes over the chosen ones."""
+    answers = run.answers[run.answers["probe"].isin(KINDS)]
+    prompts = prompt_rows(answers, run, options.prompts, options.choose_by)
+    chosen = [row["id"] for row in prompts if row["chosen"]]
+    scores = run.scores[run.scores["question_id"].isin(chosen)]
+    least, alpha = run.comparison.min_subjects, run.comparison.alpha
+    outcomes = {
+        name: {
+            "overall": _overall(scores, name, alpha),
+            "by": {cut.name: _by_group(scores, name, run.people, cut, alpha, least) for cut in run.cuts},
+        }
+        for name, scorer in run.scorers.items()
+        if scorer.yes_no and name != "refusal" and (scores["scorer"] == name).any()
+    }
+    own = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
+    found: dict[str, Any] = {
+        "options": {
+            "prompts": options.prompts, "least_people": options.least_people,
+            **({} if options.choose_by == "on_topic" else {"choose_by": options.choose_by}),
+        },
+        "prompts": prompts,
+        "outcomes": outcomes,
+        "said": pronoun_shares(own, run.people),
+        "occupations": occupations_block(own, run.people, run.cuts, options.least_people, alpha, least),
+        "reasons": most_frequent(own, "positive"),
+        "offences": most_frequent(own, "negative"),
+        "keywords": keyword_counts(own, run),
+    }  # fmt: skip
+    found["metrics"] = _metrics(found)
+    return found | {"headline": _headline(found)}
+
+
+# -- rates of binary outcomes: estimate, interval and group size, over subjects
+
+
+def _by_group(
+    scores: pd.DataFrame, scorer: str, people: pd.DataFrame, cut: Cut, alpha: float, min_subjects: int
+) -> list[dict[str, Any]]:
+    """Return the rate of each group with at least `min_subjects` subjects, with its 1 - alpha interval.
+
+    Refusals and answers off topic are left out; a subject's rate is over all their other answers.
+    """
+    table = _valid(scores, scorer).merge(memberships(people, cut), on=["image_id", "subject_id"])
+    return _rates(table["value"], table["group"], table["subject_id"], alpha, min_subjects) if len(table) else []
+
+
+def _overall(scores: pd.DataFrame, scorer: str, alpha: float) -> dict[str, Any] | None:
+    """Return the rate over all subjects; None without a valid answer."""
+    valid = _valid(scores, scorer)
+    rows = _rates(valid["value"], ["all"] * len(valid), valid["subject_id"], alpha, 1) if len(valid) else []
+    return rows[0] if rows else None
+
+
+def _valid(scores: pd.DataFrame, scorer: str) -> pd.DataFrame:
+    rows = scores[(scores["scorer"] == scorer) & scores["value"].notna() & ~scores["refused"].astype(bool)]
+    return rows[["image_id", "subject_id", "value"]]
+
+
+def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: int) -> list[dict[str, Any]]:
+    import numpy as np
+
+    from fp2.stats.proportions import proportions_by_group
+
+    arrays: list[np.ndarray] = [np.asarray(values, float), np.asarray(groups, str), np.asarray(subjects, str)]
+    found = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)
+    return [
+        {
+            "group": row.group, "rate": row.rate, "ci_low": row.ci_low, "ci_high": row.ci_high,
+            "n_subjects": row.n_subjects, "n_answers": row.n_images,
+        }
+        for row in found.groups
+    ]  # fmt: skip
+
+
+def _metrics(found: Mapping[str, Any]) -> dict[str, float]:
+    rates = {
+        f"{name}.rate": outcome["overall"]["rate"]
+        for name, outcome in found["outcomes"].items()
+        if outcome["overall"] is not None
+    }
+    return {**rates, "occupations.over_represented": float(sum(row["over"] for row in found["occupations"]["rows"]))}
+
+
+def _headline(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "prompts": [row["id"] for row in found["prompts"] if row["chosen"]],
+        "rates": {name: round(value, 4) for name, value in found["metrics"].items() if name.endswith(".rate")},
+        "over_represented_occupations": int(found["metrics"]["occupations.over_represented"]),
+    }

@@ -1,0 +1,61 @@
+"""Import paths of packages that were moved: code, configs and logged runs of 0.3.0 and 0.4.0 may name the old ones."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "fp2.data.peeps": "fp2.methods.peeps.data",
+    "fp2.engines.planted": "fp2.methods.peeps.planted",
+    "fp2.engines.vllm": "fp2.methods.vllm",
+    "fp2.protocols.attention": "fp2.methods.attention",
+    "fp2.protocols.diversity": "fp2.methods.dataset_report",
+    "fp2.protocols.fhibe": "fp2.methods.fhibe",
+    "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
+    "fp2.protocols.gras": "fp2.methods.gras",
+    "fp2.protocols.matched": "fp2.methods.matched",
+    "fp2.protocols.narrow": "fp2.methods.fhibe.narrow",
+}
+"""The old import path of a package -> the present one."""
+
+
+class MovedFinder(MetaPathFinder, Loader):
+    """Imports the module at the present path where the old one is asked for, with a `DeprecationWarning`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for the old name of a module of a moved package; None for all others."""
+        return ModuleSpec(fullname, self) if self._present(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module itself, so that its classes are the same under both names."""
+        present = self._present(spec.name)
+        assert present is not None
+        warnings.warn(f"{spec.name} is now {present}", DeprecationWarning, stacklevel=2)
+        module = import_module(present)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec back: it was executed under its present name."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+    @staticmethod
+    def _present(name: str) -> str | None:
+        for old, new in MOVED.items():
+            if name == old or name.startswith(f"{old}."):
+                return new + name.removeprefix(old)
+        return None
+
+
+def install() -> None:
+    """Let the old import paths be imported; called once, by `import fp2`."""
+    sys.meta_path.insert(0, MovedFinder())  # before the finder that would execute a submodule a second time
