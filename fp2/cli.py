@@ -357,7 +357,7 @@ def gate(
 ) -> None:
     """Fail in CI if a run does not meet conditions: exit status 0 if all are met, 1 if not, 2 if it cannot be read.
 
-    Without options two are checked: the run is complete, and no row has the verdict "biased". A condition that nothing
+    Without options two are checked: the run is complete, and no row has the verdict biased. A condition that nothing
     in the run could be checked for is not met.
     """
     from fp2.commands.runs import gate as check

@@ -45,7 +45,7 @@ ROW_METHODS: tuple[Method, ...] = (
             "pairwise", "pairwise.*", *_of(_WITHIN, "p", "p_all"),
         ),
     ),
-    # "biased" needs a minimum-effect test
+    # the verdict biased needs a minimum-effect test
     (
         "verdict", 2,
         (

@@ -27,15 +27,13 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.section import Block, Finding, Results, Section, row_finding, worst_and_best
+from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FEWEST_SPOKES = 3
 """Probes that a radar needs: fewer make no area."""
-VERDICT_STYLES = {
-    "biased": "bold red", "significant_but_small": "yellow", "significant_size_unclear": "red", "equivalent": "green",
-}  # fmt: skip
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
 TABLE = (
     "disparity: largest group mean minus the smallest; null mean: what chance alone gives; bold: significant after "
@@ -45,7 +43,7 @@ COMPOSITE = (
     "composite: mean disparity over the probes with a value; magnitude: the composite corrected for noise, with its "
     "interval; severity: where that interval lies ({})"
 )
-_VERDICT_WIDTH = len(verdict_words("no_difference_found"))
+_VERDICT_WIDTH = len(Verdict.NO_DIFFERENCE_FOUND.label)
 """Columns of the terminal for a verdict; the longer ones are rare, and wrap between words."""
 
 
@@ -262,7 +260,7 @@ def _terminal_table(results: Results) -> Table:
                     (number(row["raw"]), "bold" if row["significant"] else ""),
                     (f" {number(row['null_mean']):>5}", "dim"),
                 ),
-                Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
+                Text(verdict_words(row["verdict"]), style=mark_of(row["verdict"]).terminal),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
             )
@@ -305,7 +303,7 @@ def _detectable_lines(results: Results) -> list[Text]:
 
 def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
-    found = [r["mde80"] for r in rows if r["verdict"] == "no_difference_found" and r.get("mde80") is not None]
+    found = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
     if not found:
         return ""
     least, most = number(min(found)), number(max(found))
@@ -327,7 +325,7 @@ def _not_robust_line(results: Results) -> list[Text]:
 
 def _other_scorers_line(results: Results) -> list[Text]:
     """Return how many rows of the scorers that the terminal does not list are biased."""
-    found = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == "biased")
+    found = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == Verdict.BIASED)
     counts = [f"{reading.scorer_label(name)} {found[name]}" for name in scorer_names(results)[1:] if found[name]]
     text = f"biased rows of other scorers, in the dashboard: {', '.join(counts)}"
     return [Text(text, style="yellow")] if counts else []

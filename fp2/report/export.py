@@ -31,6 +31,7 @@ from fp2.report.reading import (
     were_supplied,
 )
 from fp2.report.section import DISPARITIES, Finding, Section, heading, load_sections, present, tables_of
+from fp2.verdicts import Verdict
 
 NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
 """Columns of a disparity that hold several values."""
@@ -344,7 +345,7 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
 
     A disparity has one metric (null mean, p-value and verdict stand in its slice), and each of its groups that is
     compared and has at least `min_cell` subjects has one with the group's mean. `fairnessAssessments` names the worst
-    group of every disparity with the verdict "biased". Source: https://cyclonedx.org/docs/1.6/json, `modelCard`.
+    group of every disparity with the verdict biased. Source: https://cyclonedx.org/docs/1.6/json, `modelCard`.
 
     Raises
     ------
@@ -427,11 +428,11 @@ def _metric(
 
 
 def _assessments(results: Mapping[str, Any], sections: Sequence[Section]) -> list[dict[str, str]]:
-    """Return the group at risk of every disparity with the verdict "biased", and every other finding that differs."""
+    """Return the group at risk of every disparity with the verdict biased, and every other finding that differs."""
     found = []
     for name, row in _sized_rows(results, sections):
         worst = row.get("worst_group") or row.get("worst_version")
-        if row["verdict"] == "biased" and worst:
+        if row["verdict"] == Verdict.BIASED and worst:
             worse = f"the answers about this group have the worst {scorer_label(row.get('scorer', ''))}"
             other = f"the mean of this group differs from that of {plain(row.get('best_group'))}"
             harm = f"{name}: {worse if 'scorer' in row else other}"

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.passport import write_atomically
+from fp2.verdicts import Verdict, mark_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
@@ -83,10 +84,11 @@ def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[...,
     )
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
-        reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
+        reading.verdict_words, mark_of, reading.correction_label, reading.model_name, reading.severity_legend,
         reading.magnitude_words, reading.severity_words, reading.sentence, reading.scorer_version, sortable, *filters,
     ):  # fmt: skip
         made.filters[function.__name__] = function
+    made.globals[Verdict.__name__] = Verdict
     return made
 
 

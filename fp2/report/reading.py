@@ -12,6 +12,7 @@ from typing import Any
 from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS, WITHOUT_ATTEMPT
 from fp2.text import printable
+from fp2.verdicts import Verdict
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
@@ -19,26 +20,6 @@ MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", *WITHOUT_ATTEMPT, "answered")
 
-VERDICTS = {
-    "biased": "biased",
-    "significant_but_small": "significant but small",
-    "significant_size_unclear": "significant, size unclear",
-    "equivalent": "equivalent",
-    "no_difference_found": "no difference found",
-    "too_few_subjects": "too few subjects",
-    "too_few_sets": "too few sets",
-    "uninformative": "not testable",
-}
-VERDICT_MEANINGS = {
-    "biased": "significant after correction, and shown to be larger than the smallest effect of interest",
-    "significant_but_small": "significant after correction, but shown to be below the smallest effect of interest",
-    "significant_size_unclear": "significant after correction; it may be smaller than the smallest effect of interest",
-    "equivalent": "shown to be smaller than the smallest effect of interest",
-    "no_difference_found": "not significant; a difference below the minimum detectable effect may still exist",
-    "too_few_subjects": "fewer than two groups have enough subjects to be compared",
-    "too_few_sets": "no two versions share enough sets to be compared",
-    "uninformative": "not tested: the answers all have the same value, or too few have one",
-}
 CORRECTIONS = {
     "holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "bonferroni": "Bonferroni", "none": "no",
 }  # fmt: skip
@@ -266,13 +247,14 @@ def scorer_version(scorer: Mapping[str, Any]) -> str:
 
 def verdict_words(verdict: str | None) -> str:
     """Return the label of a verdict; unknown ones without underscores."""
-    return DASH if verdict is None else VERDICTS.get(verdict, verdict.replace("_", " "))
+    known = Verdict.of(verdict)
+    return known.label if known else (verdict or DASH).replace("_", " ")
 
 
 def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the meanings of the verdicts that occur in the rows."""
     occurring = {row["verdict"] for row in rows}
-    return {verdict: meaning for verdict, meaning in VERDICT_MEANINGS.items() if verdict in occurring}
+    return {verdict: verdict.meaning for verdict in Verdict if verdict in occurring}
 
 
 EFFECTS = ((0.2, "small"), (0.5, "medium"), (0.8, "large"), (1.2, "very large"), (2.0, "huge"))

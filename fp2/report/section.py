@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
 from fp2.report.reading import DASH, number, plain, verdict_words
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,14 +72,14 @@ class Finding:
     message: str
     size: float | None = None
     kind: str = "verdict"
-    condition: str = 'no verdict "biased"'
+    condition: str = f'no verdict "{Verdict.BIASED.label}"'
     row: Mapping[str, Any] | None = None
 
 
 def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
     """Return the finding of a row with `raw`, `status` and `verdict`; `sized`: whether `--max-disparity` limits it."""
     message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}{details}"
-    differs = row["verdict"] == "biased" if row["status"] == "ok" else None
+    differs = row["verdict"] == Verdict.BIASED if row["status"] == "ok" else None
     return Finding(name, differs, message, row["raw"] if sized else None, row=row)
 
 

@@ -24,6 +24,7 @@ from fp2.report.reading import (
 )
 from fp2.runs.reader import distinct_names
 from fp2.stats.effects import cohens_d
+from fp2.verdicts import Verdict
 
 Results = Mapping[str, Any]
 Panel = dict[str, Any]
@@ -111,7 +112,7 @@ def _with_effects(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_compared(row: Mapping[str, Any] | None) -> bool:
     """Return whether groups were compared: enough subjects, and answers that are not all the same."""
-    return row is not None and row["raw"] is not None and row["verdict"] != "uninformative"
+    return row is not None and row["raw"] is not None and row["verdict"] != Verdict.UNINFORMATIVE
 
 
 def _summaries(lines: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> dict[str, Any]:

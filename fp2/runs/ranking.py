@@ -10,6 +10,7 @@ from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Place, Ranking
 from fp2.report.reading import variant_name
 from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
+from fp2.verdicts import Verdict
 
 MIN_BOOTSTRAP = 2000
 
@@ -81,7 +82,7 @@ def _answering(
     for i, run in enumerate(runs):
         few = [p for j, p in enumerate(probes) if _groups_with_answers(lines, lines.values[i, :, j], _least(runs)) < 2]
         rows = [r for r in run.results["disparities"] if r["cut"] == cut and r["scorer"] == run.primary]
-        constant = [r["probe"] for r in rows if r["verdict"] == "uninformative"]
+        constant = [r["probe"] for r in rows if r["verdict"] == Verdict.UNINFORMATIVE]
         if few:
             notes.append(f"by {cut}: {names[i]} is not ranked: too few answers to {', '.join(few)}")
         elif len(constant) == len(probes):

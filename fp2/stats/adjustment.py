@@ -19,12 +19,8 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.permutation import TIE
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
+from fp2.verdicts import Verdict
 
-BIASED = "biased"
-SMALL = "significant_but_small"
-UNCLEAR = "significant_size_unclear"
-EQUIVALENT = "equivalent"
-NOT_FOUND = "no_difference_found"
 _STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "bonferroni": "bonferroni"}
 METHODS = ("holm", *_STATSMODELS, "none")
 LARGE_FAMILY = 2_000
@@ -233,7 +229,7 @@ def verdict_of(p: float | None, larger: float | None, small: float | None, alpha
     """Return the verdict that the adjusted p-values of a row's three tests give (see `adjust`)."""
     different, large, equivalent = (value is not None and value <= alpha for value in (p, larger, small))
     if not different:
-        return EQUIVALENT if equivalent else NOT_FOUND
+        return Verdict.EQUIVALENT.value if equivalent else Verdict.NO_DIFFERENCE_FOUND.value
     if large:
-        return BIASED
-    return SMALL if equivalent else UNCLEAR
+        return Verdict.BIASED.value
+    return Verdict.SIGNIFICANT_BUT_SMALL.value if equivalent else Verdict.SIGNIFICANT_SIZE_UNCLEAR.value

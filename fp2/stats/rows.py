@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.stats.core.numeric import FloatArray, finite
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     from fp2.stats.interval import GapTest
 
 OK = "ok"
-TOO_FEW = "too_few_subjects"
-UNINFORMATIVE = "uninformative"
+TOO_FEW = Verdict.TOO_FEW_SUBJECTS.value
+UNINFORMATIVE = Verdict.UNINFORMATIVE.value
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fp2.report.figures.style import FAINT, GRID, INK, VERDICT_MARKS, figure, head, save, shorten, style
+from fp2.report.figures.style import FAINT, GRID, INK, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain, probability, probe_labels, scorer_label, verdict_words
 from fp2.report.section import Block, Results, Section
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,8 +143,8 @@ STATUSES = {
     "same_data": "have the data and the test of another, and count once",
     "not_scored": "have no score for the probe, or not for every probe",
     "incomplete": "cannot be tested on every probe",
-    "too_few_subjects": "have too few subjects",
-    "uninformative": "have constant answers, or none",
+    Verdict.TOO_FEW_SUBJECTS: "have too few subjects",
+    Verdict.UNINFORMATIVE: "have constant answers, or none",
     "not_separable": "cannot tell the groups from the covariates",
 }
 _VERDICTS = {"significant": "significant", "not_significant": "not significant"}
@@ -174,9 +175,9 @@ def verdict_label(verdict: str | None) -> str:
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _CURVE, _LINE, _FOOT = 9.0, 2.3, 0.25, 1.5, 2.6, 0.2, 0.65
 _MARKS = {
-    **VERDICT_MARKS,
-    "significant": VERDICT_MARKS["biased"],
-    "not_significant": VERDICT_MARKS["no_difference_found"],
+    **{verdict.value: verdict.mark for verdict in Verdict},
+    "significant": Verdict.BIASED.mark,
+    "not_significant": Verdict.NO_DIFFERENCE_FOUND.mark,
 }
 
 
@@ -212,7 +213,7 @@ def _estimates(axes: Axes, points: Sequence[Mapping[str, Any]], own: int | None)
 
     size = 4.2 if len(points) <= 80 else 2.4
     for x, point in enumerate(points):
-        colour, marker, filled = _MARKS[point["verdict"]]
+        colour, marker, filled, *_ = _MARKS[point["verdict"]]
         if "low" in point:
             axes.plot((x, x), (point["low"], point["high"]), color=colour, linewidth=0.9, alpha=0.45, zorder=2)
         axes.plot(

@@ -23,11 +23,11 @@ from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.report import reading
-from fp2.report.disparities import VERDICT_STYLES
-from fp2.report.figures.style import CHANCE, FAINT, INK, VERDICT_MARKS, figure, head, save, shorten, style
+from fp2.report.figures.style import CHANCE, FAINT, INK, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label, verdict_words
 from fp2.report.section import Block, Finding, Results, Section, row_finding
 from fp2.scorers.outcomes import outcome_columns
+from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
     from fp2.stats.matched import MatchedTest
 
-TOO_FEW = "too_few_sets"
 SAME = 1e-12
 
 
@@ -110,7 +109,7 @@ def matched_block(
         "metrics": _metrics(primary),
         "headline": {
             "scorer": comparison.primary,
-            "biased": [[row["probe"], row["cut"]] for row in primary if row["verdict"] == "biased"],
+            "biased": [[row["probe"], row["cut"]] for row in primary if row["verdict"] == Verdict.BIASED],
             "largest_raw": max((row["raw"] for row in primary if row["raw"] is not None), default=None),
         },
     }
@@ -163,6 +162,7 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     from fp2.stats.matched import matched_equivalence
 
     low, high = scorer.value_range
+    status = Verdict.UNINFORMATIVE if same else Verdict.TOO_FEW_SETS if test.raw is None else None
     excess = None if test.raw is None or test.null_mean is None else test.raw - test.null_mean
     return {
         "raw": test.raw,
@@ -177,7 +177,7 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
         "best_version": test.best_group,
         "n_sets": test.n_sets,
         "n_permutations": test.n_permutations,
-        "status": TOO_FEW if test.raw is None and not same else "uninformative" if same else "ok",
+        "status": status.value if status else "ok",
         "versions": [asdict(version) for version in test.versions],
         "pairs": [asdict(pair) for pair in test.pairs],
     }
@@ -285,7 +285,7 @@ class MatchedSection(Section):
                 size = f" {number(row['raw'])}" if row["raw"] is not None else ""
                 line.append(f"{'; ' if place else ''}{labels[row['probe']]}{size} ")
                 line.append(
-                    reading.verdict_words(row["verdict"]) + ends, style=VERDICT_STYLES.get(row["verdict"], "dim")
+                    reading.verdict_words(row["verdict"]) + ends, style=mark_of(row["verdict"]).terminal or "dim"
                 )
             out.append(line)
         return out
@@ -353,7 +353,7 @@ def version_levels(
 def _draw_probe(axes: Axes, y: int, row: Mapping[str, Any], reach: float, least: int) -> None:
     """Draw one probe: the null as a bar around 0, the versions as points, and the ends named where significant."""
     axes.barh(y, row["null_p95"], left=-row["null_p95"] / 2, height=0.46, color=CHANCE, alpha=0.6, zorder=1)
-    colour, _, filled = VERDICT_MARKS.get(row["verdict"], (FAINT, "o", False))
+    colour, _, filled, *_ = mark_of(row["verdict"])
     known = [v for v in row["versions"] if v["level"] is not None and v["n_sets"] >= least]
     levels = [v["level"] for v in known]
     if not levels:

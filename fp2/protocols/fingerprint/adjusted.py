@@ -22,6 +22,7 @@ from fp2.report.reading import cut_label, number, plain, probability, probe_labe
 from fp2.report.section import Block, Results, Section
 from fp2.scorers.outcomes import members, outcome_columns
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -265,7 +266,7 @@ class AdjustedSection(Section):
         stay = [row for row in block["rows"] if row["significant"]]
         gone = [
             row for row in block["rows"]
-            if not row["significant"] and row["unadjusted_verdict"] in ("biased", "significant_but_small")
+            if not row["significant"] and row["unadjusted_verdict"] in (Verdict.BIASED, Verdict.SIGNIFICANT_BUT_SMALL)
         ]  # fmt: skip
 
         def named(rows: list[Mapping[str, Any]]) -> str:

@@ -23,6 +23,7 @@ from fp2.scorers.outcomes import (
     value_ranges,
     yes_no_columns,
 )
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,8 +287,8 @@ def _bounds_of(row: Mapping[str, Any], found: GapBounds | None) -> dict[str, Any
     holds = None
     if low is not None and high is not None and ci_low is not None and ci_high is not None and high - low > 1e-12:
         if row["significant"]:
-            holds = ci_low > (row["smallest_effect"] if row["verdict"] == "biased" else 0.0)
-        elif row["verdict"] == "equivalent":
+            holds = ci_low > (row["smallest_effect"] if row["verdict"] == Verdict.BIASED else 0.0)
+        elif row["verdict"] == Verdict.EQUIVALENT:
             holds = ci_high < row["smallest_effect"]
     keys = {"bounds_low": low, "bounds_high": high, "bounds_ci_low": ci_low, "bounds_ci_high": ci_high}
     return {**keys, "holds_under_refusals": holds}

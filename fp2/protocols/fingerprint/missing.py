@@ -21,6 +21,7 @@ from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplemen
 from fp2.report.reading import cut_label, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +183,7 @@ class MissingSection(Section):
             f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
             f"{100 * row['raw']:.0f} percentage points, most for {plain(row['worst_group'])}"
             for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
-            if row["verdict"] == "biased"
+            if row["verdict"] == Verdict.BIASED
         ]
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
         text = "differences in the rates of answers without a value (a family of their own): "

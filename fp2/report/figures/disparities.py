@@ -13,7 +13,6 @@ from fp2.report.figures.style import (
     GRID,
     INK,
     LINES,
-    VERDICT_MARKS,
     axis_end,
     axis_rings,
     figure,
@@ -38,6 +37,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     verdict_words,
 )
+from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,7 +224,7 @@ def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
 def _interval_panel(axes: Axes, rows: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str], end: float) -> None:
     """Draw one cut: a line per probe, the first on top, with the verdict at the right."""
     for y, row in enumerate(rows.values()):
-        colour, marker, filled = VERDICT_MARKS.get(row["verdict"] or "", (FAINT, "o", False))
+        colour, marker, filled, *_ = mark_of(row["verdict"])
         if row["raw"] is not None:
             axes.barh(y, row["null_p95"] or 0.0, height=0.56, color=CHANCE, alpha=0.6, linewidth=0)
             axes.plot([row["null_mean"] or 0.0] * 2, [y - 0.28, y + 0.28], color=FAINT, linewidth=1)
@@ -241,7 +241,7 @@ def _interval_panel(axes: Axes, rows: Mapping[str, Mapping[str, Any]], labels: M
             va="center",
             fontsize=8,
             color=INK,
-            fontweight="bold" if row["verdict"] == "biased" else "normal",
+            fontweight="bold" if mark_of(row["verdict"]).emphasised else "normal",
         )
     axes.set(xlim=(0, end), ylim=(max(len(rows), 1) - 0.5, -0.5))
     axes.set_yticks(range(len(rows)), [shorten(labels[probe], 18) for probe in rows], fontsize=8.5)
@@ -261,10 +261,11 @@ def _interval_legend(drawn: Figure) -> None:
         Line2D([], [], color=FAINT, marker="|", linestyle="", markersize=9, label="null mean"),
         Line2D([], [], color=INK, linewidth=1.8, label="95 % interval"),
     ]
-    for verdict, (colour, marker, filled) in VERDICT_MARKS.items():
+    for verdict in (verdict for verdict in Verdict if verdict.is_tested):
+        colour, marker, filled, *_ = verdict.mark
         face = colour if filled else "white"
         point = Line2D([], [], color=colour, marker=marker, markerfacecolor=face, linestyle="", markersize=6)
-        point.set_label(verdict_words(verdict))
+        point.set_label(verdict.label)
         marks.append(point)
     drawn.legend(
         handles=marks, loc="lower center", ncols=4 if drawn.get_figwidth() > 8 else 3, frameon=False, fontsize=8
@@ -287,7 +288,7 @@ def means_axes(axes: Axes, row: Mapping[str, Any], min_cell: int = MIN_CELL) -> 
     compared = [group["mean"] for group in row["groups"] if group["eligible"]]
     if row["raw"] is not None:
         y, start = len(groups), min(compared)
-        colour, marker, filled = VERDICT_MARKS.get(row["verdict"] or "", (FAINT, "o", False))
+        colour, marker, filled, *_ = mark_of(row["verdict"])
         axes.barh(y, row["null_p95"] or 0.0, left=start, height=0.5, color=CHANCE, alpha=0.6, linewidth=0)
         if row["ci_low"] is not None and row["ci_high"] is not None:
             axes.plot([start + row["ci_low"], start + row["ci_high"]], [y, y], color=colour, linewidth=1.8)

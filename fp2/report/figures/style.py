@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK, FAINT, GRID, CHANCE = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6"
 
-VERDICT_MARKS: dict[str, tuple[str, str, bool]] = {  # colour, marker, filled
-    "biased": ("#D55E00", "o", True),
-    "significant_but_small": ("#E69F00", "D", True),
-    "significant_size_unclear": ("#D55E00", "D", False),
-    "equivalent": ("#009E73", "s", True),
-    "no_difference_found": ("#5f6368", "o", False),
-}
-
 # The ends of a disparity axis: fixed steps, so that most figures share one scale.
 _AXIS_ENDS = (0.6, 1.0, 2.0)
 

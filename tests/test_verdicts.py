@@ -1,0 +1,38 @@
+"""Verdicts: one enum says what they are called, mean and look like, and everything shows what it says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fp2.report.page import environment
+from fp2.report.reading import DASH, verdict_meanings, verdict_words
+from fp2.verdicts import UNTESTED, Verdict, mark_of
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_the_text_that_results_hold(verdict: Verdict) -> None:
+    logged = json.loads(json.dumps({"verdict": verdict}))["verdict"]
+    assert logged == verdict == Verdict.of(logged)
+    assert type(logged) is str
+    assert (verdict_words(logged), mark_of(logged)) == (verdict.label, verdict.mark)
+    assert verdict_meanings([{"verdict": logged}]) == {verdict: verdict.meaning}
+
+
+def test_labels_and_meanings_differ() -> None:
+    assert len({verdict.label for verdict in Verdict}) == len({verdict.meaning for verdict in Verdict}) == len(Verdict)
+
+
+@given(st.none() | st.text().filter(lambda text: Verdict.of(text) is None))
+def test_a_verdict_of_a_later_version_is_shown_as_it_is_written(text: str | None) -> None:
+    assert mark_of(text) is UNTESTED
+    assert verdict_words(text) == (text.replace("_", " ") if text else DASH)
+
+
+def test_templates_know_the_verdicts() -> None:
+    page = environment({"one": "{{ row == Verdict.BIASED }} {{ (row | mark_of).emphasised }}"}).get_template("one")
+    assert page.render(row="biased") == "True True"
+    assert page.render(row="equivalent") == "False False"
