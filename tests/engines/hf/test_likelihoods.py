@@ -11,6 +11,7 @@ import scipy.special
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tolerances import epsilons
 
 from fp2.engines.hf.likelihoods import (
     YesNoForms,
@@ -68,9 +69,9 @@ def test_one_logit_of_yes_is_worth_what_it_should() -> None:
     logits = torch.full((1, 6), -torch.inf)
     logits[0, 1], logits[0, 3] = 1.0, 0.0
     (numbers,) = read_yes_no(logits, FORMS)
-    assert numbers["p_yes"] == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-6)
-    assert numbers["logit_difference"] == pytest.approx(1.0, abs=1e-6)
-    assert numbers["mass"] == pytest.approx(1.0, abs=1e-6)
+    assert numbers["p_yes"] == pytest.approx(1 / (1 + math.exp(-1)), abs=epsilons(16))
+    assert numbers["logit_difference"] == pytest.approx(1.0, abs=epsilons(16))
+    assert numbers["mass"] == pytest.approx(1.0, abs=epsilons(16))
     assert likelier(numbers) == "Yes"
 
 
