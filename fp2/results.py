@@ -15,28 +15,57 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeGuard
 
 from fp2 import __version__
+from fp2.notes import Note, NoteKind, Stage, as_notes, logged
 
 SCHEMA_VERSION = 1
-DIFFERENCE = "A disparity means that the model's answers differ between groups in these images; it does not say why."
-VADER = (
-    "Valence is VADER's compound score: polite refusals can score positive, and some occupation words carry valence."
-)
-NULL_MEAN = "A raw max-min gap is above zero by chance alone; read it beside its null mean."
-ENGLISH = "Lexicons and the valence scorer are for English answers."
-SIGNATURE = "A signature proves the origin and integrity of these results, not that the measurement is valid."
+DIFFERENCE = NoteKind(
+    "difference",
+    Stage.RUN,
+    "A disparity means that the model's answers differ between groups in these images; it does not say why.",
+)()
+VADER = NoteKind(
+    "vader",
+    Stage.SCORERS,
+    "Valence is VADER's compound score: polite refusals can score positive, and some occupation words carry valence.",
+)()
+NULL_MEAN = NoteKind(
+    "null_mean", Stage.RUN, "A raw max-min gap is above zero by chance alone; read it beside its null mean."
+)()
+ENGLISH = NoteKind("english", Stage.SCORERS, "Lexicons and the valence scorer are for English answers.")()
+SIGNATURE = NoteKind(
+    "signature",
+    Stage.RUN,
+    "A signature proves the origin and integrity of these results, not that the measurement is valid.",
+)()
 LIMITATIONS = (DIFFERENCE, VADER, NULL_MEAN, ENGLISH, SIGNATURE)
 """In the order of reading; some hold for the runs of some protocols and scorers, which state them."""
-SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
-SUPPLIED = (
+SERVED = NoteKind(
+    "served",
+    Stage.RUN,
+    "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`.",
+)()
+SUPPLIED = NoteKind(
+    "supplied",
+    Stage.RUN,
     "The answers were supplied, not asked here: the model, the questions, the images and the settings are those that "
-    "their source states. `model.supplied` has the digest of the file."
+    "their source states. `model.supplied` has the digest of the file.",
+)()
+LOOKED_AT = NoteKind(
+    "earlier_looks",
+    Stage.RUN,
+    "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that.",
 )
-LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
-EMBEDDED = (
+EMBEDDED = NoteKind(
+    "embedded",
+    Stage.RUN,
     "The model is simulated, or effects were planted in it on purpose: the run is a positive control, not a finding "
-    "about people."
-)
-WITHOUT_EFFECTS = "The model is simulated, without planted effects: the run is not a finding about people."
+    "about people.",
+)()
+WITHOUT_EFFECTS = NoteKind(
+    "without_effects",
+    Stage.RUN,
+    "The model is simulated, without planted effects: the run is not a finding about people.",
+)()
 NO_MODEL = "nobody asked"
 """The model's name in results without a model; reports do not show it."""
 
@@ -57,9 +86,9 @@ def owned(place: str, changed: Mapping[str, Sequence[str]]) -> bool:
     return any(fnmatchcase(place, pattern) for patterns in changed.values() for pattern in patterns)
 
 
-def looked_lines(about: Mapping[str, Any]) -> list[str]:
+def looked_notes(about: Mapping[str, Any]) -> list[Note]:
     """Return the limitation that the answers were analysed before (`earlier_looks` of `about`), or nothing."""
-    return [LOOKED_AT.format(n=n)] if (n := about.get("earlier_looks")) else []
+    return [LOOKED_AT(n=n)] if (n := about.get("earlier_looks")) else []
 
 
 @dataclass(frozen=True)
@@ -99,7 +128,7 @@ class Analysis:
     coverage : list of dict
         Images with a value per group and outcome.
     notes : sequence of str
-        Limitations that follow from the tables.
+        Limitations that follow from the tables (`fp2.notes`).
     about : mapping
         Keys of `ABOUT` that follow from the analysis (`probes`, `scorers`); they replace the run's.
     methods : mapping
@@ -188,33 +217,30 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         "diversity": list(counts.diversity),
         "analysis": dict(analysis.settings),
         "methods": dict(analysis.methods),
-        "limitations": list(about["limitations"]),
+        **logged(as_notes(about["limitations"], Stage.RUN)),
         **analysis.blocks,
     }
 
 
-def limitations(model: Mapping[str, Any], notes: Sequence[str], stated: Sequence[str] = ()) -> list[str]:
+def limitations(model: Mapping[str, Any], notes: Sequence[Note], stated: Sequence[Note] = ()) -> list[Note]:
     """Return what a reader has to know, `notes` included; `stated`: by the protocol and the scorers of the run."""
     holds = {SIGNATURE, *stated, *([DIFFERENCE] if model["name"] != NO_MODEL else [])}
     return [
         *([WITHOUT_EFFECTS if model.get("without_effects") else EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
         *([SUPPLIED] if "supplied" in model else []),
-        *(line for line in LIMITATIONS if line in holds),
-        *(line for line in stated if line not in LIMITATIONS),
+        *(note for note in LIMITATIONS if note in holds),
+        *(note for note in stated if note not in LIMITATIONS),
         *notes,
     ]
 
 
-_SAME = 18
-"""Characters at their beginning by which the lines of scorers are the same in all versions."""
-
-
-def with_scorers(lines: Sequence[str], stated: Sequence[str]) -> list[str]:
-    """Return logged limitations with those that `stated`, by the scorers of another scoring, replaces."""
-    gone = tuple(line[:_SAME] for line in (VADER, ENGLISH) if line not in stated)
-    kept = [line for line in lines if not line.startswith(gone)]
-    return kept + [line for line in stated if not any(old.startswith(line[:_SAME]) for old in kept)]
+def with_scorers(notes: Sequence[Note], stated: Sequence[Note]) -> list[Note]:
+    """Return logged notes with those of the scorers replaced by what is `stated` by the scorers of another scoring."""
+    present = {note.identity for note in stated}
+    kept = [note for note in notes if note.stage is not Stage.SCORERS or note.identity in present]
+    logged = {note.identity for note in kept}
+    return kept + [note for note in stated if note.identity not in logged]
 
 
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.

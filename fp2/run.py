@@ -28,9 +28,10 @@ from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import Engine, SuppliesAnswers, remote_code
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.notes import Note, Stage, as_notes
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, heading, limitations, looked_lines
+from fp2.results import assemble, heading, limitations, looked_notes
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_architecture, describe_model, describe_scorers, describe_serving
 from fp2.runs.inputs import Given, check_run_cost, group_notes, load_inputs, plan_answers
@@ -48,7 +49,7 @@ class _Tables:
     facts: Mapping[str, Any]
     about: Mapping[str, Any]
     attributes: set[str]
-    notes: Sequence[str]
+    notes: Sequence[Note]
 
 
 def run(
@@ -176,7 +177,8 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
-    notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
+    asked = [*protocol.notes(inputs), *inputs.engine.limitations]
+    notes = [*as_notes(dataset.notes, Stage.DATA), *as_notes(asked, Stage.QUESTIONS)]
     tables = with_labels(RunTables(people, answers, scores), config, inputs.scorers)
     return _Tables(tables, protocol.facts(inputs), about, protocol.attributes(config), notes)
 
@@ -198,7 +200,7 @@ def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
         "probes": list(found.probes),
         "scorers": list(found.scorers),
     }
-    notes = [*inputs.dataset.notes, *found.notes]
+    notes = as_notes([*inputs.dataset.notes, *found.notes], Stage.DATA)
     return _Tables(found.tables, found.facts, about, set(found.attributes), notes)
 
 
@@ -222,7 +224,9 @@ def _results(
         if line not in told:  # a task may have left out people
             progress.note(line)
     groups = cut_notes(found.tables.people, inputs.cuts)
-    looked = looked_lines(found.about)
+    analysed = as_notes(analysis.notes, Stage.ANALYSIS)
+    notes = [*warnings, *groups, *found.notes, *analysed, *looked_notes(found.about)]
+    stated = [*as_notes(protocol.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
     title = protocol.title(inputs)
     about = {
         **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
@@ -235,10 +239,7 @@ def _results(
         },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
-        "limitations": limitations(
-            found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked],
-            [*protocol.limitations, *limitations_of(inputs.scorers)],
-        ),
+        "limitations": limitations(found.about["model"], notes, stated),
     }  # fmt: skip
     return assemble(about, counts, analysis)
 

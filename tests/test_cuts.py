@@ -18,8 +18,9 @@ from fp2.cuts import (
     with_merged_values,
     with_present_values,
 )
-from fp2.data.group_sizes import cut_notes, is_cut_note, small_groups
+from fp2.data.group_sizes import MEMBERSHIP, SMALL_GROUPS, cut_notes, small_groups
 from fp2.errors import Fp2Error
+from fp2.notes import TEXT, read_notes
 
 KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
 PEOPLE = pd.DataFrame(
@@ -294,8 +295,9 @@ def test_missing_values_and_several_groups_are_counted_beside_every_cut() -> Non
     assert "2 of 5 subjects have no value" in first
     assert "1 of 5 subjects are in several groups" in first
     assert second.startswith("Cut gender_x_region: 2 of 5")
-    assert is_cut_note(first)
-    assert not is_cut_note("Cut the cake: now")
+    assert (first.code, first.parameters["without_value"], first.parameters["in_several"]) == (MEMBERSHIP.code, 2, 1)
+    (other,) = read_notes({"limitations": ["Cut the cake: now"]})
+    assert other.code == TEXT
     selected = Cut("gender", ("gender",), (("gender", ("f",)),))
     assert cut_notes(people, [selected]) == [first]  # a value that is not selected is not missing
 
@@ -307,7 +309,7 @@ def test_groups_that_are_too_small_are_listed_with_the_number_of_subjects_that_w
     (line,) = small_groups(people, [cut], 4)
     assert "N 6, S 3, W 1" in line
     assert "about 14 subjects" in line  # 3 of 10 are in the second group: 4 need 13.3
-    assert is_cut_note(line)
+    assert (line.code, line.parameters["needed"]) == (SMALL_GROUPS.code, 14)
     with pytest.raises(Fp2Error, match="none of the 10 subjects has a value"):
         small_groups(people, [Cut("empty", ("empty",))], 2)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fp2.notes import read_notes
 from fp2.protocols.fingerprint.disparities import NO_COMPOSITE
 from fp2.results import (
     ENGLISH,
@@ -84,9 +85,11 @@ def test_limitations_of_scorers_follow_the_scorers() -> None:
     )
     assert (both, none) == ([VADER, ENGLISH], [])
     released = "Valence is VADER's: polite refusals can score positive."  # as 0.3.0 words it
-    assert with_scorers(["first", released, ENGLISH, "a note"], both) == ["first", released, ENGLISH, "a note"]
-    assert with_scorers(["first", released, ENGLISH, "a note"], none) == ["first", "a note"]
-    assert with_scorers(["first", "a note"], both) == ["first", "a note", VADER, ENGLISH]
+    logged = read_notes({"limitations": ["first", released, str(ENGLISH), "a note"]})
+    assert with_scorers(logged, both) == logged
+    assert with_scorers(logged, none) == ["first", "a note"]
+    others = read_notes({"limitations": ["first", "a note"]})
+    assert with_scorers(others, both) == ["first", "a note", VADER, ENGLISH]
 
 
 def test_methods_of_another_version_are_named_with_the_places_they_own():

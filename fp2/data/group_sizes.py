@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fp2.cuts import Cut, memberships, of_sets, varying
 from fp2.errors import Fp2Error
+from fp2.notes import Note, NoteKind, Stage
 from fp2.tables import MUST_NOT_LEAVE, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
-    """Return a line for each cut in which subjects are in no group, or in several.
+def _membership(cut: str, n_subjects: int, without_value: int, in_several: int) -> str:
+    parts = [f"{without_value:,} of {n_subjects:,} subjects have no value and are in no group"] if without_value else []
+    if in_several:
+        parts.append(f"{in_several:,} of {n_subjects:,} subjects are in several groups and count in each")
+    return f"Cut {cut}: {'; '.join(parts)}."
+
+
+def _too_small(cut: str, least: int, sizes: Mapping[str, int], needed: int | None) -> str:
+    shown = ", ".join(f"{name} {n}" for name, n in list(sizes.items())[:8]) + (", ..." if len(sizes) > 8 else "")
+    remedy = "there is no second group"
+    if needed is not None:
+        remedy = f"about {needed:,} subjects in the same proportions would be enough, or lower analysis.min_subjects"
+    return f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
+
+
+MEMBERSHIP = NoteKind("group_membership", Stage.TABLES, _membership)
+SMALL_GROUPS = NoteKind("small_groups", Stage.ANALYSIS, _too_small)
+
+
+def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[Note]:
+    """Return a note for each cut in which subjects are in no group, or in several.
 
     Of counterfactual sets nothing is returned: their images are in different groups on purpose.
     """
@@ -25,10 +44,8 @@ def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
     for cut in () if of_sets(people) else cuts:
         table = memberships(people, replace(cut, groups=())).drop_duplicates(["subject_id", "group"])
         lacking, several = without[cut.name], int((table.groupby("subject_id")["group"].size() > 1).sum())
-        parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
-        parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
-        if parts:
-            notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
+        if lacking or several:
+            notes.append(MEMBERSHIP(cut=cut.name, n_subjects=total, without_value=lacking, in_several=several))
     return notes
 
 
@@ -41,13 +58,8 @@ def without_value(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, int]:
     }
 
 
-def is_cut_note(line: str) -> bool:
-    """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
-    return re.match(r"Cut \S+: ", line) is not None
-
-
-def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[str]:
-    """Return a line for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
+def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[Note]:
+    """Return a note for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
 
     Raises
     ------
@@ -64,16 +76,8 @@ def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[
             raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
         if len(sizes) > 1 and sizes[1][0] >= least:
             continue
-        shown = ", ".join(f"{name} {n}" for n, name in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
-        remedy = "there is no second group"
-        if len(sizes) > 1:
-            needed = math.ceil(total * least / sizes[1][0])
-            remedy = (
-                f"about {needed:,} subjects in the same proportions would be enough, or lower analysis.min_subjects"
-            )
-        notes.append(
-            f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
-        )
+        needed = math.ceil(total * least / sizes[1][0]) if len(sizes) > 1 else None
+        notes.append(SMALL_GROUPS(cut=cut, least=least, sizes={name: n for n, name in sizes}, needed=needed))
     return notes
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from fp2.cuts import Cut, memberships, varying
 from fp2.errors import Fp2Error
+from fp2.notes import NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 LEFT, RIGHT = "left", "right"
@@ -210,8 +211,12 @@ def _notes(
 
 COMMON = 0.05
 """Another attribute is reported as varying with a cut if it varies in more than this share of the cut's sets."""
-ALSO = " also vary in "
-"""Part of the note on that."""
+SETS_ALSO_VARY = NoteKind(
+    "sets_also_vary",
+    Stage.DATA,
+    "the sets that vary in {cut} also vary in {others}: differences within them cannot be attributed to one of these "
+    "alone",
+)
 
 
 def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -223,7 +228,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
         If no set varies in any of the cuts.
     """
     alone = people["set_id"].isna()
-    notes = []
+    notes: list[str] = []
     if alone.any():
         notes.append(f"{people.loc[alone, 'image_id'].nunique()} image(s) that belong to no set were left out")
     sets = people[~alone]
@@ -240,10 +245,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
     for cut in cuts:
         also = [name for name in _varied(by_cut[cut.name], COMMON) if name not in cut.by]
         if also:
-            notes.append(
-                f"the sets that vary in {cut.name}{ALSO}{', '.join(also)}: differences "
-                "within them cannot be attributed to one of these alone"
-            )
+            notes.append(SETS_ALSO_VARY(cut=cut.name, others=also))
     return people[people["set_id"].isin(kept)].reset_index(drop=True), tuple(notes)
 
 

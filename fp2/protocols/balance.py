@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fp2.notes import Note, NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -95,9 +96,28 @@ def _count(cell: float) -> float | None:
     return round(cell, 2) if cell == 0 or cell >= SMALL_CELL else None
 
 
-def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line per confounded pair, per attribute with unknown associations, and per one taken over."""
-    lines: list[str] = []
+ASSOCIATED = NoteKind(
+    "confounded",
+    Stage.TABLES,
+    "{attribute} and {other} are associated in these images (Cramer's V {cramers_v:.2f}): a difference between groups "
+    "of one may be due to the other.",
+)
+UNKNOWN = NoteKind(
+    "association_unknown",
+    Stage.TABLES,
+    "No subject's {attribute} is known together with {others}: whether they are confounded cannot be checked.",
+)
+OF_FIRST_RUN = NoteKind(
+    "association_of_first_run",
+    Stage.TABLES,
+    "The association of {attribute} with {others} is that of the first run: the tables of this run keep only the "
+    "attributes of the cuts.",
+)
+
+
+def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[Note]:
+    """Return a note per confounded pair, per attribute with unknown associations, and per one taken over."""
+    notes: list[Note] = []
     seen: set[frozenset[str]] = set()
     unknown: list[tuple[str, str]] = []
     first: list[tuple[str, str]] = []
@@ -108,34 +128,13 @@ def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
         seen.add(pair)
         names = (entry["attribute"].replace("_", " "), entry["other"].replace("_", " "))
         if entry["confounded"]:
-            lines.append(
-                f"{names[0]} and {names[1]} {_PARTS[0]} (Cramer's V {entry['cramers_v']:.2f}): "
-                "a difference between groups of one may be due to the other."
-            )
+            notes.append(ASSOCIATED(attribute=names[0], other=names[1], cramers_v=entry["cramers_v"]))
         elif not entry["n_subjects"]:
             unknown.append(names)
         if entry.get(AS_FIRST):
             first.append(names)
-    lines += [
-        f"No subject's {name} {_PARTS[1]} {', '.join(others)}: whether they are confounded cannot be checked."
-        for name, others in _by_first(unknown)
-    ]
-    lines += [
-        f"The association of {name} with {', '.join(others)} {_PARTS[2]}: the tables of this run keep only the "
-        "attributes of the cuts."
-        for name, others in _by_first(first)
-    ]
-    return lines
-
-
-_PARTS = ("are associated in these images", "is known together with", "is that of the first run")
-_EARLIER = ("go together in these pictures (Cramer's V", "is told as of the first run: the tables")
-"""Parts of the warnings, and of those of version 0.3.0 that are worded otherwise."""
-
-
-def is_balance_warning(line: str) -> bool:
-    """Return whether a limitation in logged results is one of `balance_warnings`."""
-    return any(part in line for part in (*_PARTS, *_EARLIER))
+    notes += [UNKNOWN(attribute=name, others=others) for name, others in _by_first(unknown)]
+    return notes + [OF_FIRST_RUN(attribute=name, others=others) for name, others in _by_first(first)]
 
 
 def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fp2.config import ANALYSIS_OPTIONS
 from fp2.errors import Fp2Error
+from fp2.notes import Stage, as_notes
 from fp2.plugins import PROTOCOLS, SCORERS, load, names_with, read_options
 from fp2.tables import ORIGINAL
 
@@ -326,7 +327,7 @@ class EvaluationProtocol(Generic[Given]):
                 what = f"protocol {self.name!r} does not take it"
                 raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
-    def small_groups(self, inputs: Inputs) -> list[str]:
+    def small_groups(self, inputs: Inputs) -> Sequence[str]:
         """Return a line for each cut whose groups are too small to be compared; by default none.
 
         Raises
@@ -452,7 +453,7 @@ class EvaluationProtocol(Generic[Given]):
 
         found = self.analyse(tables, job)
         versions = {name: version for name, version, _ in self.all_methods()}
-        notes = [*found.notes, *notes_of(job.scorers, tables.scores)]
+        notes = [*as_notes(found.notes, Stage.ANALYSIS), *notes_of(job.scorers, tables.scores)]
         settings = {**found.settings, "tests": dict(self.tests)}
         return replace(found, settings=settings, methods={**versions, **found.methods}, notes=notes)
 
@@ -548,10 +549,6 @@ class EvaluationProtocol(Generic[Given]):
         mapping
         """
         return {}
-
-    def follows(self, line: str) -> bool:
-        """Return whether a limitation in logged results is a note of `analyse`, which another analysis replaces."""
-        return False
 
 
 def counterfactual_error(config: Config) -> Fp2Error:

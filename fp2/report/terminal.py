@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from fp2.config import ReportConfig
-from fp2.data.group_sizes import is_cut_note
+from fp2.data.group_sizes import MEMBERSHIP, SMALL_GROUPS
+from fp2.notes import read_notes
 from fp2.report.reading import (
     SUPPLIED,
     absent_words,
@@ -77,9 +78,9 @@ def print_results(
     for section in present(sections, results):
         for line in section.lines(results[section.name], results, min_cell):
             console.print(line)
-    for line in filter(is_cut_note, results["limitations"]):
-        if line not in told:
-            console.print(Text(plain(line), style="yellow"))
+    for note in read_notes(results):
+        if note.code in (MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
+            console.print(Text(plain(note), style="yellow"))
     if results["answers"]["planned"]:
         console.print(_answers_line(results))
     for name, path in (paths or {}).items():

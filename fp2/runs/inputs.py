@@ -13,6 +13,7 @@ from fp2.config import Config
 from fp2.data.image_size import with_image_size
 from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
+from fp2.notes import Note
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
 
@@ -115,7 +116,7 @@ def preview_inputs(
     return protocol, Inputs(config, replace(dataset, people=people), cuts, store, quiet, "", **asked)
 
 
-def group_notes(inputs: Inputs) -> list[str]:
+def group_notes(inputs: Inputs) -> list[Note]:
     """Return who is in no group of a cut or in several, and which attributes are confounded with those of the cuts."""
     from fp2.cuts import of_sets
     from fp2.data.group_sizes import cut_notes

@@ -18,6 +18,7 @@ from fp2 import __version__, artifacts
 from fp2.ask.answers import read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.notes import NoteKind, Stage, logged, read_notes
 from fp2.progress import Progress
 from fp2.runs.recompute import logged_config, logged_protocol
 
@@ -29,9 +30,12 @@ BLOCK = "multiverse"
 FILE = "multiverse.json"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS)
 TABLES = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
-AFTERWARDS = (
-    "The specification curve was computed afterwards, from the tables of the run; the run's passport does not cover it."
-)
+AFTERWARDS = NoteKind(
+    "curve_computed_afterwards",
+    Stage.HISTORY,
+    "The specification curve was computed afterwards, from the tables of the run; the run's passport does not cover "
+    "it.",
+)()
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
         block = protocol.later_block(BLOCK, tables, replace(job, tick=step), before["disparities"])
     if block is None:
         raise Fp2Error("the run has no groups that are compared", where=str(before["run_id"]))
-    results = {**before, "limitations": [*before["limitations"], AFTERWARDS], BLOCK: block}
+    results = {**before, **logged([*read_notes(before), AFTERWARDS]), BLOCK: block}
     section = next(one for one in load_sections(protocol.section_targets()) if one.name == BLOCK)
     computed = Computed(results, section, folder_of(Path(here.paths.outputs), str(before["run_id"])))
     _write(computed, source, here, progress)

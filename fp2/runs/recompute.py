@@ -22,6 +22,7 @@ from fp2.compose import build_protocol, from_plain
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.notes import Note, NoteKind, Stage, as_notes, read_notes, without
 from fp2.plugins import PROTOCOLS, load, names_with
 from fp2.protocols.base import EvaluationProtocol, Job
 from fp2.results import Analysis, Counts, assemble
@@ -123,7 +124,7 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
 
 def recompute(
     protocol: EvaluationProtocol[Any], tables: RunTables, job: Job, before: Mapping[str, Any], model_calls: int
-) -> tuple[Counts, Analysis, list[str]]:
+) -> tuple[Counts, Analysis, list[Note]]:
     """Analyse the tables of a logged run.
 
     Parameters
@@ -133,22 +134,20 @@ def recompute(
 
     Returns
     -------
-    (counts, analysis, limitations)
-        What `fp2.results.assemble` needs besides what the run is. Of the limitations of `before`, those that follow
-        from the tables are replaced.
+    (counts, analysis, notes)
+        What `fp2.results.assemble` needs besides what the run is. Of the notes of `before`, those of the stages that
+        are repeated are replaced.
     """
-    from fp2.data.group_sizes import cut_notes, is_cut_note
-    from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
-    from fp2.scorers.registry import is_note
+    from fp2.data.group_sizes import cut_notes
+    from fp2.protocols.balance import balance_warnings, later_block
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)
     counts = replace(counts, balance=later_block(counts.balance, job.cuts, before["balance"]))
-    replaced = (is_balance_warning, is_cut_note, is_note, protocol.follows)
-    lines = [line for line in before["limitations"] if not any(is_new(line) for is_new in replaced)]
+    notes = without(read_notes(before), Stage.TABLES, Stage.SCORES, Stage.ANALYSIS)
     groups = cut_notes(tables.people, job.cuts)
-    lines += [line for line in (*balance_warnings(counts.balance), *groups, *analysis.notes) if line not in lines]
-    return counts, analysis, lines
+    stated = (*balance_warnings(counts.balance), *groups, *as_notes(analysis.notes, Stage.ANALYSIS))
+    return counts, analysis, notes + [note for note in stated if note not in notes]
 
 
 def passport_part(folder: Path, part: str) -> dict[str, Any]:
@@ -160,6 +159,9 @@ def passport_part(folder: Path, part: str) -> dict[str, Any]:
     return dict(payload["predicate"].get(part) or {})
 
 
+REMOVED = NoteKind(
+    "removed", Stage.HISTORY, "{n} subject(s) were removed from this run on {day}; the results exclude them."
+)
 DERIVED = (
     artifacts.RESULTS, artifacts.DASHBOARD, *artifacts.UI_TABLES, artifacts.DISPARITIES, artifacts.PASSPORT,
 )  # fmt: skip
@@ -196,15 +198,14 @@ def reissue(
     protocol, job = logged_protocol(config, tables.people)
     # the last person with a selected value may be gone
     job = replace(job, cuts=tuple(with_present_values(tables.people, cut) for cut in job.cuts))
-    counts, analysis, lines = recompute(protocol, tables, job, before, before["answers"]["model_calls"])
+    counts, analysis, notes = recompute(protocol, tables, job, before, before["answers"]["model_calls"])
     today = datetime.now(UTC).isoformat(timespec="seconds")
-    line = f"{removed} subject(s) were removed from this run on {today[:10]}; the results exclude them."
     history = {"at": today, "people_removed": removed, "answers_left": tables.n_answers}
     about = {
         **before,
         "response_set": tables.response_set(before["response_set"], raw_keys),
         "dataset_digest": _data_digest(tables.people, before["dataset_digest"]),
-        "limitations": [*lines, line],
+        "limitations": [*notes, REMOVED(n=removed, day=today[:10])],
         "purged": [*before.get("purged", []), history],
     }
     results = assemble(about, counts, analysis)

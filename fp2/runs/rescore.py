@@ -20,10 +20,11 @@ from fp2.compose import config_hash, from_plain, parse_overrides
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.notes import Stage, as_notes, logged, read_notes
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
 from fp2.report.reproduce import how_to_repeat
-from fp2.results import LOOKED_AT, assemble, heading, looked_lines, with_scorers
+from fp2.results import LOOKED_AT, assemble, heading, looked_notes, with_scorers
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_scorers
 from fp2.runs.local_paths import write_config
@@ -196,15 +197,15 @@ def _rescore(
             answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
             step()
             tables = replace(tables, answers=answers, scores=scores)
-            counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
-        lines = [line for line in lines if not line.startswith(LOOKED_AT.partition("{")[0])]
-        lines = [*with_scorers(lines, limitations_of(job.scorers)), *looked_lines(looked)]
+            counts, analysis, notes = recompute(protocol, tables, replace(job, tick=step), before, 0)
+        notes = [note for note in notes if note.code != LOOKED_AT.code]
+        notes = [*with_scorers(notes, limitations_of(job.scorers)), *looked_notes(looked)]
         about = {
             **{key: value for key, value in before.items() if key != "earlier_looks"},
             **looked,
             **heading(config.analysis.severity, record.run_id, config_hash(config), [cut.name for cut in job.cuts]),
             "scorers": describe_scorers(job.scorers),
-            "limitations": lines,
+            "limitations": notes,
             "rescored_from": {
                 **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},
                 "passport_sha256": _passport_digest(source),
@@ -249,26 +250,24 @@ def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> No
 def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
     """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
     from fp2.cuts import of_sets
-    from fp2.data.sampling import ALSO, whole_sets
+    from fp2.data.sampling import SETS_ALSO_VARY, whole_sets
 
     people = tables.people
     if not of_sets(people):
         return before, tables
     left, notes = whole_sets(people, cuts)
     # the source's notes name every attribute that varies in the sets; its tables have those of its cuts only
-    ours = {f"the sets that vary in {cut.name}" for cut in cuts}
-    lines = [line for line in before["limitations"] if ALSO not in line or line.partition(ALSO)[0] in ours]
-    known = {line.partition(ALSO)[0] for line in lines}
-    lines += [
-        note for note in notes if note not in lines and (ALSO not in note or note.partition(ALSO)[0] not in known)
-    ]
-    before = {**before, "limitations": lines}
+    names = {cut.name for cut in cuts}
+    kept_notes = [n for n in read_notes(before) if n.code != SETS_ALSO_VARY.code or n.parameters["cut"] in names]
+    stated = {note.parameters["cut"] for note in kept_notes if note.code == SETS_ALSO_VARY.code}
+    new = [n for n in as_notes(notes, Stage.DATA) if n not in kept_notes and n.parameters.get("cut") not in stated]
+    before = {**before, **logged([*kept_notes, *new])}
     if len(left) < len(people):
         kept = set(left["image_id"])
         gone = set(people["image_id"]) - kept
         tables = replace(tables, people=left, answers=tables.answers.without(gone, ()))
-        names = ("response_set", "dataset_digest")
-        before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in names}
+        digests = ("response_set", "dataset_digest")
+        before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in digests}
         before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}
     return before, tables
 

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error, nearest
+from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import BaseScorer, Scored, Scorer
 from fp2.scorers.by_model import ModelScorer
@@ -181,7 +182,7 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
     )
 
 
-NOTE = "Scored by a model"
+BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer}): {note}")
 """How the limitation on a scorer that asks a model begins."""
 
 
@@ -196,22 +197,17 @@ def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scor
     return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
 
 
-def limitations_of(scorers: Mapping[str, Scorer]) -> list[str]:
+def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:
     """Return the limitations that the scorers state, each once."""
     stated = (line for scorer in scorers.values() if isinstance(scorer, BaseScorer) for line in scorer.limitations)
-    return [*dict.fromkeys(stated)]
+    return as_notes(dict.fromkeys(stated), Stage.SCORERS)
 
 
-def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:
+def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[Note]:
     """Return the limitations of a run's scorers that ask a model, from its scores table."""
     found = []
     for name, scorer in scorers.items():
         if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
             details = scores.loc[scores["scorer"] == name, "details"].dropna()
-            found.append(f"{NOTE} ({name}): {scorer.note([json.loads(one) for one in details])}")
+            found.append(BY_MODEL(scorer=name, note=scorer.note([json.loads(one) for one in details])))
     return found
-
-
-def is_note(line: str) -> bool:
-    """Return whether a limitation is one of `notes_of`."""
-    return line.startswith(f"{NOTE} (")

@@ -7,7 +7,8 @@ from scipy.stats.contingency import association
 
 from fp2.cuts import Cut
 from fp2.data.base import people_table
-from fp2.protocols.balance import AS_FIRST, balance_block, balance_warnings, is_balance_warning
+from fp2.notes import Stage, read_notes, without
+from fp2.protocols.balance import AS_FIRST, ASSOCIATED, OF_FIRST_RUN, UNKNOWN, balance_block, balance_warnings
 
 
 def people(**attributes) -> pd.DataFrame:
@@ -71,7 +72,7 @@ def test_attributes_never_known_together_cannot_be_checked_and_small_cells_are_s
     assert entry["counts"] == [[25.0], [None]]
 
 
-def test_warnings_are_recognised_in_logged_results_those_of_version_0_3_0_too():
+def test_warnings_are_recognised_in_logged_results_without_records_those_of_version_0_3_0_too():
     entry = {"attribute": "gender", "cramers_v": 0.5, "n_subjects": 80, "confounded": True, AS_FIRST: True}
     unknown = {**entry, "other": "race", "n_subjects": 0, "confounded": False, AS_FIRST: False}
     warnings = balance_warnings([{**entry, "other": "age"}, unknown])
@@ -82,6 +83,9 @@ def test_warnings_are_recognised_in_logged_results_those_of_version_0_3_0_too():
         "How gender goes together with age is told as of the first run: the tables that this one was made from keep "
         "only the attributes of the cuts.",
     ]
-    assert len(warnings) == 3
-    assert all(map(is_balance_warning, [*warnings, *earlier]))
-    assert not is_balance_warning("Lexicons and the valence scorer are for English answers.")
+    kinds = [ASSOCIATED.code, UNKNOWN.code, OF_FIRST_RUN.code]
+    assert [note.code for note in warnings] == kinds
+    for lines in (list(map(str, warnings)), earlier):
+        notes = read_notes({"limitations": lines})
+        assert [note.code for note in notes] == kinds
+        assert without(notes, Stage.TABLES) == []

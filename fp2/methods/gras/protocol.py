@@ -186,10 +186,6 @@ class Gras(EvaluationProtocol[GrasOptions]):
         block = {**block, "warnings": [*warnings, *block["warnings"]], "battery": job.facts["battery"]}
         return Analysis(settings=self.settings(), blocks={BLOCK: block})
 
-    def follows(self, line: str) -> bool:
-        """Whether a limitation says that there is nothing to compare."""
-        return line == NOTHING
-
     def settings(self) -> dict[str, Any]:
         """Return the settings of the comparison (key `analysis` of the results)."""
         options = self.options

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
+from fp2.notes import Note
 from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job, PlannedFamily
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.looks import NOTE, looks_of
+from fp2.protocols.fingerprint.looks import looks_of
 from fp2.protocols.fingerprint.settings import (
-    TOO_FEW,
     ComparedRun,
     ComparisonSettings,
     Supplement,
@@ -95,7 +95,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         looks_of(inputs.config)
         self.small_groups(inputs)
 
-    def small_groups(self, inputs: Inputs) -> list[str]:
+    def small_groups(self, inputs: Inputs) -> Sequence[str]:
         """Return which cuts have too few subjects; nothing of counterfactual sets."""
         least = inputs.config.analysis.min_subjects
         return [] if self.within_sets else small_groups(inputs.people, inputs.cuts, least)
@@ -129,11 +129,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         assert job.battery is not None
         return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
 
-    def follows(self, line: str) -> bool:
-        """Whether a limitation is a warning of too few permutations, or says which look the run is."""
-        return TOO_FEW in line or line.endswith(NOTE[-24:])
-
-    def _small_groups(self, run: ComparedRun) -> list[str]:
+    def _small_groups(self, run: ComparedRun) -> list[Note]:
         """Return which cuts have too few subjects; nothing of counterfactual sets, nor where nothing was answered."""
         if self.within_sets or not run.disparities:
             return []

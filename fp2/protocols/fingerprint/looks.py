@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, Len
 
 from fp2.errors import Fp2Error
+from fp2.notes import Note, NoteKind, Stage
 from fp2.plugins import read_options
 
 if TYPE_CHECKING:
     from fp2.config import Config
 
-NOTE = (
+LOOK = NoteKind(
+    "look",
+    Stage.ANALYSIS,
     "Look {now} of {n}: adjusted p-values, verdicts, minimum detectable effects and the selected intervals of "
     "disparities and composites account for the {n} declared looks ({spending} alpha spending); other intervals and "
-    "the other blocks do not."
+    "the other blocks do not.",
 )
 
 
@@ -57,9 +60,9 @@ class Looks:
 
         return nominal_levels(alpha, self.at[: self.now], self.spending)[-1]
 
-    def note(self) -> str:
+    def note(self) -> Note:
         """Return the limitation that says which look a run is."""
-        return NOTE.format(now=self.now, n=len(self.at), spending=self.spending)
+        return LOOK(now=self.now, n=len(self.at), spending=self.spending)
 
 
 def looks_of(config: Config) -> Looks | None:

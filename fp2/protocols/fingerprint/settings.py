@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fp2.notes import Note, NoteKind, Stage
 from fp2.protocols.fingerprint.looks import Looks, looks_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 STEP_DOWN = "step-down max-T"
 """Replaces Holm's correction in families of more than `fp2.stats.adjustment.LARGE_FAMILY` rows."""
-TOO_FEW = "permutations the smallest adjusted p-value"
+TOO_FEW_PERMUTATIONS = NoteKind(
+    "too_few_permutations",
+    Stage.ANALYSIS,
+    "With {n} permutations the smallest adjusted p-value of {tests} is {smallest:.3g}, above {alpha:g}: no row can be "
+    "significant. {remedy}.",
+)
 """Part of every warning of `too_few_permutations`."""
 MOST_PERMUTATIONS = 10_000_000
 """More are not advised."""
@@ -176,7 +182,7 @@ def with_columns(
 
 def too_few_permutations(
     disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings, blocks: Mapping[str, Any] | None = None
-) -> list[str]:
+) -> list[Note]:
     """Return a warning for each family in which no p-value can be significant after correction.
 
     Families are those of the disparities, and of the rows of `blocks` that have a `family_size`.
@@ -191,14 +197,12 @@ def too_few_permutations(
         family = max((row.get("family_size", 0) for row in rows), default=0)
         steps = {"holm": family, "bonferroni": family, STEP_DOWN: min(family, 1)}.get(correction, 0)
         if (smallest := steps / (n + 1)) > comparison.alpha:
-            out.append(
-                f"With {n} {TOO_FEW} of a family of {family} (block {name}) is "
-                f"{smallest:.3g}, above {comparison.alpha:g}: no row can be significant. Raise analysis.permutations."
-            )
+            tests, remedy = f"a family of {family} (block {name})", "Raise analysis.permutations"
+            out.append(TOO_FEW_PERMUTATIONS(n=n, tests=tests, smallest=smallest, alpha=comparison.alpha, remedy=remedy))
     return out
 
 
-def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings) -> list[str]:
+def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings) -> list[Note]:
     """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach, at this look."""
     levels: dict[str, list[float]] = {}
     for row in disparities:
@@ -211,10 +215,8 @@ def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: C
         share = {"holm": own[0], "bonferroni": own[0], STEP_DOWN: sum(own)}.get(comparison.correction, alpha) / alpha
         if (smallest := least / share) > alpha:
             level = alpha * share if looks is None else looks.level(alpha * share)
-            out.append(
-                f"With {n} {TOO_FEW} of {scorer} is {smallest:.3g}, above {alpha:g}: no row can be significant. "
-                f"{_remedy(level)}."
-            )
+            remedy = _remedy(level)
+            out.append(TOO_FEW_PERMUTATIONS(n=n, tests=scorer, smallest=smallest, alpha=alpha, remedy=remedy))
     return out
 
 
