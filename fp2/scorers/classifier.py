@@ -202,11 +202,7 @@ class Classifier(ModelScorer):
     def _device(self) -> str:
         from fp2.engines.hf.placement import resolve_device
 
-        where = f"scorer.{self.name}.device"
-        try:
-            return resolve_device(self.device, where)
-        except Fp2Error as error:
-            raise Fp2Error(error.what, where=where, fix=error.fix.replace("engine.device", where)) from error
+        return resolve_device(self.device, f"scorer.{self.name}.device")
 
     def _try(self, loaded: Loaded) -> None:
         """Score one text that is nobody's.

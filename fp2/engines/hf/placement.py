@@ -205,7 +205,7 @@ def resolve_device(name: str, where: str = "engine.device") -> str:
         raise Fp2Error(
             f"torch {torch.__version__} does not see the device {name}",
             where=where,
-            fix="Set engine.device=auto or cpu, or install the torch build for this GPU",
+            fix=f"Set {where}=auto or cpu, or install the torch build for this GPU",
         )
     return name
 
