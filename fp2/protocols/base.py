@@ -274,8 +274,8 @@ class EvaluationProtocol(Generic[Given]):
         parts = [inputs.config.model.name, "+".join(cut.name for cut in inputs.cuts)]
         return " · ".join([*parts, *([] if variant.kind == ORIGINAL else [variant.name])])
 
-    def section_targets(self) -> tuple[str, ...]:
-        """Return the import paths of the report sections."""
+    def section_targets(self, results: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Return the import paths of the report sections; with `results`, of those that may have something to show."""
         return self.sections
 
     def check_battery(self, battery: Battery, config: Config) -> None:

@@ -289,7 +289,7 @@ def finish(
     from fp2.report.section import load_sections
 
     remember(Path(config.paths.state), record.run_id, places)
-    sections = load_sections(protocol.section_targets())
+    sections = load_sections(protocol.section_targets(results))
     write_run(config, folder, tables, results, sections, extra, progress)
     progress.stage("Logging the run")
     log_run(config, record, folder, results, interrupted=interrupted)

@@ -31,9 +31,6 @@ MEASURES = ("first_mention", "token_over_area", "share_over_share", "token_over_
 class AttentionRatio(Supplement):
     """First mentions, and words relative to box area, by group."""
 
-    name = "attention_ratio"
-    section = "fp2.methods.attention.attention_ratio:AttentionRatioSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `attention_ratio`, or None where it was not asked for."""
         if not run.config.analysis.published or not run.disparities:

@@ -25,6 +25,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
+from fp2.protocols.fingerprint.supplements import SupplementEntry
 from fp2.report.reading import cut_label, plain
 from fp2.report.section import Block, Results, Section
 from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
@@ -60,7 +61,15 @@ class Attention(GroupComparison):
     special_case_of = "fingerprint"
     takes_analysis = ("published",)
     sections = ("fp2.methods.attention.protocol:AttentionSection",)
-    supplements = (*GroupComparison.supplements, "fp2.methods.attention.attention_ratio:AttentionRatio")
+    supplements = (
+        *GroupComparison.supplements,
+        SupplementEntry(
+            "attention_ratio",
+            "fp2.methods.attention.attention_ratio:AttentionRatio",
+            "fp2.methods.attention.attention_ratio:AttentionRatioSection",
+            fits=lambda job, tables: job.config.analysis.published,
+        ),
+    )
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""

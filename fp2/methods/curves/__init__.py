@@ -2,3 +2,14 @@
 
 `choices` lists the specifications, `outcomes` makes their values, `curves` tests them, `supplement` is the block.
 """
+
+from __future__ import annotations
+
+from fp2.protocols.fingerprint.supplements import SupplementEntry
+
+MULTIVERSE = SupplementEntry(
+    "multiverse",
+    "fp2.methods.curves.supplement:Multiverse",
+    "fp2.methods.curves.section:MultiverseSection",
+    fits=lambda job, tables: job.config.analysis.multiverse,
+)

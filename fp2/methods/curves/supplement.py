@@ -35,9 +35,6 @@ DIGITS = 6
 class Multiverse(Supplement):
     """The specification curve of every claim of the primary scorer."""
 
-    name = "multiverse"
-    section = "fp2.methods.curves.section:MultiverseSection"
-
     def n_steps(self, config: Config, n_cuts: int) -> int:
         """Return `STEPS` a cut, where the curve is wanted."""
         return STEPS * n_cuts if config.analysis.multiverse else 0

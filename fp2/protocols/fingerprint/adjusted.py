@@ -40,9 +40,6 @@ _MOST = 3  # rows named in the terminal
 class AdjustedDisparities(Supplement):
     """The disparities of the primary scorer, with covariates held constant."""
 
-    name = "adjusted"
-    section = "fp2.protocols.fingerprint.adjusted:AdjustedSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `adjusted`, or None without `analysis.adjust`."""
         wanted = list(dict.fromkeys(run.config.analysis.adjust))

@@ -14,7 +14,6 @@ from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
-from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job, PlannedFamily
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
@@ -22,19 +21,17 @@ from fp2.protocols.fingerprint.looks import looks_of
 from fp2.protocols.fingerprint.settings import (
     ComparedRun,
     ComparisonSettings,
-    Supplement,
     comparison_of,
     too_few_permutations,
     with_columns,
 )
+from fp2.protocols.fingerprint.supplements import OWN, SupplementEntry, of_packages
 from fp2.protocols.row_methods import ROW_METHODS, ROW_TESTS
 from fp2.results import NULL_MEAN, Analysis
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.results import Method
-
-PACKAGE = "fp2.protocols.fingerprint"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,40 +48,28 @@ class GroupComparison(EvaluationProtocol[Any]):
 
     Attributes
     ----------
-    supplements : tuple of str
-        Import paths of the supplements that every run gets.
+    supplements : tuple of SupplementEntry
+        Those of the comparison itself; a run has the ones that fit it.
     """
 
     Options = ComparisonOptions
     methods = ROW_METHODS
     tests = ROW_TESTS
     limitations = (NULL_MEAN,)
-    supplements: ClassVar[tuple[str, ...]] = (
-        f"{PACKAGE}.pairwise:Pairwise",
-        f"{PACKAGE}.missing:Missing",
-        f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
-        f"{PACKAGE}.variance:Variance",
-        f"{PACKAGE}.intersections:Intersections",
-        f"{PACKAGE}.adjusted:AdjustedDisparities",
-        f"{PACKAGE}.multiverse.supplement:Multiverse",
-        f"{PACKAGE}.scorer_agreement:ScorerAgreement",
-        f"{PACKAGE}.published:Published",
-        f"{PACKAGE}.measurement_error:MeasurementErrors",
-    )
+    supplements: ClassVar[tuple[SupplementEntry, ...]] = OWN
 
-    def load_supplements(self) -> list[Supplement]:
-        """Return the supplements of this run."""
-        targets: tuple[str, ...] = (*self.supplements, *self.options.supplements)
-        return [load_path(target, "probe.options.supplements")() for target in targets]
+    def supplement_entries(self) -> list[SupplementEntry]:
+        """Return what supplements a run may have: those of the comparison, of method packages, and of the config."""
+        return [*self.supplements, *of_packages(), *map(SupplementEntry.of, self.options.supplements)]
 
-    def section_targets(self) -> tuple[str, ...]:
-        """Return the import paths of the report sections, those of the supplements included."""
-        own = [supplement.section for supplement in self.load_supplements() if supplement.section]
-        return (*self.sections, *own)
+    def section_targets(self, results: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """Return the import paths of the report sections, and of those of the supplements whose block is there."""
+        present = [entry for entry in self.supplement_entries() if results is None or entry.name in results]
+        return (*self.sections, *(entry.section for entry in present if entry.section))
 
     def all_methods(self) -> tuple[Method, ...]:
         """Return the methods of the comparison and of its supplements."""
-        return (*self.methods, *(method for supplement in self.load_supplements() for method in supplement.methods))
+        return (*self.methods, *(method for entry in self.supplement_entries() for method in entry.methods))
 
     def check(self, inputs: Inputs) -> None:
         """Raise for covariates that the data lack, looks out of range and a cut without groups."""
@@ -108,7 +93,8 @@ class GroupComparison(EvaluationProtocol[Any]):
     def n_steps(self, job: Job, tables: RunTables) -> int:
         """Return one step a cut, and those of long supplements."""
         n = len(job.cuts)
-        return n + sum(supplement.n_steps(job.config, n) for supplement in self.load_supplements())
+        fitting = (entry.load() for entry in self.supplement_entries() if entry.fits(job, tables))
+        return n + sum(supplement.n_steps(job.config, n) for supplement in fitting)
 
     def planned_family(self, job: Job) -> PlannedFamily:
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
@@ -161,7 +147,7 @@ class GroupComparison(EvaluationProtocol[Any]):
     ) -> dict[str, Any] | None:
         """Return the block of the supplement `name`."""
         run = replace(self._run(tables, job), disparities=disparities)
-        return next((one.block(run) for one in self.load_supplements() if one.name == name), None)
+        return next((entry.load().block(run) for entry in self.supplement_entries() if entry.name == name), None)
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Compare the groups on every score, and return every block that applies."""
@@ -169,10 +155,13 @@ class GroupComparison(EvaluationProtocol[Any]):
         found = self.compare(run, job)
         run = replace(run, disparities=found.disparities)
         blocks, disparities = self.own_blocks(run), found.disparities
-        for supplement in self.load_supplements():
-            if (made := supplement.block(run)) is not None:
-                blocks[supplement.name] = made
-                disparities = with_columns(disparities, supplement.columns(made))
+        for entry in self.supplement_entries():
+            if not entry.fits(job, tables):
+                continue
+            supplement = entry.load()
+            if (block := supplement.block(run)) is not None:
+                blocks[entry.name] = block
+                disparities = with_columns(disparities, supplement.columns(block))
         return Analysis(
             settings=comparison.describe(job.scorers),
             blocks=blocks,

@@ -16,10 +16,6 @@ from fp2.scorers.outcomes import entries_of, members, outcome_columns
 class Intersections(Supplement):
     """Sizes of the combinations, and their means beyond the effects of their parts."""
 
-    name = "intersections"
-    section = "fp2.protocols.fingerprint.intersections:IntersectionsSection"
-    methods = (("interaction", 2, ("intersections.tests*", "intersections.family", "intersections.n_permutations")),)
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `intersections`, or None without a cut by several attributes."""
         cuts = [cut for cut in run.cuts if len(cut.by) > 1]

@@ -42,9 +42,6 @@ MEANINGS = {
 class MeasurementErrors(Supplement):
     """Errors of each labelled scorer by group, and the corrected disparities."""
 
-    name = "measurement_error"
-    section = "fp2.protocols.fingerprint.measurement_error:MeasurementErrorSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `measurement_error`, or None without labels."""
         labels = run.labels

@@ -34,9 +34,6 @@ _MOST = 3  # outcomes named in the terminal
 class Missing(Supplement):
     """Tests of missing answers and refusals by group."""
 
-    name = "missing"
-    section = "fp2.protocols.fingerprint.missing:MissingSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `missing`, or None where no value is missing and no answer was refused."""
         if not run.disparities or run.battery.people != 1:

@@ -42,9 +42,6 @@ class _Row:
 class Pairwise(Supplement):
     """Tests of the pairs of groups of each significant row of the primary scorer."""
 
-    name = "pairwise"
-    section = "fp2.protocols.fingerprint.pairwise:PairwiseSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `pairwise`, or None where no row of the primary scorer is significant."""
         primary = run.comparison.primary

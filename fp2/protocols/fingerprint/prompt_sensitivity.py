@@ -23,16 +23,6 @@ PERMUTATIONS = 2_000
 class PromptSensitivity(Supplement):
     """Prompt sensitivity of the probes with several questions."""
 
-    name = "templates"
-    section = "fp2.protocols.fingerprint.prompt_sensitivity:PromptSensitivitySection"
-    methods = (
-        (
-            "prompt_sensitivity",
-            3,
-            ("templates.*wordings*", "templates.*scope*", "templates.*interaction*p", "disparities.*.wordings_*"),
-        ),
-    )
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""
         from fp2.stats.adjustment import adjust_p_values

@@ -68,9 +68,6 @@ def check_published(config: Config) -> None:
 class Published(Supplement):
     """The page's numbers, the steps from them to ours, and why they differ."""
 
-    name = "published"
-    section = "fp2.protocols.fingerprint.published:PublishedSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `published`, or None where it was not asked for or nothing was answered."""
         if not run.config.analysis.published or not run.disparities or run.battery.people != 1:

@@ -64,9 +64,6 @@ class _Pair:
 class ScorerAgreement(Supplement):
     """Pairs of scorers of one dimension, tests of their agreement by group, and the verdicts of each scorer."""
 
-    name = "scorer_agreement"
-    section = "fp2.protocols.fingerprint.scorer_agreement_section:ScorerAgreementSection"
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `scorer_agreement`; without pairs where every scorer measures something of its own."""
         if not run.disparities or run.battery.people != 1:

@@ -146,12 +146,8 @@ class Supplement:
 
     Attributes
     ----------
-    name : str
-        The block's key in `results.json`.
-    section : str or None
-        Import path of its report section (`package.module:Name`).
-    methods : tuple of Method
-        Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
+    name, section, methods
+        As of a `SupplementEntry`, of one that has no entry: it is named by its import path in `probe.options`.
     """
 
     name: ClassVar[str]

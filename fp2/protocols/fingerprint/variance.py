@@ -29,10 +29,6 @@ ONE_QUESTION = "one question: the variation between wordings cannot be estimated
 class Variance(Supplement):
     """Variance components of the probes with several questions, or several samples of each answer."""
 
-    name = "variance"
-    section = "fp2.protocols.fingerprint.variance:VarianceSection"
-    methods = (("variance_components", 2, ("variance", "variance.*", "disparities.*.samples_*")),)
-
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `variance`, or None where every probe is one question that is asked once."""
         from fp2.cuts import of_sets

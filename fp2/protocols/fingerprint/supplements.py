@@ -1,0 +1,139 @@
+"""What supplements a comparison of groups may have, and what each needs: it is imported only where a run has that.
+
+Those of method packages are entry points of the group `fp2.supplements`, each a `SupplementEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fp2.ask.labels import LABELS
+from fp2.plugins import SUPPLEMENTS, installed, load_path
+
+if TYPE_CHECKING:
+    from fp2.ask.answers import RunTables
+    from fp2.protocols.base import Job
+    from fp2.protocols.fingerprint.settings import Supplement
+    from fp2.results import Method
+
+
+@dataclass(frozen=True)
+class SupplementEntry:
+    """What is known of a supplement before it is imported.
+
+    Attributes
+    ----------
+    name : str
+        The block's key in `results.json`.
+    target : str
+        Import path of the supplement (`package.module:Name`).
+    section : str or None
+        Import path of its report section.
+    methods : tuple of Method
+        Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
+    fits : callable
+        Whether a run with this config, battery and cuts and these tables can have the block; the supplement itself
+        looks closer, and may return none.
+    """
+
+    name: str
+    target: str
+    section: str | None = None
+    methods: tuple[Method, ...] = ()
+    fits: Callable[[Job, RunTables], bool] = lambda job, tables: True
+
+    @classmethod
+    def of(cls, target: str) -> SupplementEntry:
+        """Return the entry of a supplement that the config names by its import path.
+
+        Raises
+        ------
+        Fp2Error
+            If it cannot be imported.
+        """
+        supplement = load_path(target, "probe.options.supplements")
+        return cls(supplement.name, target, supplement.section, supplement.methods)
+
+    def load(self) -> Supplement:
+        """Import the supplement."""
+        supplement: Supplement = load_path(self.target, SUPPLEMENTS)()
+        return supplement
+
+
+def _several_questions(job: Job, tables: RunTables) -> bool:
+    return job.battery is None or len(job.battery.questions) > len(job.battery.probes)
+
+
+def _several_answers(job: Job, tables: RunTables) -> bool:
+    return _several_questions(job, tables) or (job.battery is not None and job.battery.decoding.samples > 1)
+
+
+_PACKAGE = "fp2.protocols.fingerprint"
+OWN = (
+    SupplementEntry("pairwise", f"{_PACKAGE}.pairwise:Pairwise", f"{_PACKAGE}.pairwise:PairwiseSection"),
+    SupplementEntry("missing", f"{_PACKAGE}.missing:Missing", f"{_PACKAGE}.missing:MissingSection"),
+    SupplementEntry(
+        "templates",
+        f"{_PACKAGE}.prompt_sensitivity:PromptSensitivity",
+        f"{_PACKAGE}.prompt_sensitivity:PromptSensitivitySection",
+        (
+            (
+                "prompt_sensitivity",
+                3,
+                ("templates.*wordings*", "templates.*scope*", "templates.*interaction*p", "disparities.*.wordings_*"),
+            ),
+        ),
+        _several_questions,
+    ),
+    SupplementEntry(
+        "variance",
+        f"{_PACKAGE}.variance:Variance",
+        f"{_PACKAGE}.variance:VarianceSection",
+        (("variance_components", 2, ("variance", "variance.*", "disparities.*.samples_*")),),
+        _several_answers,
+    ),
+    SupplementEntry(
+        "intersections",
+        f"{_PACKAGE}.intersections:Intersections",
+        f"{_PACKAGE}.intersections:IntersectionsSection",
+        (("interaction", 2, ("intersections.tests*", "intersections.family", "intersections.n_permutations")),),
+        lambda job, tables: any(len(cut.by) > 1 for cut in job.cuts),
+    ),
+    SupplementEntry(
+        "adjusted",
+        f"{_PACKAGE}.adjusted:AdjustedDisparities",
+        f"{_PACKAGE}.adjusted:AdjustedSection",
+        fits=lambda job, tables: bool(job.config.analysis.adjust),
+    ),
+    SupplementEntry(
+        "scorer_agreement",
+        f"{_PACKAGE}.scorer_agreement:ScorerAgreement",
+        f"{_PACKAGE}.scorer_agreement_section:ScorerAgreementSection",
+    ),
+    SupplementEntry(
+        "published",
+        f"{_PACKAGE}.published:Published",
+        f"{_PACKAGE}.published:PublishedSection",
+        fits=lambda job, tables: job.config.analysis.published,
+    ),
+    SupplementEntry(
+        "measurement_error",
+        f"{_PACKAGE}.measurement_error:MeasurementErrors",
+        f"{_PACKAGE}.measurement_error:MeasurementErrorSection",
+        fits=lambda job, tables: LABELS in tables.others,
+    ),
+)
+"""In the order of their blocks in `results.json`."""
+
+
+def of_packages() -> tuple[SupplementEntry, ...]:
+    """Return the supplements of the installed method packages, in the order of their names.
+
+    Raises
+    ------
+    Fp2Error
+        If an entry point cannot be imported.
+    """
+    return tuple(load_path(point.value, SUPPLEMENTS) for _, point in sorted(installed(SUPPLEMENTS).items()))
