@@ -22,7 +22,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
 from fp2.protocols.base import Job
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+from fp2.protocols.fingerprint.supplements import SupplementEntry
 from fp2.scorers.outcomes import outcome_columns
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
@@ -110,13 +111,24 @@ class Timed(Supplement):
     """A supplement that notes its wall-clock seconds in `spent`."""
 
     def __init__(self, supplement: Supplement, spent: list[float]) -> None:
-        self.name, self._supplement, self._spent = supplement.name, supplement, spent
+        self._supplement, self._spent = supplement, spent
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block of the supplement."""
         made, seconds, _ = timed(lambda: self._supplement.block(run))
         self._spent.append(seconds)
         return made
+
+
+@dataclass(frozen=True)
+class TimedEntry(SupplementEntry):
+    """An entry whose supplement notes its seconds."""
+
+    spent: list[float] = field(default_factory=list)
+
+    def load(self) -> Supplement:
+        """Return the supplement, timed."""
+        return Timed(super().load(), self.spent)
 
 
 def plain_seconds(values: np.ndarray, groups: list[str], subjects: list[str], resamples: int) -> float:
@@ -167,8 +179,8 @@ def analysis(rng: np.random.Generator, config: Any, scorers: Any, images: int) -
     scores = score_answers(flagged, scorers)
     battery = load_battery(asdict(config.probe))
     protocol, spent = build_protocol(config).for_battery(battery).for_people(table), []
-    supplements = [Timed(one, spent) for one in protocol.load_supplements()]
-    protocol.load_supplements = lambda: supplements
+    entries = [TimedEntry(**vars(entry), spent=spent) for entry in protocol.supplement_entries()]
+    protocol.supplement_entries = lambda: entries
     tables = RunTables(table, RowAnswers(flagged), planted(scores, table))
     cuts = tuple(Cut(name, (name,)) for name in ATTRIBUTES)
     found, wall, cpu = timed(lambda: protocol.analyse(tables, Job(config, cuts, battery, scorers)))

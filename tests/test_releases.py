@@ -73,7 +73,7 @@ def made(root: Path, *words: str) -> dict[str, Any]:
     return {**read(path), "folder": path.parent}
 
 
-ADDED = ("methods", "disparity_summary", "architecture", "scorer_agreement")
+ADDED = ("methods", "disparity_summary", "architecture", "scorer_agreement", "notes")
 """Keys of results that later versions have as well, without an option."""
 
 
