@@ -103,6 +103,10 @@ def test_a_lost_worker_is_reported_and_a_signal_ends_the_others(bench: Bench) ->
         assert len(first) == 2
         os.kill(first[0], signal.SIGKILL)
         wait_for(bench, stored(bench) + 8)
+        until = time.monotonic() + 300
+        while not set(children(child.pid)) - set(first):  # the loss was noticed: another worker is in its place
+            assert time.monotonic() < until
+            time.sleep(0.05)
         workers = {*first, *children(child.pid)}
         child.send_signal(signal.SIGTERM)
         until = time.monotonic() + 2
