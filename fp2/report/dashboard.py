@@ -9,6 +9,7 @@ from typing import Any
 
 from fp2.report import reading
 from fp2.report.disparities import detectable_words
+from fp2.report.html import render_values
 from fp2.report.leaderboard import boards_of, marks_of, rank
 from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, shorten, suppress_small_cells
@@ -85,6 +86,7 @@ def render_dashboard(
         {
             "name": section.name,
             "title": section.title,
+            "html": render_values(section.values(results[section.name], results), min_cell),
             **section.context(results[section.name], results, min_cell),
         }
         for section in applying
@@ -121,7 +123,12 @@ def render_dashboard(
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),
     }
-    own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in applying}
+    own = {
+        f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8")
+        if section.template.is_file()
+        else ""
+        for section in applying
+    }
 
     def cut_label(cut: str) -> str:
         return reading.cut_label(cut, results["dataset"].get("scales"))

@@ -26,7 +26,8 @@ from fp2.report.reading import (
     suppress_small_cells,
     verdict_words,
 )
-from fp2.report.section import Block, Finding, Results, Section, row_finding, worst_and_best
+from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
+from fp2.report.values import Finding
 from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:

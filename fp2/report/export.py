@@ -30,7 +30,8 @@ from fp2.report.reading import (
     verdict_words,
     were_supplied,
 )
-from fp2.report.section import DISPARITIES, Finding, Section, heading, load_sections, present, tables_of
+from fp2.report.section import DISPARITIES, Section, heading, load_sections, present, tables_of
+from fp2.report.values import Finding
 from fp2.verdicts import Verdict
 
 NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")

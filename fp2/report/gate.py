@@ -8,7 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Finding, Section, present
+from fp2.report.section import Section, present
+from fp2.report.values import Finding
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def to_junit(checks: Sequence[Check], name: str) -> str:
 
 def to_markdown(checks: Sequence[Check], name: str) -> str:
     """Return a summary in Markdown: the conditions that are not met, and how many there are."""
-    from fp2.report.leaderboard import escape_markdown
+    from fp2.report.text import escape_markdown
 
     failed = [one for one in checks if one.failed]
     lines = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", "", f"{summary(checks)}."]

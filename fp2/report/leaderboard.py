@@ -28,6 +28,7 @@ from fp2.report.reading import (
     severity_words,
     variant_name,
 )
+from fp2.report.text import escape_markdown
 from fp2.text import spreadsheet_cell
 
 
@@ -283,9 +284,3 @@ def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
         LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
         for place, summary in enumerate(ordered, start=1)
     ]
-
-
-def escape_markdown(text: str) -> str:
-    """Escape characters with a meaning in Markdown or HTML."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

@@ -46,6 +46,12 @@ def plain(text: object) -> str:
     return " ".join(printable(text).split())
 
 
+def spaced(text: str) -> str:
+    """Return `plain(text)` with the spaces at its ends, for a part of a sentence."""
+    inner = plain(text)
+    return f"{' ' if text[:1].isspace() else ''}{inner}{' ' if inner and text[-1:].isspace() else ''}"
+
+
 def sentence(text: str) -> str:
     """Return `text` with a capital first letter; the others stay as they are (`UN region`, `Fitzpatrick`)."""
     return text[:1].upper() + text[1:]

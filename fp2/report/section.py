@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
 from fp2.report.reading import DASH, number, plain, verdict_words
+from fp2.report.several import side_by_side
+from fp2.report.values import Estimate, Finding, Value, as_cell, charts, findings, suppressed
 from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -45,35 +47,6 @@ class Beside:
 
     title: str
     rows: Mapping[str, Sequence[Cell]]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One result on differences between groups, which `fp2 gate` checks.
-
-    Attributes
-    ----------
-    name : str
-        What was compared by what: `valence of trust by region`.
-    differs : bool or None
-        Whether the groups differ in the sense of `condition`; None where that was not tested.
-    message : str
-        The numbers, in a sentence.
-    size : float, optional
-        The disparity that `--max-disparity` limits; None where there is none, or it is not of the primary scorer.
-    kind, condition : str
-        The kind of result, and what is required of it.
-    row : mapping, optional
-        The row of the results that it is made of, which `fp2 export` writes.
-    """
-
-    name: str
-    differs: bool | None
-    message: str
-    size: float | None = None
-    kind: str = "verdict"
-    condition: str = f'no verdict "{Verdict.BIASED.label}"'
-    row: Mapping[str, Any] | None = None
 
 
 def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
@@ -108,10 +81,19 @@ class Section:
     report_title: ClassVar[str | None] = None
     detail: ClassVar[bool] = False
 
+    def values(self, block: Block, results: Results) -> Iterable[Value]:
+        """Return what is shown, as values (`fp2.report.values`); groups of any size, which renderers leave out."""
+        return ()
+
     @property
     def template(self) -> Path:
         """The Jinja2 template of the dashboard: `<name>.html.j2` beside the module of the class."""
         return Path(inspect.getfile(type(self))).with_name(f"{self.name}.html.j2")
+
+    @property
+    def markup(self) -> str:
+        """The text of the template; empty where there is none."""
+        return self.template.read_text(encoding="utf-8") if self.template.is_file() else ""
 
     def applies(self, results: Results) -> bool:
         """Return whether the results have something to show."""
@@ -126,8 +108,14 @@ class Section:
         return {}
 
     def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw PNG files into `folder` and yield their paths; groups of fewer than `min_cell` subjects are left out."""
-        return iter(())
+        """Draw the charts as PNG files into `folder` and yield their paths, without groups of under `min_cell`."""
+        drawn = [one for one in charts(suppressed(self.values(block, results), min_cell)) if one.in_files]
+        if not drawn:
+            return iter(())
+        from fp2.report.drawing import write_charts
+
+        paths: Iterator[Path] = write_charts(drawn, results, folder)
+        return paths
 
     def further_figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw what the dashboard does not show, as PNG and SVG; only where a command asks for the section alone."""
@@ -142,7 +130,7 @@ class Section:
 
         They are those of the family of tests that the run's conclusions are based on, not of secondary analyses.
         """
-        return ()
+        return findings(self.values(block, results))
 
     def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
         """Return tables that set the blocks of several runs side by side; none by default."""
@@ -187,6 +175,7 @@ def tables_of(
     for section in {type(one): one for one in sections}.values():
         places = [place for place, one in enumerate(results) if section.applies(one)]
         tables = section.beside([results[place][section.name] for place in places], min_cell) if places else []
+        found += _compared(section, results, min_cell)
         for table in tables:
             rows = {
                 label: [dict(zip(places, cells, strict=True)).get(place) for place in range(len(results))]
@@ -194,3 +183,27 @@ def tables_of(
             }
             found.append({"section": section.name, "title": table.title, "rows": rows})
     return found
+
+
+def _compared(section: Section, results: Sequence[Results], min_cell: int) -> list[dict[str, Any]]:
+    """Return the compared columns of a section's tables, in the form of `tables_of`."""
+    values = [list(section.values(one[section.name], one)) if section.applies(one) else [] for one in results]
+    merged = side_by_side(values, ["" for _ in results], min_cell)
+    return [
+        {
+            "section": section.name,
+            "title": table.label,
+            "rows": {
+                ", ".join(str(as_cell(cell).value) for cell in row.cells[: -len(results)]): [
+                    _plain_cell(as_cell(cell).value) for cell in row.cells[-len(results) :]
+                ]
+                for row in table.rows
+            },
+        }
+        for table in merged
+    ]
+
+
+def _plain_cell(value: Any) -> Any:
+    """Return the value of a cell as `Cell` of a table of several runs."""
+    return (value.value, value.low, value.high) if isinstance(value, Estimate) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.report.leaderboard import escape_markdown
 from fp2.report.reading import (
     DASH,
     calibration_words,
@@ -20,6 +19,7 @@ from fp2.report.reading import (
 )
 from fp2.report.section import cell_words
 from fp2.report.sweep import chance_words, effect_legend, limitations_of, rank_words, title_of
+from fp2.report.text import escape_markdown
 
 Block = Mapping[str, Any]
 MOST_EFFECTS = 10

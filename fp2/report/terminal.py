@@ -5,30 +5,41 @@ Every string from a model, a data set or a user is printed as `Text`, never as m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from fp2.config import ReportConfig
 from fp2.data.group_sizes import MEMBERSHIP, SMALL_GROUPS
 from fp2.notes import read_notes
+from fp2.report.cells import HIGH, LOW, cell_text
 from fp2.report.reading import (
     SUPPLIED,
     absent_words,
     calibration_of,
     calibration_words,
     calls_words,
+    cut_label,
     model_name,
     model_was_used,
     plain,
     scorer_label,
     scorer_names,
+    spaced,
     variant_line,
     were_supplied,
 )
 from fp2.report.section import Section, heading, present
+from fp2.report.values import Cell, Column, Kind, Row, Sentence, Strong, Table, Value, Weight, as_cell, flat, suppressed
+from fp2.verdicts import mark_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def print_results(
@@ -78,6 +89,8 @@ def print_results(
     for section in present(sections, results):
         for line in section.lines(results[section.name], results, min_cell):
             console.print(line)
+        for renderable in terminal(section.values(results[section.name], results), min_cell):
+            console.print(renderable)
     for note in read_notes(results):
         if note.code in (MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
             console.print(Text(plain(note), style="yellow"))
@@ -98,3 +111,67 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
     ]
     words += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
     return Text(f"answers: {', '.join(words)}; {calls_words(answers)}")
+
+
+_STYLES = {Weight.LEAD: "", Weight.PLAIN: "dim", Weight.WARNING: "yellow"}
+_MOST_CHARACTERS = 30
+
+
+def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]:
+    """Yield what Rich prints; primary tables of one name that follow each other are one table with a part per cut."""
+    shown = [value for value in flat(suppressed(values, min_cell)) if _is_shown(value)]
+    for name, group in groupby(shown, key=lambda value: value.name if isinstance(value, Table) else ""):
+        if name:
+            tables = [value for value in group if isinstance(value, Table)]
+            yield _table(tables)
+            continue
+        for value in group:
+            if isinstance(value, Sentence):
+                yield _sentence(value)
+
+
+def _is_shown(value: Value) -> bool:
+    if isinstance(value, Table):
+        return value.primary and bool(value.rows)
+    return isinstance(value, Sentence) and value.weight in _STYLES
+
+
+def _sentence(sentence: Sentence) -> Text:
+    line = Text(style=_STYLES[sentence.weight])
+    for part in sentence.parts:
+        line.append(spaced(part), style="bold" if isinstance(part, Strong) else "")
+    return line
+
+
+def _table(tables: list[Table]) -> RichTable:
+    """Return one table, its columns one space apart so that common groups fit 80 columns."""
+    table = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, header_style="bold", show_edge=False)
+    columns = [column for column in tables[0].columns if column.terminal]
+    for column in columns:
+        right = not (column.kind.is_words or column.kind is Kind.VERDICT)
+        table.add_column(
+            column.label,
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+            max_width=_MOST_CHARACTERS,
+        )
+    for one in tables:
+        if one.cut and (len(tables) > 1 or one.label):
+            table.add_row(Text(f"by {cut_label(one.cut)}", style="bold underline"))
+        for place, row in enumerate(one.rows):
+            table.add_row(*_cells(row, one), end_section=place == len(one.rows) - 1)
+    return table
+
+
+def _cells(row: Row, table: Table) -> list[Text]:
+    pairs = zip(row.cells, table.columns, strict=True)
+    return [_cell(as_cell(cell), column) for cell, column in pairs if column.terminal]
+
+
+def _cell(cell: Cell, column: Column) -> Text:
+    style = "bold" if cell.strong else "dim" if cell.muted else ""
+    if column.kind is Kind.VERDICT and isinstance(cell.value, str):
+        style = mark_of(cell.value).terminal
+    arrow = {"low": f" {LOW}", "high": f" {HIGH}"}.get(cell.mark, "")
+    return Text(cell_text(cell, column) + arrow, style=style)

@@ -13,7 +13,8 @@ from rich.text import Text
 from fp2.methods.gras import figures as drawing
 from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
 from fp2.report.reading import cut_label, number, plain, probability
-from fp2.report.section import Beside, Block, Cell, Finding, Results, Section
+from fp2.report.section import Beside, Block, Cell, Results, Section
+from fp2.report.values import Finding
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",

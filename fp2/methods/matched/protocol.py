@@ -25,7 +25,8 @@ from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.report import reading
 from fp2.report.figures.style import CHANCE, FAINT, INK, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Finding, Results, Section, row_finding
+from fp2.report.section import Block, Results, Section, row_finding
+from fp2.report.values import Finding
 from fp2.scorers.outcomes import outcome_columns
 from fp2.verdicts import Verdict, mark_of
 

@@ -8,13 +8,14 @@ share subjects are marked (`dependent_groups`). Neither decides a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import probe_labels
+from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:
@@ -134,20 +135,33 @@ class PairwiseSection(Section):
     title = "Pairwise comparisons"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return a table per significant row, without pairs of small groups."""
-        labels = probe_labels(results)
-        tables = []
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield a table of the pairs that differ for each significant row."""
+        labels, scorer = probe_labels(results), scorer_label(block["scorer"])
+        yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer}), Weight.DETAIL)
         for row in block["rows"]:
-            large = [pair for pair in row["pairs"] if min(pair["n_first"], pair["n_second"]) >= min_cell]
-            tables.append(
-                {
-                    "cut": row["cut"],
-                    "label": labels[row["probe"]],
-                    "found": [pair for pair in large if pair["p_permutation"] <= block["alpha"]],
-                    "n": len(large),
-                    "hidden": len(row["pairs"]) - len(large),
-                    "dependent": row.get("dependent_groups", False),
-                }
-            )
-        return {"pairwise": block, "tables": tables}
+            caption = f"{sentence(scorer)} of {labels[row['probe']]} by {cut_label(row['cut'])}"
+            if row.get("dependent_groups"):
+                caption += "; groups share subjects, which the rank test does not account for"
+            significant = [pair for pair in row["pairs"] if pair["p_permutation"] <= block["alpha"]]
+            rows = [Row([pair[key] for key in COLUMNS], min(pair["n_first"], pair["n_second"])) for pair in significant]
+            empty = f"{caption}: no single pair is significant."
+            yield Table("pairs", list(COLUMNS.values()), rows, caption, empty=empty, omit_small=True, cut=row["cut"])
+
+
+COLUMNS = {
+    "first": Column("First group", Kind.NAME),
+    "second": Column("Second group", Kind.NAME),
+    "difference": Column("Difference", Kind.NUMBER, signed=True),
+    "hedges_g": Column("Hedges' g", Kind.NUMBER, digits=2),
+    "p_permutation": Column("p (permutation)", Kind.P),
+    "p_mann_whitney": Column("p (Mann-Whitney)", Kind.P),
+    "rank_biserial": Column("Rank-biserial", Kind.NUMBER, digits=2),
+}
+HOW_TO_READ = (
+    "A significant disparity says that some groups differ; these tables list the pairs that do, for every significant "
+    "disparity of {scorer}. Difference: mean of the first group minus that of the second. Hedges' g: the same in "
+    "standard deviations of subject means. p (permutation): the test of the verdict, corrected for the pairs of one "
+    "table ({n_permutations:,} permutations). p (Mann-Whitney): a rank test of the pair, Holm-corrected over the "
+    "{family_size} pairs of all probes and cuts; rank-biserial correlation: its effect size, from −1 to 1."
+)

@@ -9,6 +9,7 @@ from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
 from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
+from fp2.report.values import as_cell, suppressed, tables
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
@@ -26,9 +27,10 @@ def test_pairs_with_a_small_group_are_counted_and_not_shown() -> None:
         {"first": "b", "second": "c", "n_first": 30, "n_second": 30, **pair, "p_permutation": 0.4},
     ]
     block = {"scorer": "valence", "alpha": 0.05, "rows": [{"probe": "trust", "cut": "gender", "pairs": pairs}]}
-    (table,) = PairwiseSection().context(block, RESULTS, 10)["tables"]
-    assert [pair["second"] for pair in table["found"]] == ["b"]
-    assert (table["n"], table["hidden"]) == (2, 1)
+    block |= {"n_permutations": 1000, "family_size": 3}
+    (table,) = tables(suppressed(PairwiseSection().values(block, RESULTS), 10))
+    assert [as_cell(row.cells[1]).value for row in table.rows] == ["b"]
+    assert table.label.endswith("; 1 of small groups not shown")
 
 
 def test_rates_of_small_groups_are_not_shown() -> None:

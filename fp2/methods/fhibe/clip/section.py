@@ -11,7 +11,8 @@ from rich.text import Text
 
 from fp2.methods.fhibe.clip.protocol import WRONG
 from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.section import Block, Finding, Results, Section, row_finding
+from fp2.report.section import Block, Results, Section, row_finding
+from fp2.report.values import Finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

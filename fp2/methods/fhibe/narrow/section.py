@@ -13,7 +13,8 @@ from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
 from fp2.methods.fhibe.scores.figures import large_top, short_group, top_disparities
 from fp2.methods.fhibe.scores.section import intersection_findings
 from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Finding, Results, Section
+from fp2.report.section import Block, Results, Section
+from fp2.report.values import Finding
 
 _MAX_PAIRS = 12  # of hairstyles, for each pronoun
 

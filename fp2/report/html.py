@@ -1,0 +1,138 @@
+"""Values as HTML, for pages: every text is escaped, every table can be sorted, explanations are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from fp2.report.cells import HIGH, LOW, cell_text, sort_key
+from fp2.report.page import environment, sortable
+from fp2.report.plots import plot
+from fp2.report.reading import plain, spaced
+from fp2.report.values import (
+    Cell,
+    Chart,
+    Code,
+    Column,
+    Finding,
+    Hidden,
+    Kind,
+    Name,
+    Part,
+    Row,
+    Sentence,
+    Shown,
+    Strong,
+    Table,
+    Value,
+    Weight,
+    as_cell,
+    suppressed,
+)
+from fp2.verdicts import mark_of
+
+HOW_TO_READ = "How to read these numbers"
+
+
+def render_values(values: Iterable[Value], min_cell: int) -> Markup:
+    """Return values as HTML; the numbers of groups of fewer than `min_cell` subjects are hidden."""
+    return _rendered(suppressed(values, min_cell))
+
+
+def _rendered(values: Sequence[Value]) -> Markup:
+    """Return the values in order, then the explanations, folded. Findings are in the tables already."""
+    shown, details = [], []
+    for value in values:
+        if isinstance(value, Sentence) and value.weight is Weight.DETAIL:
+            details.append(value)
+        elif not isinstance(value, Finding):
+            shown.append(_value(value))
+    if details:
+        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one) for one in details)))
+    return Markup("\n").join(shown)
+
+
+def _value(value: Value) -> Markup:
+    template: Any = environment().get_template("values.html.j2").module
+    if isinstance(value, Sentence):
+        return Markup(template.sentence(value, text(value.parts), facets(value)))
+    if isinstance(value, Chart):
+        if not (value.on_page and any(series.points for series in value.series)):
+            return Markup("")
+        return Markup(template.chart(plot(value), value, facets(value)))
+    if isinstance(value, Table):
+        return _table(value, template)
+    if isinstance(value, Part):
+        title = text([value.title] if isinstance(value.title, str) else value.title)
+        inside = _rendered(value.values)
+        return _folded(title, inside, value) if value.folded else Markup(template.part(title, inside, facets(value)))
+    raise TypeError(f"no value of a report: {value!r}")
+
+
+def _table(table: Table, template: Any) -> Markup:
+    if not table.rows:
+        return Markup("<p{}>{}</p>").format(facets(table), plain(table.empty)) if table.empty else Markup("")
+    caption = text([table.caption] if isinstance(table.caption, str) else table.caption)
+    rows = [(row, _cells(row, table.columns)) for row in table.rows]
+    drawn = Markup(template.table(table, caption, rows, plain(table.label or table.fold), facets(table)))
+    return _folded(plain(table.fold), drawn, table) if table.fold else drawn
+
+
+def _folded(summary: str, inside: Markup, value: Shown | None = None) -> Markup:
+    opening = Markup("<details{}>").format(facets(value) if value else "")
+    return opening + Markup("\n<summary>{}</summary>\n{}\n</details>").format(summary, inside)
+
+
+def text(parts: Iterable[str]) -> Markup:
+    """Return texts as HTML: names are isolated from the direction of their surroundings."""
+    tags = {Name: "<bdi>{}</bdi>", Strong: "<strong>{}</strong>", Code: "<code>{}</code>"}
+    out = Markup("")
+    for part in parts:
+        wrapping = next((tag for kind, tag in tags.items() if isinstance(part, kind)), "{}")
+        out += part if isinstance(part, Markup) else Markup(wrapping).format(spaced(part))
+    return out
+
+
+def facets(value: Shown) -> Markup:
+    """Return the attributes by which the switches of a page find what to show."""
+    pairs = [(name, chosen) for name, chosen in (("cut", value.cut), ("scorer", value.scorer)) if chosen]
+    return Markup("").join(Markup(' data-{}="{}"').format(*pair) for pair in pairs)
+
+
+def _cells(row: Row, columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """Return what the template reads of each cell of a row."""
+    return [_cell(as_cell(cell), column) for cell, column in zip(row.cells, columns, strict=True)]
+
+
+def _cell(cell: Cell, column: Column) -> dict[str, Any]:
+    words = escape(cell_text(cell, column))
+    if column.kind is Kind.NAME:
+        words = Markup("<bdi>{}</bdi>").format(words)
+    elif column.kind is Kind.VERDICT and isinstance(cell.value, str):
+        emphasised = " v-emphasised" if mark_of(cell.value).emphasised else ""
+        words = Markup('<span class="verdict{}">{}</span>').format(emphasised, words)
+    if cell.strong:
+        words = Markup("<strong>{}</strong>").format(words)
+    if cell.mark:
+        arrow, said = (LOW, "lower") if cell.mark == "low" else (HIGH, "higher")
+        words += Markup(' {}<span class="hide">{}</span>').format(arrow, said)
+    if cell.detail:
+        words += Markup('<br><span class="faint">{}</span>').format(plain(cell.detail))
+    numeric = not (column.kind.is_words or column.kind is Kind.VERDICT)
+    return {
+        "words": words,
+        "classes": " ".join(_classes(cell, column, numeric)),
+        "key": sortable(sort_key(cell)) if numeric else None,
+        "title": plain(cell.title),
+    }
+
+
+def _classes(cell: Cell, column: Column, numeric: bool) -> list[str]:
+    if cell.level is not None:
+        step = max(-10, min(10, round(10 * cell.level)))
+        return ["cell", "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"]
+    hidden = isinstance(cell.value, Hidden)
+    muted = ["chance-only"] if cell.muted else ["faint"] if hidden else []
+    return [*(["num"] if numeric else []), *(["words"] if column.kind is Kind.TEXT else []), *muted]
