@@ -1,12 +1,15 @@
-"""The distances between runs as a section of their page, and the words that page and terminal share.
+"""The distances between runs as values, and the words that page and terminal share.
 
-It shows what `fp2.runs.compare_many.compare_all` found, and computes nothing.
+It shows what `fp2.runs.compare_many.compare_all` computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from fp2.report.reading import cut_label, scorer_label, sentence
+from fp2.report.values import Cell, Column, Estimate, Kind, Name, Row, Sentence, Strong, Table, Value, Weight
 
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
@@ -20,28 +23,66 @@ TESTS = {
 }
 
 
-def comparison_context(every: Mapping[str, Any], alpha: float, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the section of a comparison reads; distances with an adjusted p of at most `alpha` are differences.
+def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str, str]) -> Iterator[Value]:
+    """Yield the distances of all pairs of runs; those with an adjusted p of at most `alpha` are differences.
 
     `names`: what the page calls the runs, by run id.
     """
-    pairs = [
-        {**pair, **{side: names.get(pair[side]["run_id"], pair[side]["name"]) for side in ("first", "second")}}
-        for pair in every["pairs"]
+    labels = [[names.get(pair[side]["run_id"], pair[side]["name"]) for side in ("first", "second")]
+              for pair in every["pairs"]]  # fmt: skip
+    titles = [" and ".join(pair) for pair in labels]
+    rows = [(title, row) for title, pair in zip(titles, every["pairs"], strict=True) for row in pair["distances"]]
+    primary = [(title, row) for title, row in rows if row["scorer"] == every["primary"]]
+    differing, scorer = sum(differs(row, alpha) for _, row in primary), scorer_label(every["primary"])
+    count = f"{differing} of {len(primary)} distances of {scorer} are significant"
+    yield Sentence([Strong(count), " after correction."], Weight.LEAD)
+    for title, pair in zip(titles, every["pairs"], strict=True):
+        yield Sentence([Name(title), f": {sizes_words(pair)}."])
+    level = f"{100 * (1 - alpha):g} %"
+    columns = (
+        Column("Runs", Kind.NAME), Column("Score"), Column("Groups by"), Column("Distance", Kind.NUMBER),
+        Column(level, Kind.INTERVAL), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
+        Column("Correlation", Kind.NUMBER), Column("Difference"),
+    )  # fmt: skip
+    for name, caption, chosen in (
+        ("distances", sentence(scorer), primary),
+        ("others", "Other scores", [(title, row) for title, row in rows if row["scorer"] != every["primary"]]),
+    ):
+        yield Table(name, columns, [Row(_distance(title, row, alpha)) for title, row in chosen], caption)
+    probes = [
+        Row(
+            [
+                title,
+                cut_label(row["cut"]),
+                pair["probes"].get(probe["probe"], probe["probe"]),
+                probe["distance"],
+                probe["null_mean"],
+                probe["adjusted_p"],
+                difference_words(probe, alpha),
+            ]
+        )
+        for title, pair in zip(titles, every["pairs"], strict=True)
+        for row in pair["distances"]
+        if row["scorer"] == every["primary"]
+        for probe in row["by_probe"]
     ]
-    rows = [(pair, row) for pair in pairs for row in pair["distances"]]
-    primary = [(pair, row) for pair, row in rows if row["scorer"] == every["primary"]]
-    return {
-        "every": every,
-        "pairs": pairs,
-        "alpha": alpha,
-        "level": f"{100 * (1 - alpha):g}",
-        "primary": primary,
-        "others": [(pair, row) for pair, row in rows if row["scorer"] != every["primary"]],
-        "probes": [(pair, row["cut"], probe) for pair, row in primary for probe in row["by_probe"]],
-        "n_differ": sum(differs(row, alpha) for _, row in primary),
-        "reading": reading(every, alpha),
-    }
+    of_probes = (
+        Column("Runs", Kind.NAME), Column("Groups by"), Column("Probe", Kind.NAME), Column("Distance", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Difference"),
+    )  # fmt: skip
+    yield Table("probes", of_probes, probes, f"{sentence(scorer)} of single probes")
+    yield Sentence(reading(every, alpha), Weight.DETAIL)
+    for one in every["not_compared"]:
+        yield Sentence(["Not compared: ", Name(f"{one['first']} and {one['second']}"), ", since ", Name(one["reason"])])
+    for note in every["notes"]:
+        yield Sentence([Name(note)])
+
+
+def _distance(title: str, row: Mapping[str, Any], alpha: float) -> list[Any]:
+    interval = Estimate(None, row["ci_low"], row["ci_high"])
+    numbers = [row["null_mean"], row["adjusted_p"], row["correlation"], difference_words(row, alpha)]
+    distance = Cell(row["distance"], strong=differs(row, alpha))
+    return [title, scorer_label(row["scorer"]), cut_label(row["cut"]), distance, interval, *numbers]
 
 
 def reading(every: Mapping[str, Any], alpha: float) -> str:

@@ -1,51 +1,63 @@
-"""The section that every run with disparities has: radar, tables, group means and composites."""
+"""The section that every run with disparities has: charts, tables of disparities and group means, composites."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich import box
-from rich.table import Table
-from rich.text import Text
+from typing import Any
 
 from fp2.report import reading
-from fp2.report.charts import Series, intervals, radar
-from fp2.report.figures.style import axis_end
-from fp2.report.reading import (
-    DASH,
-    cut_label,
-    number,
-    plain,
-    probability,
-    rows_of,
-    scorer_names,
-    suppress_small_cells,
-    verdict_words,
-)
+from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
 from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
-from fp2.report.values import Finding
-from fp2.verdicts import Verdict, mark_of
+from fp2.report.values import (
+    Cell,
+    Column,
+    Estimate,
+    Finding,
+    Kind,
+    Name,
+    Part,
+    Row,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
+from fp2.verdicts import Verdict
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-FEWEST_SPOKES = 3
-"""Probes that a radar needs: fewer make no area."""
-_SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
-TABLE = (
-    "disparity: largest group mean minus the smallest; null mean: what chance alone gives; bold: significant after "
-    "correction; dim groups: not significant, their order may be chance"
+HOW_TO_READ = (
+    "Disparity: the largest group mean minus the smallest, over groups with enough subjects. A subject's images are "
+    "averaged first: the unit of analysis is the subject.",
+    "Null mean: the disparity expected by chance, its mean when group labels are permuted across subjects. A largest "
+    "mean minus a smallest one is above 0 by chance alone, most of all with small groups. In charts, grey reaches to "
+    "the 95th percentile of the null distribution, and points are filled where significant after correction.",
+    "Interval: for the true difference of the extreme groups, simultaneous over all pairs of groups, not corrected for "
+    "the number of tests or for selection: an interval above 0 does not by itself make a disparity significant.",
+    "p, adjusted p: the probability of a result at least as extreme when group labels are permuted; adjusted for all "
+    "tests of the family. Equivalence has a test of its own.",
+    "Hedges' g, d per answer: the difference of the two groups that differ most clearly, in standard deviations of "
+    "subject means (g, which grows with the images per subject) and of one answer (d, which does not). The pair is "
+    "selected for being the clearest: both are too large on average.",
+    "Coverage: the share of images whose answers have a value. The others were refused, failed, or do not state what "
+    "the scorer measures. Refusals and failures never enter the mean of another score.",
+    "MDE: minimum detectable effect, the difference, in units of the score, that this sample would have detected with "
+    "80 % power, after correction.",
+    "Worst and best are the two groups that differ most clearly, in the direction that the scorer states; they are "
+    "faint where the disparity is not significant, and their order may be chance.",
 )
 COMPOSITE = (
-    "composite: mean disparity over the probes with a value; magnitude: the composite corrected for noise, with its "
-    "interval; severity: where that interval lies ({})"
+    "Composite: the mean disparity of the primary scorer over the probes with a value. Magnitude: the composite "
+    "corrected for noise, the root of its square less its mean square under permutation, with its interval. Severity: "
+    "where that interval lies ({}); none is stated where the composite is not significant, unless its whole interval "
+    "is below the lowest bound."
 )
-_VERDICT_WIDTH = len(Verdict.NO_DIFFERENCE_FOUND.label)
-"""Columns of the terminal for a verdict; the longer ones are rare, and wrap between words."""
+MEANS = (
+    "Group means: where a disparity is significant, ▼ marks the lower and ▲ the higher one of the two groups that "
+    "differ most clearly. Another group can have a more extreme mean by chance, if it is small."
+)
+FEWEST_SPOKES = 3
+"""Probes that a radar needs: fewer make no area."""
 
 
 class DisparitiesSection(Section):
@@ -58,330 +70,192 @@ class DisparitiesSection(Section):
         """Return whether groups were compared."""
         return bool(results["disparities"] or results["composites"])
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the radars, and the tables of disparities and group means by cut and scorer."""
-        shown = suppress_small_cells(results, min_cell)
-        radars = _radars(shown)
-        return {
-            "scorers": scorer_names(results),
-            "higher_is_better": {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]},
-            "level": reading.confidence_level(results["analysis"].get("alpha", 0.05)),
-            "radars": radars,
-            "has_radar": any(len(one["lines"]) >= FEWEST_SPOKES for one in radars),
-            "tables": _tables(shown),
-            "means": _means(shown),
-            "verdicts": reading.verdict_meanings(results["disparities"]),
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw `fingerprint.png` and `heatmap_CUT.png` of the primary scorer, and `intervals.png`.
-
-        A radar needs three probes. `intervals.png` shows the first scorer that has rows.
-        """
-        from fp2.report.figures import heatmap, intervals, radar
-
-        cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
-        if spread := [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]:
-            yield radar(results, folder / "fingerprint.png", cuts=spread)
-        for cut in cuts:
-            yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png", min_cell)
-        if scorer_names(results):
-            yield intervals(results, folder / "intervals.png")
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
-        """Return the table of the primary scorer, and a line per composite."""
-        out: list[RenderableType] = [
-            _terminal_table(results),
-            Text(TABLE, style="dim"),
-            *_family_line(results),
-            *_selected_lines(results),
-            *_detectable_lines(results),
-            *_coverage_lines(results),
-            *_not_robust_line(results),
-            *_other_scorers_line(results),
-            Text(),
-        ]
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield what differs, tables and charts by cut and scorer, and a finding for each row."""
+        if not results["disparities"]:
+            yield Sentence("No question was answered: there is nothing to compare.")
+        yield from _leads(results)
+        yield from _disparity_tables(results)
+        yield from _remarks(results)
         if results["composites"]:
-            out += [
-                _composite_table(results),
-                *_left_out_lines(results),
-                Text(COMPOSITE.format(reading.severity_legend(results)), style="dim"),
-            ]
-        return out
-
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield every row; those of the primary scorer with their size."""
-        primary = reading.primary_scorer(results)
-        for row in results["disparities"]:
-            name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
-            beyond = [
-                f"; other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
-                for factor in ("wordings", "samples")
-                if row.get(f"{factor}_low") is not None
-            ]
-            yield row_finding(name, row, "".join([worst_and_best(row), *beyond]), sized=row["scorer"] == primary)
+            yield _composites(results)
+            for cut, names in reading.left_out_of_composites(results).items():
+                without = [part for name in names for part in (", ", Name(name))][1:]
+                label = f"Composite by {cut_label(cut)}: without "
+                yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
+        for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
+            yield Sentence(text, Weight.DETAIL)
+        for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
+            yield Sentence([Strong(verdict_words(verdict)), f": {meaning}."], Weight.DETAIL)
+        yield Part("Group means", list(_means(results)))
+        yield from _findings(results)
 
 
-def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
+def panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
     """Return (cut, scorer, rows by probe) for all that have rows."""
     pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorer_names(results))
-    panels = ((cut, scorer, rows_of(results, cut, scorer)) for cut, scorer in pairs)
-    return [panel for panel in panels if panel[2]]
+    return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
 
 
-def _radars(results: Results) -> list[dict[str, Any]]:
-    """Return the radar of every cut for the primary scorer, all on one axis from 0; none without rows."""
-    rows_by_cut = {cut: rows_of(results, cut) for cut in results["cuts"]}
-    rows = [row for rows in rows_by_cut.values() for row in rows.values()]
-    if not rows:
-        return []
-    end, labels = axis_end(row[key] for row in rows for key in ("raw", "null_p95")), reading.probe_labels(results)
-    what = reading.scorer_label(reading.primary_scorer(results))
+def _first_scorer(results: Results) -> str:
+    """Return the primary scorer, or the first that has rows."""
+    return next(iter(scorer_names(results)), reading.primary_scorer(results))
+
+
+def _leads(results: Results) -> Iterator[Sentence]:
+    """Yield for each cut which probes differ significantly by the primary scorer, of how many that were tested."""
+    labels, scorer = reading.probe_labels(results), _first_scorer(results)
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut, scorer)
+        tested = [probe for probe, row in rows.items() if row["significant"] is not None and row["raw"] is not None]
+        differing = [probe for probe in tested if rows[probe]["significant"]]
+        if not rows:
+            continue
+        what = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
+        if not tested:
+            yield Sentence([what, "no probe could be compared, with too few subjects or too few answers."], cut=cut)
+            continue
+        said = [what, Strong(f"{len(differing)} of {len(tested)} probes differ significantly"), " after correction"]
+        if differing:
+            said += [": ", "; ".join(_difference(labels[probe], rows[probe]) for probe in differing)]
+        yield Sentence([*said, "."], Weight.LEAD, cut=cut)
+
+
+def _difference(label: str, row: Mapping[str, Any]) -> str:
+    """Return a significant disparity with its interval that is corrected for selection, and its groups."""
+    low, high = row.get("selected_ci_low"), row.get("selected_ci_high")
+    interval = f" ({number(low)} to {number(high)})" if low is not None else ""
+    robust = ", not robust to refusals" if row.get("holds_under_refusals") is False else ""
+    groups = f"{plain(row['worst_group'])} worse than {plain(row['best_group'])}"
+    return f"{label} {number(row['raw'])}{interval}, {groups}{robust}"
+
+
+def _disparity_tables(results: Results) -> Iterator[Table]:
+    """Yield the table of disparities of each cut and scorer."""
+    labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
+    higher = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
+    columns = (
+        Column("Probe"),
+        Column("Disparity", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column("Verdict", Kind.VERDICT),
+        Column(level, Kind.INTERVAL, terminal=False, title="of the true difference of the extreme groups"),
+        Column("p", Kind.P, terminal=False),
+        Column("Adjusted p", Kind.P, terminal=False),
+        Column("Hedges' g", Kind.NUMBER, digits=2, terminal=False),
+        Column("Coverage", Kind.SHARE, digits=2, terminal=False),
+        Column("Worst group", Kind.NAME),
+        Column("Best group", Kind.NAME),
+    )
+    for cut, scorer, rows in panels(results):
+        covered = reading.coverage_of(results, cut, scorer)
+        end = "lowest" if higher[scorer] else "highest"
+        yield Table(
+            "disparities", columns, [Row(_cells(labels[p], row, covered.get(p))) for p, row in rows.items()],
+            f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)} (worst: {end} mean)",
+            primary=scorer == _first_scorer(results), cut=cut, scorer=scorer,
+        )  # fmt: skip
+
+
+def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[Any]:
+    """Return the cells of a disparity."""
+    significant = bool(row["significant"])
+    per_answer = "" if row.get("answer_d") is None else f"d per answer {number(row['answer_d'], 2)}"
+    null = "" if row["null_p95"] is None else f"95th percentile of the null distribution {number(row['null_p95'])}"
+    beyond = [
+        f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
+        for factor in ("wordings", "samples")
+        if row.get(f"{factor}_low") is not None
+    ]
     return [
-        {
-            "cut": cut,
-            "chart": radar(
-                f"Radar of the {what} disparity by {cut_label(cut)}; the table of disparities has the same numbers",
-                {probe: labels[probe] for probe in rows},
-                [Series(rows)],
-                end,
-            ),
-            "lines": [{"label": labels[probe], "row": row} for probe, row in rows.items()],
-            "complete": all(row["raw"] is not None for row in rows.values()),
-        }
-        for cut, rows in rows_by_cut.items()
+        label,
+        Cell(row["raw"], strong=significant),
+        Cell(row["null_mean"], title=null, muted=True),
+        Cell(row["verdict"], detail=verdict_detail(row)),
+        Cell(Estimate(None, row["ci_low"], row["ci_high"]), detail="; ".join(beyond)),
+        row["p_value"],
+        row["adjusted_p"],
+        Cell(row.get("hedges_g"), detail=per_answer),
+        covered,
+        *(Cell(row[end], muted=not significant) for end in ("worst_group", "best_group")),
     ]
 
 
-def _tables(results: Results) -> list[dict[str, Any]]:
-    """Return the disparity table of each cut and scorer, and the chart of its intervals; a scorer has one axis."""
-    panels, labels = _panels(results), reading.probe_labels(results)
-    ends: dict[str, float] = {}
-    for _, scorer, rows in panels:
-        values = [row[key] or 0.0 for row in rows.values() for key in ("raw", "ci_high", "null_p95")]
-        ends[scorer] = max([ends.get(scorer, 0.01), *values])
-    tables = []
-    for cut, scorer, rows in panels:
-        covered = reading.coverage_of(results, cut, scorer)
-        name = f"{reading.scorer_label(scorer)} by {cut_label(cut)}"
-        chart = intervals(
-            f"Disparities: {name}; the table below has the same numbers",
-            [(labels[probe], row) for probe, row in rows.items()],
-            ends[scorer],
-            f"disparity of {name}",
-        )
-        lines = [{"probe": p, "row": row, "covered": covered.get(p)} for p, row in rows.items()]
-        tables.append({"cut": cut, "scorer": scorer, "lines": lines, "chart": chart})
-    return tables
-
-
-def _means(results: Results) -> list[dict[str, Any]]:
-    """Return a table of group means per cut and scorer: a line per group, a cell per probe with its colour class."""
-    ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
-    tables = []
-    for cut, scorer, rows in _panels(results):
-        cells = {(p, g["group"]): g for p, row in rows.items() for g in row["groups"]}
-        scale = Scale(ranges[scorer], [g["mean"] for g in cells.values()])
-        sizes = results["dataset"]["groups"].get(cut, {})
-        lines = [
-            {
-                "group": group,
-                "size": sizes.get(group, {}),
-                "cells": [mean_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
-            }
-            for group in reading.group_order(results, cut)
-        ]
-        tables.append({"cut": cut, "scorer": scorer, "probes": list(rows), "lines": lines, "scale": scale.words})
-    return tables
-
-
-class Scale:
-    """Which of the colour classes n10 ... n1, z, p1 ... p10 a mean gets, and the legend.
-
-    A scale with both signs diverges around 0 and ends at the largest mean, rounded up; others run over their range.
-    """
-
-    def __init__(self, value_range: Sequence[float], means: Sequence[float | None]) -> None:
-        self.low, self.high = value_range
-        if self.low < 0 < self.high:
-            largest = max([abs(mean) for mean in means if mean is not None], default=0.0)
-            self.low, self.high = 0.0, next(end for end in (0.2, 0.4, 0.6, 1.0, float("inf")) if largest <= end)
-            self.words = f"colours diverge around 0 and end at ±{self.high:g}"
-        else:
-            self.words = f"colours run from {self.low:g} to {self.high:g}"
-
-    def level(self, mean: float) -> str:
-        """Return the colour class of a mean."""
-        step = max(-10, min(10, round(10 * (mean - self.low) / (self.high - self.low))))
-        return "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"
-
-
-def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: Scale) -> dict[str, Any]:
-    """Return a cell of a heat map: text, title, colour class, and whether it is an end of a significant disparity.
-
-    The title has the subjects and images with a value.
-    """
-    title = "" if group is None else f"{group['n_subjects']} subjects, {group['n_images']} images"
-    if group is None or group["suppressed"] or group["mean"] is None:
-        hidden = group is not None and group["suppressed"] and group["n_subjects"] > 0
-        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "title": title}
-    pair = [row["worst_group"], row["best_group"]] if row["significant"] else []
-    means = {one["group"]: one["mean"] for one in row["groups"] if one["group"] in pair and one["mean"] is not None}
-    marks = dict(zip(sorted(means, key=means.__getitem__), ("low", "high"), strict=False)) if len(means) == 2 else {}
-    return {
-        "text": number(group["mean"], 2),
-        "level": scale.level(group["mean"]),
-        "mark": marks.get(name, ""),
-        "title": title,
-    }
-
-
-def _table() -> Table:
-    """Return a table whose columns are one space apart, so that common groups fit 80 columns."""
-    return Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, header_style="bold", show_edge=False)
-
-
-def _terminal_table(results: Results) -> Table:
-    """Return the table of the primary scorer, or of the first with rows: a part per cut with a line per probe."""
-    labels = reading.probe_labels(results)
-    scorer = next(iter(scorer_names(results)), None)
-    table = _table()
-    table.add_column("probe", overflow="fold", max_width=18)
-    table.add_column("disparity,\nnull mean", justify="right", no_wrap=True)
-    table.add_column("verdict", width=_VERDICT_WIDTH)
-    for name in ("worst group", "best group"):
-        table.add_column(name, overflow="fold", max_width=30)
-    for cut in results["cuts"]:
-        rows = rows_of(results, cut, scorer)
-        table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
-        for place, (probe, row) in enumerate(rows.items()):
-            table.add_row(
-                Text(labels[probe]),
-                Text.assemble(
-                    (number(row["raw"]), "bold" if row["significant"] else ""),
-                    (f" {number(row['null_mean']):>5}", "dim"),
-                ),
-                Text(verdict_words(row["verdict"]), style=mark_of(row["verdict"]).terminal),
-                *_ends(row),
-                end_section=place == len(rows) - 1,
-            )
-    return table
-
-
-def _family_line(results: Results) -> list[Text]:
-    """Return which tests are corrected together: the first sentence of the family."""
-    family = results["analysis"].get("family")
-    return [Text(f"family of the verdicts: {plain(family.split('. ')[0])}", style="dim")] if family else []
-
-
-def _selected_lines(results: Results) -> list[Text]:
-    """Return a line per cut with the intervals of the significant disparities in the terminal's table."""
-    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), None), []
-    for cut in results["cuts"]:
-        rows = rows_of(results, cut, scorer)
-        said = [
-            f"{labels[probe]} {number(row['selected_ci_low'])} to {number(row['selected_ci_high'])}"
-            for probe, row in rows.items()
-            if row.get("selected_ci_low") is not None
-        ]
-        if said:
-            out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
-    return out
-
-
-def _detectable_lines(results: Results) -> list[Text]:
-    """Return a line per cut with the minimum detectable effects of its rows without a difference, and their unit."""
-    scorer, out = next(iter(scorer_names(results)), None), []
-    ends = next((one.get("value_range") for one in results["scorers"] if one["name"] == scorer), None)
-    unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
-    for cut in results["cuts"]:
-        rows = rows_of(results, cut, scorer).values()
-        if said := detectable_words(rows):
-            words = f"no difference found by {cut_label(cut)}: the minimum detectable effect (80 % power) is {said} in "
-            out.append(Text(f"{words}units of {reading.scorer_label(scorer or '')}{unit}", style="dim"))
-    return out
+def verdict_detail(row: Mapping[str, Any]) -> str:
+    """Return what stands under a verdict: what could have been missed, what it exceeds, and whether it is robust."""
+    if row["verdict"] == Verdict.NO_DIFFERENCE_FOUND and row.get("mde80") is not None:
+        return f"MDE {number(row['mde80'])}"
+    remarks = []
+    if row["verdict"] == Verdict.BIASED and row.get("smallest_effect") is not None:
+        remarks.append(f"larger than {number(row['smallest_effect'])}")
+    if row.get("holds_under_refusals") is False and row["significant"]:
+        included = "a negligible difference" if row["verdict"] == Verdict.BIASED else "0"
+        remarks.append(f"not robust to refusals: the interval of the worst-case bounds includes {included}")
+    return "; ".join(remarks)
 
 
 def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
-    found = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
-    if not found:
+    effects = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
+    if not effects:
         return ""
-    least, most = number(min(found)), number(max(found))
+    least, most = number(min(effects)), number(max(effects))
     return least if least == most else f"{least} to {most}"
 
 
-def _not_robust_line(results: Results) -> list[Text]:
-    """Return which significant disparities of the terminal's table could be due to the refused answers."""
-    labels, scorer = reading.probe_labels(results), next(iter(scorer_names(results)), None)
-    found = [
-        f"{labels[probe]} by {cut_label(cut)}"
-        for cut in results["cuts"]
-        for probe, row in rows_of(results, cut, scorer).items()
-        if row["significant"] and row.get("holds_under_refusals") is False
-    ]
-    text = f"not robust to the refused answers (interval of the worst-case bounds): {'; '.join(found)}"
-    return [Text(text, style="yellow")] if found else []
-
-
-def _other_scorers_line(results: Results) -> list[Text]:
-    """Return how many rows of the scorers that the terminal does not list are biased."""
-    found = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == Verdict.BIASED)
-    counts = [f"{reading.scorer_label(name)} {found[name]}" for name in scorer_names(results)[1:] if found[name]]
-    text = f"biased rows of other scorers, in the dashboard: {', '.join(counts)}"
-    return [Text(text, style="yellow")] if counts else []
-
-
-def _coverage_lines(results: Results) -> list[Text]:
-    """Return a line per cut with the coverage of the scorer of the terminal's table, where some probe has little."""
-    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), ""), []
+def _remarks(results: Results) -> Iterator[Sentence]:
+    """Yield what limits the rows of the primary scorer: what could be missed, coverage, the family, other scorers."""
+    scorer, labels = _first_scorer(results), reading.probe_labels(results)
+    label = reading.scorer_label(scorer)
+    ends = next((one.get("value_range") for one in results["scorers"] if one["name"] == scorer), None)
+    unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
+    if family := results["analysis"].get("family"):
+        yield Sentence(["Tests that are corrected together (the family): ", Name(family)], Weight.DETAIL)
     for cut in results["cuts"]:
-        shares = reading.coverage_of(results, cut, scorer)
-        low = {probe: share for probe, share in shares.items() if share < reading.LITTLE_COVERED and probe in labels}
-        if low:
-            said = ", ".join(f"{labels[probe]} {100 * share:.0f} %" for probe, share in low.items())
-            words = f"images with a value of {plain(scorer)}, by {cut_label(cut)}: {said}; the others were refused or "
-            out.append(Text(f"{words}do not state it", style="dim"))
-    return out
+        if effects := detectable_words(rows_of(results, cut, scorer).values()):
+            text = (
+                f"Where no difference was found by {cut_label(cut)}, a difference below {effects} in units of {label}"
+            )
+            yield Sentence(f"{text}{unit} could have been missed (minimum detectable effects, 80 % power).", cut=cut)
+        low = {p: s for p, s in reading.coverage_of(results, cut, scorer).items() if s < reading.LITTLE_COVERED}
+        if said := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
+            text = f"Images with a value of {label}, by {cut_label(cut)}: {said}; the others were refused or do not"
+            yield Sentence(f"{text} state it.", cut=cut)
+    biased = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == Verdict.BIASED)
+    others = [f"{reading.scorer_label(name)} {biased[name]}" for name in scorer_names(results)[1:] if biased[name]]
+    if others:
+        yield Sentence(f"Biased rows of other scorers: {', '.join(others)}.", Weight.WARNING)
+    if results.get("templates"):
+        yield Sentence(
+            "Intervals are about the questions asked; other wordings: about questions like them.", Weight.DETAIL
+        )
+    if effects := results["analysis"].get("smallest_effects"):
+        listed = ", ".join(f"{reading.scorer_label(name)} {number(value)}" for name, value in effects.items())
+        yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
 
 
-def _ends(row: Mapping[str, Any]) -> list[Text]:
-    """Return worst and best group; dim where the disparity is not significant, and so their order may be chance."""
-    style = "" if row["significant"] else "dim"
-    return [Text(DASH if row[key] is None else plain(row[key]), style=style) for key in ("worst_group", "best_group")]
-
-
-def _composite_table(results: Results) -> Table:
-    """Return the composite of each cut with its null mean, magnitude and severity, or the reason why there is none."""
-    table = _table()
-    table.add_column("composite", overflow="fold")
-    for name in ("value", "null mean", "adjusted p"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("magnitude", no_wrap=True)
-    table.add_column("severity", overflow="fold")
+def _composites(results: Results) -> Table:
+    """Return the composite of each cut with its null mean, magnitude and severity, or why there is none."""
+    columns = (
+        Column("Composite"),
+        Column("Value", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column("Adjusted p", Kind.P),
+        Column("Magnitude", Kind.ESTIMATE),
+        Column("Severity"),
+    )
+    rows = []
     for cut in results["cuts"]:
         one = results["composites"].get(cut) or {}
         if one.get("value") is None:
-            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results, one)}"))
+            rows.append(Row([f"by {cut_label(cut)}", *[None] * 4, f"not known: {_no_composite(results, one)}"]))
             continue
+        magnitude = Estimate(one.get("magnitude"), one.get("magnitude_low"), one.get("magnitude_high"))
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
-        table.add_row(
-            Text(f"by {cut_label(cut)}"),
-            Text(number(one["value"]), style="bold"),
-            Text(number(one["null_mean"]), style="dim"),
-            probability(one.get("adjusted_p")),
-            reading.magnitude_words(one),
-            Text(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], "")),
-        )
-    return table
-
-
-def _left_out_lines(results: Results) -> list[Text]:
-    """Return a line per cut whose composite leaves out groups that count in some of its probes only."""
-    return [
-        Text(f"composite by {cut_label(cut)}: without {', '.join(map(plain, names))} (too few values in some probe)")
-        for cut, names in reading.left_out_of_composites(results).items()
-    ]
+        value, null = Cell(one["value"], strong=True), Cell(one["null_mean"], muted=True)
+        rows.append(Row([f"by {cut_label(cut)}", value, null, one.get("adjusted_p"), magnitude, severity]))
+    scorer = reading.scorer_label(reading.primary_scorer(results))
+    return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
 
 
 def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
@@ -391,3 +265,72 @@ def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
     if names and primary not in names:
         return f"{primary} is not among the scorers: set analysis.primary={names[0]}"
     return "no probe could be compared"
+
+
+def _means(results: Results) -> Iterator[Table]:
+    """Yield the heat map of group means of each cut and scorer: a row per group, a column per probe."""
+    labels = reading.probe_labels(results)
+    ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
+    for cut, scorer, rows in panels(results):
+        groups = {(probe, g["group"]): g for probe, row in rows.items() for g in row["groups"]}
+        scale = Scale(ranges[scorer], [g["mean"] for g in groups.values()])
+        sizes = results["dataset"]["groups"].get(cut, {})
+        columns = [
+            Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True),
+            Column("Images", Kind.COUNT, public=True), *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
+        ]  # fmt: skip
+        lines = []
+        for group in reading.group_order(results, cut):
+            size = sizes.get(group, {})
+            cells = [mean_cell(groups.get((probe, group)), row, scale) for probe, row in rows.items()]
+            lines.append(Row([group, size.get("n_subjects"), size.get("n_images"), *cells]))
+        caption = f"Mean {reading.scorer_label(scorer)} by {cut_label(cut)}; {scale.words}"
+        yield Table("means", columns, lines, caption, cut=cut, scorer=scorer)
+
+
+class Scale:
+    """Where a mean lies on a colour scale, from -1 to 1, and the legend.
+
+    A scale with both signs diverges around 0 and ends at the largest mean, rounded up; others run over their range.
+    """
+
+    def __init__(self, value_range: Sequence[float], means: Sequence[float | None]) -> None:
+        self.low, self.high = value_range
+        self.diverging = self.low < 0 < self.high
+        if self.diverging:
+            largest = max([abs(mean) for mean in means if mean is not None], default=0.0)
+            self.low, self.high = 0.0, next(end for end in (0.2, 0.4, 0.6, 1.0, float("inf")) if largest <= end)
+            self.words = f"colours diverge around 0 and end at ±{self.high:g}"
+        else:
+            self.words = f"colours run from {self.low:g} to {self.high:g}"
+
+    def level(self, mean: float) -> float:
+        """Return the place of a mean."""
+        return (mean - self.low) / (self.high - self.low)
+
+
+def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Scale) -> Cell:
+    """Return a group mean with its place on the colour scale, and whether it is an end of a significant disparity."""
+    if group is None:
+        return Cell(None)
+    title = f"{group['n_subjects']} subjects, {group['n_images']} images"
+    mean = group["mean"]
+    ends = [g for g in row["groups"] if g["group"] in (row["worst_group"], row["best_group"]) and g["mean"] is not None]
+    mark = ""
+    if row["significant"] and len(ends) == 2 and group["group"] in (ends[0]["group"], ends[1]["group"]):
+        mark = "low" if group["group"] == min(ends, key=lambda g: float(g["mean"]))["group"] else "high"
+    level = None if mean is None else scale.level(mean)
+    return Cell(mean, title=title, level=level, mark=mark, subjects=group["n_subjects"])
+
+
+def _findings(results: Results) -> Iterator[Finding]:
+    """Yield every row; those of the primary scorer with their size."""
+    primary = reading.primary_scorer(results)
+    for row in results["disparities"]:
+        name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
+        beyond = [
+            f"; other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
+            for factor in ("wordings", "samples")
+            if row.get(f"{factor}_low") is not None
+        ]
+        yield row_finding(name, row, "".join([worst_and_best(row), *beyond]), sized=row["scorer"] == primary)

@@ -30,7 +30,7 @@ from fp2.report.reading import (
     verdict_words,
     were_supplied,
 )
-from fp2.report.section import DISPARITIES, Section, heading, load_sections, present, tables_of
+from fp2.report.section import DISPARITIES, Section, findings_of, heading, load_sections, tables_of
 from fp2.report.values import Finding
 from fp2.verdicts import Verdict
 
@@ -85,9 +85,8 @@ def _disparities() -> str:
 
 def _findings(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterator[tuple[str, Finding]]:
     """Yield (section, finding) of every section but the disparities."""
-    for section in present(sections, results):
-        if section.name != _disparities():
-            yield from ((section.name, one) for one in section.findings(results[section.name], results))
+    disparities = _disparities()
+    yield from (pair for pair in findings_of(sections, results) if pair[0] != disparities)
 
 
 def _further_rows(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Section, present
+from fp2.report.section import Section, findings_of
 from fp2.report.values import Finding
 
 
@@ -81,15 +81,14 @@ def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section
     results : mapping
     limits : Limits
     sections : sequence of Section
-        Those of the run's protocol, whose `findings` are checked; that of the disparities is added.
+        Those of the run's protocol, whose findings are checked; that of the disparities is added.
 
     Returns
     -------
     list of Check
         A condition that nothing in the results could be checked for is not met, and says so.
     """
-    shown = present(sections, results)
-    findings = [one for section in shown for one in section.findings(results.get(section.name, {}), results)]
+    findings = [finding for _, finding in findings_of(sections, results)]
     found = [_complete(results)] if not limits.allow_partial else []
     if not limits.allow_biased:
         checks = [

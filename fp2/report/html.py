@@ -101,6 +101,21 @@ def facets(value: Shown) -> Markup:
     return Markup("").join(Markup(' data-{}="{}"').format(*pair) for pair in pairs)
 
 
+_COLOURS = 6
+
+
+def line_style(place: int) -> str:
+    """Return the classes of a run's colour and, beyond as many runs as there are colours, of its dashes."""
+    return f"r{place % _COLOURS} d{place // _COLOURS % 4}"
+
+
+def swatch(place: int) -> Markup:
+    """Return a short line in the colour of a run."""
+    line = '<svg class="swatch" viewBox="0 0 28 10" width="28" height="10" aria-hidden="true">'
+    line += '<line class="line {}" x1="1" y1="5" x2="27" y2="5"/></svg>'
+    return Markup(line).format(line_style(place))
+
+
 def _cells(row: Row, columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Return what the template reads of each cell of a row."""
     return [_cell(as_cell(cell), column) for cell, column in zip(row.cells, columns, strict=True)]
@@ -108,11 +123,13 @@ def _cells(row: Row, columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 def _cell(cell: Cell, column: Column) -> dict[str, Any]:
     words = escape(cell_text(cell, column))
-    if column.kind is Kind.NAME:
-        words = Markup("<bdi>{}</bdi>").format(words)
+    if column.kind in (Kind.NAME, Kind.CODE):
+        words = Markup("<bdi>{}</bdi>" if column.kind is Kind.NAME else "<code><bdi>{}</bdi></code>").format(words)
     elif column.kind is Kind.VERDICT and isinstance(cell.value, str):
         emphasised = " v-emphasised" if mark_of(cell.value).emphasised else ""
         words = Markup('<span class="verdict{}">{}</span>').format(emphasised, words)
+    if cell.series is not None:
+        words = Markup("{} {}").format(swatch(cell.series), words)
     if cell.strong:
         words = Markup("<strong>{}</strong>").format(words)
     if cell.mark:

@@ -9,30 +9,53 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.passport import write_atomically
-from fp2.verdicts import Verdict, mark_of
+from fp2.report.values import Value
 
 TEMPLATES = Path(__file__).parent / "templates"
 _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 
 
-def render(
-    template: str,
-    context: Mapping[str, Any],
-    more: Mapping[str, str] | None = None,
-    filters: Sequence[Callable[..., Any]] = (),
+@dataclass(frozen=True)
+class PageSection:
+    """A section of a page: its anchor, its heading, its values; or a template that the page's context fills."""
+
+    name: str
+    title: str
+    values: Iterable[Value] = ()
+    template: str = ""
+
+
+def render_page(
+    context: Mapping[str, Any], header: Iterable[Value], sections: Sequence[PageSection], min_cell: int
 ) -> str:
-    """Return the HTML of a template that extends `page.html.j2`; `more` are further templates by name."""
+    """Return the HTML of a page: header, switches for cut and scorer, and the sections that have something to show.
+
+    Parameters
+    ----------
+    context : mapping
+        `title`; `cuts` (label by name) and `scorers`, between which a reader can switch; `version` of fp2;
+        `has_answers`: whether the page quotes answers; what the templates of sections read.
+    header : iterable of Value
+    sections : sequence of PageSection
+    min_cell : int
+        Numbers of groups of fewer subjects are hidden.
+    """
+    from fp2.report.html import render_values
+
+    shown = [{"name": s.name, "title": s.title, "template": s.template, "html": render_values(s.values, min_cell)}
+             for s in sections]  # fmt: skip
     css, charts, rest = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")
     )
@@ -42,8 +65,11 @@ def render(
         "script": Markup(script),
         "library": Markup(library),
         "policy": Markup(_policy(css, (script, library))),
+        "header": render_values(header, min_cell),
+        "sections": [one for one in shown if one["html"] or one["template"]],
+        "min_cell": min_cell,
     }
-    return environment(more, filters).get_template(template).render({**fixed, **context})
+    return environment().get_template("page.html.j2").render({**fixed, **context})
 
 
 def stylesheet(name: str) -> str:
@@ -67,28 +93,18 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def environment(more: Mapping[str, str] | None = None, filters: Sequence[Callable[..., Any]] = ()) -> Environment:
-    """Return the Jinja2 environment: everything escaped, unknown names are errors; `more` are further templates."""
-    return _environment(tuple((more or {}).items()), tuple(filters))
-
-
-@lru_cache(maxsize=16)
-def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[..., Any], ...]) -> Environment:
-    """One environment for the same templates: it keeps them compiled, for the next run of a sweep."""
+@cache
+def environment() -> Environment:
+    """Return the Jinja2 environment: everything is escaped, unknown names are errors, templates stay compiled."""
     made = Environment(
-        loader=ChoiceLoader([DictLoader(dict(more)), FileSystemLoader(TEMPLATES)]),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (
-        reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
-        reading.verdict_words, mark_of, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.severity_words, reading.sentence, reading.scorer_version, sortable, *filters,
-    ):  # fmt: skip
+    for function in (reading.plain, reading.number, reading.cut_label, reading.scorer_label, reading.sentence):
         made.filters[function.__name__] = function
-    made.globals[Verdict.__name__] = Verdict
     return made
 
 

@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.report.page import environment
-from fp2.report.reading import (
-    DASH,
-    calibration_of,
-    calibration_words,
-    confidence_level,
-    cut_label,
-    magnitude_words,
-    number,
-    plain,
-    primary_scorer,
-    probability,
-    rows_of,
-    scorer_label,
-    severity_words,
-    verdict_words,
+from fp2.report import reading
+from fp2.report.cells import cell_text
+from fp2.report.page import PageSection, render_page
+from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label
+from fp2.report.run_sections import FACTS
+from fp2.report.values import (
+    Column,
+    Estimate,
+    Kind,
+    Name,
+    Part,
+    Row,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+    as_cell,
 )
 from fp2.report.verify import Verification
 
+TITLE = "Bias Passport"
 MOST_ROWS = 12
 """Disparities on the page: the smallest p-values; the others are counted."""
 _LEADING_LIMITATIONS = 6
 
 
-@dataclass(frozen=True)
-class ReadableTable:
-    """A table of texts with a caption."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Document:
-    """The page: `notices` stand first, then facts by name, tables, and lines under headings."""
-
-    title: str
-    notices: Sequence[str]
-    facts: Mapping[str, str]
-    tables: Sequence[ReadableTable]
-    sections: Mapping[str, Sequence[str]]
-
-
-def document(outcome: Verification, n_keys: int, payload: str) -> Document:
+def document(outcome: Verification, n_keys: int, payload: str) -> list[Value]:
     """Return the page of a verified passport.
 
     Parameters
@@ -67,11 +49,32 @@ def document(outcome: Verification, n_keys: int, payload: str) -> Document:
     assert outcome.statement is not None
     stated = outcome.statement["predicate"]
     results = {**stated, "analysis": stated["statistics"], **{k: stated["protocol"][k] for k in ("probes", "cuts")}}
-    model, dataset, answers = stated["model"], stated["dataset"], stated["validity"]["answers"]
-    notices = [said] if (said := calibration_words([calibration_of(stated)])) else []
+    values: list[Value] = []
+    if control := reading.calibration_words([reading.calibration_of(stated)]):
+        values.append(Sentence([Strong(control)], Weight.WARNING))
     if stated.get("complete") is not True:
-        notices.append("PARTIAL: planned answers are missing; the severity is withheld.")
-    facts = {
+        partial = "PARTIAL: planned answers are missing; the severity is withheld."
+        values.append(Sentence([Strong(partial)], Weight.WARNING))
+    facts = [Row([name, value]) for name, value in _facts(stated, payload).items()]
+    values += [Table("facts", FACTS, facts), _composites(results), _disparities(results)]
+    for title, lines in {
+        "Findings of other analyses": [
+            f"{plain(name).replace('_', ' ')}: {_headline(block)}" for name, block in stated.get("findings", {}).items()
+        ],
+        "Limitations": stated["limitations"][:_LEADING_LIMITATIONS],
+        "Signature and files": _signatures(outcome, n_keys),
+    }.items():
+        if lines:
+            values.append(Part(title, [Sentence([Name(line)]) for line in lines]))
+    return values
+
+
+def _facts(stated: Mapping[str, Any], payload: str) -> dict[str, str]:
+    model, dataset, answers = stated["model"], stated["dataset"], stated["validity"]["answers"]
+    generator = stated["generator"]
+    commit = str(generator.get("git_commit") or "not recorded")[:12]
+    dirty = " with uncommitted changes" if generator.get("git_commit") and generator.get("dirty") else ""
+    return {
         "Model": _joined(model.get("name"), model.get("id"), model.get("revision"), model.get("dtype")),
         "Data set": _joined(dataset["name"], dataset.get("release")),
         "Subjects, images": f"{dataset['n_subjects']:,}, {dataset['n_images']:,}",
@@ -80,68 +83,56 @@ def document(outcome: Verification, n_keys: int, payload: str) -> Document:
         "Issued": plain(stated["issued"]),
         "Run, config": f"{plain(stated['run']['run_id'])}, {plain(stated['run']['config_hash'])[:16]}",
         "Payload (SHA-256)": payload,
-        "Made by": f"fp2 {plain(stated['generator']['version'])}, commit {_commit(stated['generator'])}",
+        "Made by": f"fp2 {plain(generator['version'])}, commit {commit}{dirty}",
     }
-    tables = [table for table in (_composites(results), _disparities(results)) if table.rows]
-    sections = {
-        "Findings of other analyses": [
-            f"{plain(name).replace('_', ' ')}: {_headline(found)}" for name, found in stated.get("findings", {}).items()
-        ],
-        "Limitations": [plain(line) for line in stated["limitations"][:_LEADING_LIMITATIONS]],
-        "Signature and files": _signatures(outcome, n_keys),
-    }
-    return Document("Bias Passport", notices, facts, tables, {key: lines for key, lines in sections.items() if lines})
 
 
 def _joined(*parts: object) -> str:
-    return ", ".join(dict.fromkeys(plain(part) for part in parts if part)) or DASH
+    return ", ".join(dict.fromkeys(plain(part) for part in parts if part)) or reading.DASH
 
 
-def _commit(generator: Mapping[str, Any]) -> str:
-    commit = str(generator.get("git_commit") or "not recorded")[:12]
-    return f"{commit} with uncommitted changes" if generator.get("dirty") else commit
+def _composites(results: Mapping[str, Any]) -> Table:
+    level = reading.confidence_level(2 * results["analysis"].get("alpha", 0.05))
+    columns = (Column("Groups by"), Column("Mean disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
+               Column(f"Magnitude ({level})", Kind.ESTIMATE), Column("p", Kind.P), Column("Severity"))  # fmt: skip
+    rows = []
+    for cut, row in (results.get("composites") or {}).items():
+        magnitude = Estimate(row.get("magnitude"), row.get("magnitude_low"), row.get("magnitude_high"))
+        severity = reading.severity_words(row["severity"], row["value"], results["complete"] is True)
+        rows.append(Row([cut_label(cut), row["value"], row["null_mean"], magnitude, row["p_value"], severity]))
+    scorer = scorer_label(reading.primary_scorer(results))
+    return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes, by grouping attribute")
 
 
-def _composites(results: Mapping[str, Any]) -> ReadableTable:
-    scorer = scorer_label(primary_scorer(results))
-    rows = [
-        (
-            cut_label(cut), number(row["value"]), number(row["null_mean"]), magnitude_words(row),
-            probability(row["p_value"]),
-            severity_words(row["severity"], row["value"], results["complete"] is True),
-        )
-        for cut, row in (results.get("composites") or {}).items()
-    ]  # fmt: skip
-    caption = f"Mean disparity of {scorer} over the probes, by grouping attribute"
-    magnitude = f"Magnitude ({confidence_level(2 * results['analysis'].get('alpha', 0.05))})"
-    return ReadableTable(caption, ("Groups by", "Mean disparity", "Null mean", magnitude, "p", "Severity"), rows)
-
-
-def _disparities(results: Mapping[str, Any]) -> ReadableTable:
+def _disparities(results: Mapping[str, Any]) -> Table:
+    """Return the rows of the primary scorer with the smallest p-values."""
     labels = {probe["id"]: plain(probe.get("label", probe["id"])) for probe in results["probes"]}
-    found = [(cut, probe, row) for cut in results["cuts"] for probe, row in rows_of(results, cut).items()]
-    found = [one for one in found if one[2].get("adjusted_p") is not None]
-    found.sort(key=lambda one: (one[2]["adjusted_p"], -(one[2]["raw"] or 0.0)))
+    tested = [
+        (cut, probe, row)
+        for cut in results["cuts"]
+        for probe, row in rows_of(results, cut).items()
+        if row.get("adjusted_p") is not None
+    ]
+    tested.sort(key=lambda one: (one[2]["adjusted_p"], -(one[2]["raw"] or 0.0)))
+    columns = (Column("Groups by"), Column("Probe"), Column("Disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
+               Column("Adjusted p", Kind.P), Column("Verdict", Kind.VERDICT))  # fmt: skip
     rows = [
-        (
-            cut_label(cut), labels[probe], number(row["raw"]), number(row["null_mean"]),
-            probability(row["adjusted_p"]), verdict_words(row["verdict"]),
-        )
-        for cut, probe, row in found[:MOST_ROWS]
-    ]  # fmt: skip
-    left = len(found) - len(rows)
-    caption = f"Disparities of {scorer_label(primary_scorer(results))}: largest minus smallest group mean"
-    caption += f" (the {len(rows)} with the smallest p-values; {left} more are in the passport)" if left > 0 else ""
-    return ReadableTable(caption, ("Groups by", "Probe", "Disparity", "Null mean", "p, corrected", "Verdict"), rows)
+        Row([cut_label(cut), labels[probe], *(row[key] for key in ("raw", "null_mean", "adjusted_p", "verdict"))])
+        for cut, probe, row in tested[:MOST_ROWS]
+    ]
+    caption = f"Disparities of {scorer_label(reading.primary_scorer(results))}: largest minus smallest group mean"
+    if more := len(tested) - len(rows):
+        caption += f" (the {len(rows)} with the smallest p-values; {more} more are in the passport)"
+    return Table("disparities", columns, rows, caption)
 
 
-def _headline(found: Mapping[str, Any]) -> str:
+def _headline(block: Mapping[str, Any]) -> str:
     words = [
         f"{plain(key).replace('_', ' ')} {number(value) if isinstance(value, float) else plain(value)}"
-        for key, value in found.items()
+        for key, value in block.items()
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     ]
-    return ", ".join(words) or DASH
+    return ", ".join(words) or reading.DASH
 
 
 def _signatures(outcome: Verification, n_keys: int) -> list[str]:
@@ -157,53 +148,75 @@ def _signatures(outcome: Verification, n_keys: int) -> list[str]:
     return lines
 
 
-def to_html(page: Document) -> str:
-    """Return the page as one self-contained HTML file, to be read or printed on A4."""
-    return environment().get_template("passport.html.j2").render(page=page)
+def to_html(values: Sequence[Value]) -> str:
+    """Return the page as one self-contained HTML file, to be read or printed."""
+    from fp2 import __version__
+
+    context = {
+        "title": TITLE,
+        "cuts": {},
+        "scorers": [],
+        "settings": None,
+        "version": __version__,
+        "has_answers": False,
+    }
+    return render_page(context, [], [PageSection("stated", "What is stated", values)], 0)
 
 
-def to_pdf(page: Document) -> bytes:
+def to_pdf(values: Sequence[Value]) -> bytes:
     """Return the page as a PDF (A4), with text that can be selected."""
     import matplotlib
     from fpdf import FPDF
-    from fpdf.fonts import FontFace
 
     pdf = FPDF(format="A4")
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     pdf.add_font("DejaVu", "", fonts / "DejaVuSans.ttf")
     pdf.add_font("DejaVu", "B", fonts / "DejaVuSans-Bold.ttf")
-    pdf.set_title(page.title)
+    pdf.set_title(TITLE)
     pdf.set_lang("en")
     pdf.set_margin(16)
     pdf.set_auto_page_break(True, 14)
     pdf.add_page()
-
-    def line(text: str, size: float, style: str = "", gap: float = 0.0) -> None:
-        pdf.set_font("DejaVu", style, size)
-        pdf.multi_cell(0, size * 0.5, text, new_x="LMARGIN", new_y="NEXT", align="L")
-        pdf.ln(gap)
-
-    line(page.title, 18, "B", 2)
-    for notice in page.notices:
-        line(notice, 9, "B", 1)
-    for name, value in page.facts.items():
-        line(f"{name}: {value}", 8)
-    for table in page.tables:
-        pdf.ln(3)
-        line(table.caption, 9, "B", 1)
-        pdf.set_font("DejaVu", "", 7.5)
-        grid = (table.head, *table.rows)
-        widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
-        with pdf.table(
-            grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
-            headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
-        ):  # fmt: skip
-            pass
-    for name, lines in page.sections.items():
-        pdf.ln(3)
-        line(name, 9, "B", 1)
-        for text in lines:
-            line(f"• {text}", 7.5)
+    _write_line(pdf, TITLE, 18, "B", 2)
+    for value in values:
+        if isinstance(value, Table) and value.rows:
+            _write_table(pdf, value)
+        elif isinstance(value, Part):
+            pdf.ln(3)
+            _write_line(pdf, str(value.title), 9, "B", 1)
+            for line in _texts(value.values):
+                _write_line(pdf, f"• {line}", 7.5)
+        else:
+            for line in _texts([value]):
+                _write_line(pdf, line, 9, "B", 1)
     data = io.BytesIO()
     pdf.output(data)
     return data.getvalue()
+
+
+def _texts(values: Sequence[Value]) -> Iterator[str]:
+    yield from ("".join(value.parts) for value in values if isinstance(value, Sentence))
+
+
+def _write_line(pdf: Any, text: str, size: float, style: str = "", gap: float = 0.0) -> None:
+    pdf.set_font("DejaVu", style, size)
+    pdf.multi_cell(0, size * 0.5, text, new_x="LMARGIN", new_y="NEXT", align="L")
+    pdf.ln(gap)
+
+
+def _write_table(pdf: Any, table: Table) -> None:
+    from fpdf.fonts import FontFace
+
+    pdf.ln(3)
+    if table.label:
+        _write_line(pdf, table.label, 9, "B", 1)
+    pdf.set_font("DejaVu", "", 7.5)
+    rows = [[as_cell(cell) for cell in row.cells] for row in table.rows]
+    texts = [[cell_text(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in rows]
+    grid = [[column.label for column in table.columns], *texts]
+    widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
+    with pdf.table(
+        grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
+        headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
+    ):  # fmt: skip
+        pass

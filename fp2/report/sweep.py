@@ -1,42 +1,57 @@
-"""The page of several runs, of a sweep or a comparison: radars, leaderboard, disparities, groups, data, questions.
+"""The report of several runs, of a sweep or a comparison, as values: fingerprints, leaderboard, disparities, groups.
 
-It shows what `fp2.runs.sweep.sweep_results` found, and computes nothing.
+It shows what `fp2.runs.sweep.sweep_results` computed, as a page and as Markdown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fp2.report.charts import Series, bars, radar
-from fp2.report.comparison import comparison_context, difference_words, sizes_words
-from fp2.report.disparities import FEWEST_SPOKES, Scale, mean_cell
-from fp2.report.figures.style import axis_end
-from fp2.report.page import render
+from fp2.report import run_sections
+from fp2.report.comparison import comparison_values
+from fp2.report.disparities import Scale, mean_cell, verdict_detail
+from fp2.report.page import PageSection, render_page
 from fp2.report.reading import (
     DASH,
     EFFECTS,
+    correction_label,
     cut_label,
     number,
     plain,
-    probability,
     scorer_identity,
     scorer_label,
     scorer_version,
+    sentence,
     severity_legend,
+    severity_words,
     shorten,
-    verdict_meanings,
     verdict_words,
 )
-from fp2.report.reproduce import code_words, decoding_words, question_sets
 from fp2.report.samples import MOST_RUNS
-from fp2.report.section import cell_words
+from fp2.report.text import markdown
+from fp2.report.values import (
+    Cell,
+    Code,
+    Column,
+    Estimate,
+    Kind,
+    Name,
+    Part,
+    Row,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 from fp2.tables import WITHOUT_ATTEMPT
 
 Block = Mapping[str, Any]
-_COLOURS = 6
 MOST_EFFECTS = 15
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
+_RUN = Column("Run", Kind.NAME)
 
 
 def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Block, float] | None = None) -> str:
@@ -52,52 +67,74 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         The distances between the runs (`fp2.runs.compare_many.compare_all`), which then stand first, and alpha.
     """
     sample = sample or {"runs": [], "rows": []}
-    panels = [_panel(panel, block) for panel in block["panels"]]
-    labels = [run["label"] for run in block["runs"]]
-    runs = [{**run, "style": run_style(place)} for place, run in enumerate(block["runs"])]
+    runs = block["runs"]
+    labels = [run["label"] for run in runs]
+    first = []
+    if compared is not None:
+        values = comparison_values(*compared, {run["run_id"]: run["label"] for run in runs})
+        first = [PageSection("differ", "Do the fingerprints differ?", values)]
     context = {
         "title": title_of(block) if compared is None else _title_of_pair(labels),
-        "comparison": compared
-        and comparison_context(*compared, {run["run_id"]: run["label"] for run in block["runs"]}),
-        "sweep": block,
-        "runs": runs,
-        "panels": panels,
-        "has_family": any(run["family"] or run["parameters"] for run in runs),
-        "has_radar": any(panel["radar"] for panel in panels),
-        "calibration": [run["label"] for run in runs if run["calibration"] and not run["without_effects"]],
-        "without_effects": [run["label"] for run in runs if run["without_effects"]],
-        "partial": [run["label"] for run in runs if not run["complete"]],
-        "cuts": block["cuts"],
+        "cuts": {cut: cut_label(cut) for cut in block["cuts"]},
         "scorers": block["scorers"],
-        "probes": block["probes"],
-        "min_cell": block["min_cell"],
-        "most_effects": MOST_EFFECTS,
-        "bounds": severity_legend(runs[0]),
-        "effect_legend": effect_legend(),
-        "verdicts": verdict_meanings(
-            row for panel in panels for line in panel["lines"] for row in line["rows"].values()
-        ),
-        "limitations": limitations_of(runs),
-        "cautions": _by_value(runs, lambda run: run["caution"]),
-        "data": _by_value(runs, _data_of),
-        "methods": _by_value(runs, _method_of),
-        "used_scorers": _by_value(
-            runs, lambda run: [(one["name"], scorer_version(one)) for one in run["scorers"]], each=True
-        ),
-        "questions": question_sets([(run["label"], run["questions"]) for run in runs]),
-        "asked": any(run["answers"]["planned"] for run in runs),
-        "answers_by_group": _answers_by_group(runs),
-        "absent": [key for key in WITHOUT_ATTEMPT if any(key in run["answers"] for run in runs)],
-        "side_by_side": len(runs) <= MOST_RUNS,
-        "sample_runs": [runs[place]["label"] for place in sample["runs"]],
+        "runs": labels,
         "sample": [
             {**row, "answers": [{**answer, "text": shorten(answer["text"])} for answer in row["answers"]]}
             for row in sample["rows"]
         ],
+        "sample_runs": [labels[place] for place in sample["runs"]],
         "labels": block["probes"],
         "primary": block["scorers"][0] if block["scorers"] else "",
+        "version": block["fp2_version"],
+        "has_answers": bool(sample["rows"]),
     }
-    return render("sweep.html.j2", context, filters=FILTERS)
+    sections = [*first, *(PageSection(*one) for one in sweep_sections(block))]
+    sections.insert(-5, PageSection("sample", "Answers side by side", template="samples.html.j2"))
+    return render_page(context, _notices(block), sections, block["min_cell"])
+
+
+def sweep_markdown(block: Block, figure: str | None = None) -> str:
+    """Return the report as Markdown; `figure` is the name of the drawing beside it, if there is one.
+
+    Of each cut the first scorer that has disparities is shown, which is the primary one; the page has the others.
+    """
+    lines = [f"# {plain(title_of(block))}", ""]
+    values: list[Value] = list(_notices(block))
+    first = {cut: next(p["scorer"] for p in block["panels"] if p["cut"] == cut) for cut in block["cuts"]}
+    for name, title, inside in sweep_sections(block):
+        if name in ("fingerprints", "leaderboard", "probes", "groups", "effects", "beside", "other", "runs", "limits"):
+            shown = [one for one in inside if getattr(one, "scorer", "") in ("", first.get(getattr(one, "cut", "")))]
+            values.append(Part(title, shown))
+    lines += markdown(values, block["min_cell"], figures=[figure] if figure else ())
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
+    """Return the sections of the report: name, heading and values."""
+    runs = block["runs"]
+    asked = any(run["answers"]["planned"] for run in runs)
+    sections: list[tuple[str, str, Iterator[Value]]] = [
+        ("leaderboard", "Leaderboard", _leaderboard(block)),
+        ("composites", "Composites of all cuts", _composites(block)),
+        ("probes", "By probe", _by_probe(block)),
+        ("disparities", "Disparities", _disparities(block)),
+        ("means", "Group means", _means(block)),
+        ("groups", "Which groups are worst and best", _tallies(block)),
+        ("effects", "Effect sizes", _effects(block)),
+        ("answers", "Answers, refusals and failures by group", _answers_by_group(runs)),
+        ("beside", "Side by side", _beside(block)),
+        ("other", "Results of the protocols", _headlines(block)),
+        ("data", "Data", _data(runs)),
+        (
+            "asked",
+            "Questions asked" if asked else "What was measured",
+            run_sections.questions([(run["label"], run["questions"]) for run in runs], asked),
+        ),
+        ("runs", "Runs", _runs(runs)),
+        ("limits", "Limitations", run_sections.limitations(_limitations(block))),
+        ("again", "Reproduce and verify", _reproduce(block)),
+    ]
+    return [(name, title, list(values)) for name, title, values in sections]
 
 
 def _title_of_pair(labels: Sequence[str]) -> str:
@@ -117,182 +154,92 @@ def title_of(block: Block) -> str:
     return f"{what}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
 
 
-def run_style(place: int) -> str:
-    """Return the classes of a run's colour and, beyond as many runs as there are colours, of its dashes."""
-    return f"r{place % _COLOURS} d{place // _COLOURS % 4}"
-
-
 def effect_legend() -> str:
     """Return the least difference of each magnitude: `negligible < 0.2 ≤ small < ...`."""
     return " ".join(["negligible", *(f"< {least:g} ≤ {words}" for least, words in EFFECTS)])
 
 
-def limitations_of(runs: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return every limitation (`value`) once, with the `runs` that it is about (none where it is about all)."""
-    return _by_value(runs, lambda run: run["limitations"], each=True)
+def by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool = False) -> list[tuple[Any, str]]:
+    """Return the different values of runs, each with the labels of the runs that have it (empty where all do).
 
-
-def _by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool = False) -> list[dict[str, Any]]:
-    """Return the different values of runs, each with the runs that have it (none where all do); `each`: of lists."""
-    found: list[dict[str, Any]] = []
+    `each`: `value` returns a list, whose items are the values.
+    """
+    labels: list[tuple[Any, list[str]]] = []
     for run in runs:
         for one in value(run) if each else [value(run)]:
             if one is None:
                 continue
-            if not (same := [row for row in found if row["value"] == one]):
-                found.append({"value": one, "runs": []})
-            (same or found[-1:])[0]["runs"].append(run["label"])
-    return [{**row, "runs": [] if len(row["runs"]) == len(runs) else row["runs"]} for row in found]
+            same = next((names for known, names in labels if known == one), None)
+            if same is None:
+                labels.append((one, same := []))
+            same.append(run["label"])
+    return [(one, "" if len(names) == len(runs) else "; ".join(names)) for one, names in labels]
 
 
-def _data_of(run: Block) -> dict[str, Any]:
-    """Return what a reader has to know of the data of a run."""
-    keys = ("dataset", "release", "dataset_digest", "n_subjects", "n_images", "without_value", "terms", "caution")
-    return {key: run[key] for key in keys}
+def _of(names: str) -> list[str]:
+    """Return which runs a sentence is about; nothing where it is about all."""
+    return [" (", Name(names), ")"] if names else []
 
 
-def _method_of(run: Block) -> dict[str, Any] | None:
-    """Return how the groups of a run were compared; None where they were not."""
-    return {**run["analysis"], "seed": None} if run["analysis"]["correction"] else None
-
-
-def _answers_by_group(runs: Sequence[Block]) -> dict[str, list[dict[str, Any]]]:
-    """Return per cut a part for each group, with the counts of answers of every run, and one for subjects in none."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for cut in dict.fromkeys(row["cut"] for run in runs for row in run["answers_by_group"]):
-        parts: dict[str | None, list[dict[str, Any]]] = {}
-        for place, run in enumerate(runs):
-            sizes = run["groups"].get(cut, {})
-            for row in run["answers_by_group"]:
-                if row["cut"] == cut:
-                    size = sizes.get(row["group"], {}).get("n_subjects")
-                    share = row["refused"] / row["answered"] if row.get("answered") and not row["suppressed"] else None
-                    parts.setdefault(row["group"], []).append({"run": place, "row": row, "size": size, "share": share})
-        for place, run in enumerate(runs):
-            if run["without_value"].get(cut):
-                parts.setdefault(None, []).append({"run": place, "row": None, "size": run["without_value"][cut]})
-        found[cut] = [{"group": group, "lines": lines} for group, lines in parts.items()]
-    return found
-
-
-def _means(panel: Block, runs: Sequence[Block]) -> dict[str, Any]:
-    """Return the heat map of a panel: a part for each group, with a line of means by probe for each run."""
-    cut, rows_of_run = panel["cut"], {line["run"]: line["rows"] for line in panel["lines"]}
-    groups = {
-        (place, probe): {group["group"]: group for group in row["groups"]}
-        for place, rows in rows_of_run.items()
-        for probe, row in rows.items()
-    }
-    scorers = (one for place in rows_of_run for one in runs[place]["scorers"] if one["name"] == panel["scorer"])
-    value_range = next((one.get("value_range") for one in scorers), None) or [0.0, 1.0]
-    scale = Scale(value_range, [group["mean"] for cells in groups.values() for group in cells.values()])
-    known = [name for place in rows_of_run for name in runs[place]["groups"].get(cut, {})]
-    parts = []
-    for name in dict.fromkeys([*known, *(name for cells in groups.values() for name in cells)]):
-        lines = [
-            {
-                "run": place,
-                "size": runs[place]["groups"].get(cut, {}).get(name, {}).get("n_subjects"),
-                "cells": [mean_cell(groups[place, probe].get(name), rows[probe], name, scale) if probe in rows else
-                          {"text": DASH, "level": "none", "mark": "", "title": ""} for probe in panel["probes"]],
-            }
-            for place, rows in rows_of_run.items()
-            if name in runs[place]["groups"].get(cut, {}) or any(name in groups[place, probe] for probe in rows)
-        ]  # fmt: skip
-        parts.append({"group": name, "lines": lines})
-    return {"parts": parts, "scale": scale.words}
-
-
-def _panel(panel: Block, block: Block) -> dict[str, Any]:
-    """Return a panel with its radar, its leaderboard rows, and its headline numbers."""
-    labels = {probe: block["probes"][probe] for probe in panel["probes"]}
-    rows = [row for line in panel["lines"] for row in line["rows"].values()]
-    names = [run["label"] for run in block["runs"]]
-    what = f"{scorer_label(panel['scorer'])} disparity by {cut_label(panel['cut'])}"
-    drawn = None
-    if len(labels) >= FEWEST_SPOKES:
-        series = [
-            Series(line["rows"], names[line["run"]], line["run"], run_style(line["run"])) for line in panel["lines"]
+def _notices(block: Block) -> Iterator[Sentence]:
+    """Yield what a reader has to know before the numbers."""
+    runs = block["runs"]
+    simulated = "; ".join(run["label"] for run in runs if run["without_effects"])
+    planted = "; ".join(run["label"] for run in runs if run["calibration"] and not run["without_effects"])
+    if simulated:
+        said = ". Every difference between groups is chance. "
+        words = [
+            Strong("Simulated without planted effects: "),
+            Name(simulated),
+            said,
+            run_sections.NOTHING_ABOUT_PEOPLE,
         ]
-        end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
-        drawn = radar(f"Radar of the {what} for {len(series)} runs", labels, series, end)
-    by_run = {line["run"]: line for line in panel["lines"]}
-    significant = {one["run"]: one for one in panel["significant"]}
-    composites = [
-        row for row in block["leaderboard"] if row["cut"] == panel["cut"] and row["scorer"] == panel["scorer"]
-    ]
-    ranked = any(row["rank_low"] is not None for row in composites)
-    ordered = [(row["run"], row) for row in composites if row["run"] in by_run]
-    ordered += [(run, None) for run in by_run if run not in {place for place, _ in ordered}]
-    effects = [{**one, "row": by_run[one["run"]]["rows"][one["probe"]]} for one in panel["effects"][:MOST_EFFECTS]]
-    return {
-        **panel,
-        "labels": labels,
-        "several": len(panel["lines"]) > 1,
-        "versions": len(
-            {
-                scorer_identity(one)
-                for line in panel["lines"]
-                for one in block["runs"][line["run"]]["scorers"]
-                if one["name"] == panel["scorer"]
-            }
-        ),
-        "radar": drawn,
-        "board": [
-            {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}
-            for run, row in ordered
-        ],
-        "has_composite": any(row is not None and row["composite"] is not None for _, row in ordered),
-        "ranked": ranked,
-        "effects": effects,
-        "effect_chart": bars(
-            f"Effect sizes of the {what}", [_bar(one, names, labels) for one in effects], "d per answer"
-        ),
-        "n_effects": len(panel["effects"]),
-        "means": _means(panel, block["runs"]) if len(names) <= MOST_RUNS else None,
-        "all_significant": sum(one["n_significant"] == one["n_probes"] for one in panel["significant"]),
-        "any_significant": sum(one["n_significant"] > 0 for one in panel["significant"]),
-        "n_significant": sum(one["n_significant"] for one in panel["significant"]),
-        "n_compared": sum(one["n_compared"] for one in panel["significant"]),
-        "tallies": [_tally(tally) for tally in panel["tallies"]],
-        "headline": _headline(panel, ordered),
-    }
+        yield Sentence(words, Weight.WARNING)
+    if planted:
+        said = f" {run_sections.PLANTED.format(where='in the model')}drawings or simulated. "
+        words = [Strong("Positive control: "), Name(planted), ".", said, run_sections.NOTHING_ABOUT_PEOPLE]
+        yield Sentence(words, Weight.WARNING)
+    for caution, names in by_value(runs, lambda run: run["caution"]):
+        yield Sentence([Strong("Data."), " ", Name(caution), *_of(names)], Weight.WARNING)
+    if partial := "; ".join(run["label"] for run in runs if not run["complete"]):
+        said = ". Some planned answers are missing; the numbers may change when they are there."
+        yield Sentence([Strong("Partial runs: "), Name(partial), said], Weight.WARNING)
+    if missing := block["missing"]:
+        n = f"{len(missing)} of the {len(missing) + len(runs)} runs did not finish and are not in this report: "
+        words = [part for one in missing for part in ("; ", Name(one["run"]), ": ", Name(one["reason"]))][1:]
+        yield Sentence([Strong("Runs that are missing. "), n, *words, "."], Weight.WARNING)
+    for panel in block["panels"]:
+        n, of = (sum(one[key] for one in panel["significant"]) for key in ("n_significant", "n_compared"))
+        name = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
+        words = [name, Strong(f"{n} of {of} disparities are significant"), f" in {len(panel['lines'])} runs."]
+        yield Sentence(words, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
-def _bar(effect: Block, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the bar of an effect size."""
-    row, label = effect["row"], f"{plain(names[effect['run']])}, {labels[effect['probe']]}"
-    words = f"{label}: d {number(effect['d'], 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
-    return {
-        "label": label,
-        "value": effect["d"],
-        "filled": bool(row["significant"]),
-        "style": run_style(effect["run"]),
-        "title": words,
-    }
+def _run_cell(run: Block, place: int) -> Cell:
+    """Return the name of a run with the colour of its line and what sets it apart."""
+    kind = "simulated without effects" if run["without_effects"] else "positive control"
+    marks = [run["variant"] or "", kind if run["calibration"] else "", "" if run["complete"] else "partial"]
+    marks.append("answers supplied, not asked here" if run["supplied"] else "")
+    return Cell(run["label"], detail=", ".join(mark for mark in marks if mark), series=place)
 
 
-def _tally(tally: Block) -> dict[str, Any]:
-    """Return a tally with the group that is most often worst and the one most often best."""
-    most = {
-        end: max(tally["groups"], key=lambda group: group[f"{end}_count"], default=None) for end in ("worst", "best")
-    }
-    return {**tally, "most": most}
+def _table(
+    name: str, columns: Sequence[Column], rows: Sequence[Row], panel: Block, runs: Sequence[Block],
+    caption: Sequence[str] = (), empty: str = "",
+) -> Table:  # fmt: skip
+    """Return a table of a panel, whose caption names the scorer and the cut and ends with `caption`."""
+    title = [f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}"]
+    used = [one for line in panel["lines"] for one in runs[line["run"]]["scorers"] if one["name"] == panel["scorer"]]
+    if len({scorer_identity(one) for one in used}) > 1:
+        title.append(Strong(" (scored by different versions: not comparable between runs)"))
+    facets = {"cut": panel["cut"], "scorer": panel["scorer"]}
+    return replace(Table(name, columns, rows, [*title, *caption], empty=empty), **facets)
 
 
-def _headline(panel: Block, ordered: Sequence[tuple[int, Any]]) -> dict[str, Any]:
-    """Return the range of the composites, and the largest effect and disparity."""
-    composites = [row["composite"] for _, row in ordered if row is not None and row["composite"] is not None]
-    largest = [
-        one
-        for one in (probe["largest"] and {**probe["largest"], "probe": probe["probe"]} for probe in panel["by_probe"])
-        if one
-    ]
-    return {
-        "composites": (min(composites), max(composites)) if composites else None,
-        "effect": panel["effects"][0] if panel["effects"] else None,
-        "gap": max(largest, key=lambda one: one["raw"], default=None),
-    }
+def _composite_rows(panel: Block, block: Block) -> dict[int, Block]:
+    """Return the leaderboard rows of a panel by run, in their order."""
+    key = (panel["cut"], panel["scorer"])
+    return {row["run"]: row for row in block["leaderboard"] if (row["cut"], row["scorer"]) == key}
 
 
 def rank_words(row: Block | None) -> str:
@@ -301,12 +248,364 @@ def rank_words(row: Block | None) -> str:
     return DASH if low is None else str(low) if low == high else f"{low}–{high}"
 
 
-def chance_words(group: Block, end: str) -> str:
-    """Return how often a group was expected at one end, with the p-value: `expected 4.1, p = 0.03`."""
-    if group[f"{end}_expected"] is None:
-        return "chance not known"
-    p = probability(group[f"{end}_p_value"])
-    return f"expected by chance {number(group[f'{end}_expected'], 1)}, p {p if p.startswith('<') else f'= {p}'}"
+def _leaderboard(block: Block) -> Iterator[Value]:
+    """Yield the runs of each panel in order: composite, ranks, the disparity of each probe."""
+    runs = block["runs"]
+    for panel in block["panels"]:
+        board, lines = _composite_rows(panel, block), {line["run"]: line["rows"] for line in panel["lines"]}
+        ranked = any(row["rank_low"] is not None for row in board.values())
+        composed = any(board[run]["composite"] is not None for run in board if run in lines)
+        significant = {one["run"]: one for one in panel["significant"]}
+        columns = [_RUN, Column("#", Kind.COUNT), Column("Ranks"), Column("Ties"), Column("Composite", Kind.NUMBER),
+                   Column("Severity"), *(Column(block["probes"][probe], Kind.NUMBER) for probe in panel["probes"]),
+                   Column("Significant"), Column("Refused", Kind.SHARE), Column("Difference", Kind.NUMBER),
+                   Column("Magnitude", Kind.NUMBER), Column("Subjects", Kind.COUNT), Column("Family", Kind.NAME),
+                   Column("Parameters", Kind.COUNT)]  # fmt: skip
+        hidden = set() if composed else {"#", "Composite", "Severity", "Magnitude"}
+        hidden |= set() if ranked else {"Ranks", "Ties", "Difference"}
+        if not any(run["family"] or run["parameters"] for run in runs):
+            hidden |= {"Family", "Parameters"}
+        rows = []
+        for place in [*(run for run in board if run in lines), *(run for run in lines if run not in board)]:
+            run, row, count = runs[place], board.get(place), significant[place]
+            has: Block = row or {}
+            severity = severity_words(has.get("severity"), has.get("composite"), run["complete"])
+            cells: list[Any] = [
+                _run_cell(run, place), has.get("rank"), rank_words(row), has.get("ties"), has.get("composite"),
+                severity,
+                *(_disparity_cell(lines[place].get(probe)) for probe in panel["probes"]),
+                f"{count['n_significant']} of {count['n_probes']}", run["refused"], has.get("difference"),
+                has.get("magnitude"), run["n_subjects"], run["family"], run["parameters"],
+            ]  # fmt: skip
+            rows.append([cell for cell, column in zip(cells, columns, strict=True) if column.label not in hidden])
+        shown = [column for column in columns if column.label not in hidden]
+        yield _table("leaderboard", shown, [Row(cells) for cells in rows], panel, block["runs"])
+    if block["panels"]:
+        for text in (
+            "A column per probe has its disparity, bold where it is significant after correction within the run; the "
+            "composite is their mean. A model that refuses is not thereby fair: see the refusals.",
+            "Ranks, ties, difference: runs on the same subjects are ranked by their difference, smallest first: the "
+            "root mean square difference of two groups over probes, corrected for noise. Ranks are simultaneous "
+            "confidence intervals; runs that share a letter do not differ significantly. Without ranks the order is "
+            "that of the magnitude, and neighbours may not differ significantly.",
+            f"Magnitude, severity: the composite corrected for noise, and where its interval lies in words: "
+            f"{severity_legend(runs[0])}. A composite that is not significant has no severity, unless its whole "
+            "interval is below the lowest bound.",
+        ):
+            yield Sentence(text, Weight.DETAIL)
+    for note in block["notes"]:
+        yield Sentence([Name(note)])
 
 
-FILTERS = (cell_words, chance_words, rank_words, code_words, decoding_words, difference_words, sizes_words)
+def _disparity_cell(row: Block | None) -> Cell:
+    if row is None:
+        return Cell(None)
+    return Cell(row["raw"], strong=bool(row["significant"]), title=verdict_words(row["verdict"]))
+
+
+def _composites(block: Block) -> Iterator[Value]:
+    columns = (
+        _RUN, Column("Cut"), Column("Scorer"), Column("Composite", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
+        Column("Excess", Kind.NUMBER, signed=True), Column("Magnitude", Kind.NUMBER), Column("p", Kind.P),
+        Column("Severity"), Column("Probes", Kind.COUNT),
+    )  # fmt: skip
+    rows = []
+    for row in block["leaderboard"]:
+        run = block["runs"][row["run"]]
+        severity = severity_words(row["severity"], row["composite"], run["complete"])
+        numbers = [row[key] for key in ("composite", "chance", "excess", "magnitude", "p_value")]
+        labels = [cut_label(row["cut"]), scorer_label(row["scorer"])]
+        rows.append(Row([_run_cell(run, row["run"]), *labels, *numbers, severity, row["n_probes"]]))
+    yield Table("composites", columns, rows)
+
+
+def _by_probe(block: Block) -> Iterator[Value]:
+    """Yield the runs with the smallest and the largest disparity of each probe."""
+    columns = (
+        Column("Probe"), Column("Significant in"), Column("Smallest disparity", Kind.NUMBER), Column("of", Kind.NAME),
+        Column("Largest disparity", Kind.NUMBER), Column("of", Kind.NAME), Column("Worst group there", Kind.NAME),
+        Column("Best group there", Kind.NAME), Column("Verdict there", Kind.VERDICT),
+    )  # fmt: skip
+    several = [panel for panel in block["panels"] if len(panel["lines"]) > 1]
+    for panel in several:
+        rows = []
+        for one in panel["by_probe"]:
+            label, count = block["probes"][one["probe"]], f"{one['n_significant']} of {one['n_compared']}"
+            ends: list[Any] = [None] * 7
+            if largest := one["largest"]:
+                smallest = one["smallest"]
+                names = [block["runs"][end["run"]]["label"] for end in (smallest, largest)]
+                groups = [Cell(largest[end], muted=not largest["significant"]) for end in ("worst_group", "best_group")]
+                ends = [smallest["raw"], names[0], largest["raw"], names[1], *groups, largest["verdict"]]
+            rows.append(Row([label, count, *ends]))
+        yield _table("by_probe", columns, rows, panel, block["runs"])
+    if several:
+        yield Sentence("The smallest disparity of several runs may be smallest by chance.", Weight.DETAIL)
+
+
+def _disparities(block: Block) -> Iterator[Value]:
+    """Yield the disparities of all runs by probe; of more than `MOST_RUNS` runs none."""
+    columns = (
+        Column("Probe"), _RUN, Column("Disparity", Kind.NUMBER), Column("Interval", Kind.INTERVAL),
+        Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Verdict", Kind.VERDICT),
+        Column("Worst group", Kind.NAME), Column("Best group", Kind.NAME),
+    )  # fmt: skip
+    if block["panels"] and len(block["runs"]) > MOST_RUNS:
+        yield Sentence("Disparities with their intervals and group means are not listed for so many runs: each run's "
+                       "dashboard and results.json have them.")  # fmt: skip
+        return
+    for panel in block["panels"]:
+        rows = []
+        for probe in panel["probes"]:
+            for line in panel["lines"]:
+                if probe in line["rows"]:
+                    row = line["rows"][probe]
+                    groups = [Cell(row[end], muted=not row["significant"]) for end in ("worst_group", "best_group")]
+                    rows.append(
+                        Row(
+                            [
+                                block["probes"][probe],
+                                Cell(block["runs"][line["run"]]["label"], series=line["run"]),
+                                Cell(row["raw"], strong=bool(row["significant"])),
+                                Estimate(None, row["ci_low"], row["ci_high"]),
+                                row["null_mean"],
+                                row["adjusted_p"],
+                                Cell(row["verdict"], detail=verdict_detail(row)),
+                                *groups,
+                            ]
+                        )
+                    )
+        yield _table("disparities", columns, rows, panel, block["runs"])
+
+
+def _means(block: Block) -> Iterator[Value]:
+    """Yield the group means of all runs, a row for each group and run; of more than `MOST_RUNS` runs none."""
+    runs = block["runs"]
+    for panel in block["panels"] if len(runs) <= MOST_RUNS else ():
+        cut, lines = panel["cut"], {line["run"]: line["rows"] for line in panel["lines"]}
+        groups = {
+            (place, probe): {group["group"]: group for group in row["groups"]}
+            for place, rows in lines.items()
+            for probe, row in rows.items()
+        }
+        scorers = (one for place in lines for one in runs[place]["scorers"] if one["name"] == panel["scorer"])
+        value_range = next((one.get("value_range") for one in scorers), None) or [0.0, 1.0]
+        scale = Scale(value_range, [group["mean"] for cells in groups.values() for group in cells.values()])
+        names = [name for place in lines for name in runs[place]["groups"].get(cut, {})]
+        columns = [Column("Group", Kind.NAME), _RUN, Column("Subjects", Kind.COUNT, public=True)]
+        columns += [Column(block["probes"][probe], Kind.NUMBER, digits=2) for probe in panel["probes"]]
+        rows = []
+        for name in dict.fromkeys([*names, *(name for cells in groups.values() for name in cells)]):
+            for place, by_probe in lines.items():
+                size = runs[place]["groups"].get(cut, {}).get(name, {}).get("n_subjects")
+                cells = [
+                    mean_cell(groups[place, probe].get(name), by_probe[probe], scale) if probe in by_probe else None
+                    for probe in panel["probes"]
+                ]
+                if size is not None or any(name in groups[place, probe] for probe in by_probe):
+                    rows.append(Row([name, Cell(runs[place]["label"], series=place), size, *cells]))
+        caption = [f", means; {scale.words}"]
+        yield _table("means", columns, rows, panel, block["runs"], caption)
+
+
+def _tallies(block: Block) -> Iterator[Value]:
+    """Yield how often each group is worst and best, over runs and probes, beside what chance gives."""
+    ends = [(end, label) for end in ("worst", "best") for label in ("", "expected (95th pct.)", "p")]
+    columns = [Column("Group", Kind.NAME)]
+    columns += [
+        Column(end.capitalize(), Kind.COUNT)
+        if not label
+        else Column(f"{end}, {label}", Kind.P if label == "p" else Kind.TEXT)
+        for end, label in ends
+    ]
+    for panel in block["panels"]:
+        for tally in panel["tallies"]:
+            caption = [", ", Name(tally["variant"])] if tally["variant"] else []
+            caption.append(f": {tally['n']} comparisons of {len(tally['runs'])} runs")
+            caption += ["; no expected numbers: ", Name(tally["reason"])] if tally["reason"] else []
+            rows = []
+            for group in tally["groups"]:
+                cells: list[Any] = [group["group"]]
+                for end in ("worst", "best"):
+                    count, expected, p95, p = (group[f"{end}_{key}"] for key in ("count", "expected", "p95", "p_value"))
+                    words = DASH if expected is None else f"{number(expected, 1)} ({number(p95, 0)})"
+                    cells += [Cell(count, strong=p is not None and p <= 0.05), words, p]
+                rows.append(Row(cells))
+            yield _table("groups", columns, rows, panel, block["runs"], caption, empty=tally["reason"] or "")
+    if block["panels"]:
+        yield Sentence(
+            "How often each group is the worse and the better one of the clearest pair, over runs and probes, "
+            "significant or not. Expected: the number by chance, its 95th percentile and a p-value, from permuting the "
+            "group labels across the subjects that the runs share, with the same relabelling for all runs and probes: "
+            "runs on the same subjects share their sampling error. p: the probability that some group exceeds its "
+            "expected number by as many standard deviations.",
+            Weight.DETAIL,
+        )
+
+
+def _effects(block: Block) -> Iterator[Value]:
+    """Yield the effect sizes of the clearest pairs, the largest first."""
+    numbers = {
+        "cohens_d": Column("Cohen's d", Kind.NUMBER, digits=2),
+        "kruskal_h": Column("Kruskal-Wallis H", Kind.NUMBER, digits=1),
+        "kruskal_p": Column("its p", Kind.P),
+        "epsilon_squared": Column("ε²", Kind.NUMBER),
+        "js_divergence": Column("Jensen-Shannon", Kind.NUMBER),
+        "js_null_mean": Column("its null mean", Kind.NUMBER),
+        "js_p": Column("its p", Kind.P),
+    }
+    columns = (
+        _RUN, Column("Probe"), Column("d per answer", Kind.NUMBER, digits=2), Column("Size"), *numbers.values(),
+        Column("Worse group", Kind.NAME), Column("Better group", Kind.NAME), Column("Verdict", Kind.VERDICT),
+    )  # fmt: skip
+    for panel in block["panels"]:
+        lines, rows = {line["run"]: line["rows"] for line in panel["lines"]}, []
+        for effect in panel["effects"][:MOST_EFFECTS]:
+            row, run = lines[effect["run"]][effect["probe"]], block["runs"][effect["run"]]
+            muted = not row["significant"]
+            cells = [
+                Cell(run["label"], series=effect["run"]), block["probes"][effect["probe"]],
+                Cell(effect["d"], strong=not muted), Cell(row["effect"], muted=muted),
+                *(row.get(key) for key in numbers),
+                *(Cell(row[end], muted=muted) for end in ("worst_group", "best_group")), row["verdict"],
+            ]  # fmt: skip
+            rows.append(Row(cells))
+        more = f": the {MOST_EFFECTS} largest of {len(panel['effects'])}"
+        caption = [more] if len(panel["effects"]) > MOST_EFFECTS else []
+        yield _table("effects", columns, rows, panel, block["runs"], caption, empty="No effect size exists.")
+    if block["panels"]:
+        yield Sentence(
+            "d per answer: the difference of the clearest pair in standard deviations of one answer, by which rows are "
+            f"ranked and named (size: {effect_legend()}). Cohen's d: in standard deviations of subject means, which "
+            "grows with the images per subject. Kruskal-Wallis and the Jensen-Shannon divergence (in bits) compare all "
+            "groups. The pair and the first rows are selected for being large, so that these effects are too large on "
+            "average; the verdict decides.",
+            Weight.DETAIL,
+        )
+
+
+def _answers_by_group(runs: Sequence[Block]) -> Iterator[Value]:
+    """Yield the counts of answers of the groups of each cut, a row for each group and run."""
+    absent = [key for key in WITHOUT_ATTEMPT if any(key in run["answers"] for run in runs)]
+    keys = ("answered", "refused", "failed", *absent)
+    labels = ("Answered", "of these refused", "Failed", *(sentence(scorer_label(key)) for key in absent))
+    columns = [Column("Group", Kind.NAME), _RUN, Column("Subjects", Kind.COUNT, public=True),
+               Column("Planned", Kind.COUNT, public=True), *(Column(label, Kind.COUNT) for label in labels),
+               Column("Share refused", Kind.SHARE)]  # fmt: skip
+    for cut in dict.fromkeys(row["cut"] for run in runs for row in run["answers_by_group"]):
+        rows: dict[str, list[Row]] = {}
+        for place, run in enumerate(runs):
+            label = Cell(run["label"], series=place)
+            for row in run["answers_by_group"]:
+                if row["cut"] == cut:
+                    n = run["groups"].get(cut, {}).get(row["group"], {}).get("n_subjects")
+                    share = row["refused"] / row["answered"] if row.get("answered") and not row["suppressed"] else None
+                    cells = [row["group"], label, n, row["planned"], *(row.get(key, 0) for key in keys), share]
+                    rows.setdefault(row["group"], []).append(Row(cells, n or 0))
+            if n := run["without_value"].get(cut):
+                none = Row(["no value", label, Cell(n, detail="in no group"), *[None] * (len(columns) - 3)])
+                rows.setdefault("", []).append(none)
+        without = rows.pop("", [])
+        every = [row for group in rows.values() for row in group] + without
+        yield Table("answers", columns, every, f"By {cut_label(cut)}", cut=cut)
+
+
+def _beside(block: Block) -> Iterator[Value]:
+    """Yield the tables that sections of the runs set side by side (`fp2.report.section.tables_of`)."""
+    columns = [Column("Number", Kind.NAME), *(Column(run["label"], Kind.ESTIMATE) for run in block["runs"])]
+    for table in block["beside"]:
+        rows = [Row([label, *map(_number_cell, cells)]) for label, cells in table["rows"].items()]
+        yield Table(table["section"], columns, rows, sentence(plain(table["title"])))
+
+
+def _number_cell(cell: Any) -> Any:
+    return Estimate(*cell) if isinstance(cell, (list, tuple)) else cell
+
+
+def _headlines(block: Block) -> Iterator[Value]:
+    """Yield the headline numbers of other protocols, a column for each run."""
+    columns = [Column("Protocol"), Column("Number"), *(Column(run["label"], Kind.NUMBER) for run in block["runs"])]
+    rows = [
+        Row([scorer_label(one["block"]), scorer_label(one["name"]), *map(_headline_cell, one["values"])])
+        for one in block["headlines"]
+    ]
+    yield Table("headlines", columns, rows)
+
+
+def _headline_cell(value: Any) -> Any:
+    return str(value) if isinstance(value, bool) else value
+
+
+def _data(runs: Sequence[Block]) -> Iterator[Value]:
+    keys = ("dataset", "release", "dataset_digest", "n_subjects", "n_images", "without_value", "terms", "caution")
+    for about, names in by_value(runs, lambda run: {key: run[key] for key in keys}):
+        release = f", release {about['release']}" if about["release"] else ""
+        facts = {"Subjects, images": f"{about['n_subjects']:,}, {about['n_images']:,}"}
+        without = [f"{cut_label(cut)}: {n:,}" for cut, n in about["without_value"].items() if n]
+        facts |= {"Subjects without a value, in no group": ", ".join(without)} if without else {}
+        facts["Terms of use"] = about["terms"] or "not recorded: those of the data set's owner apply"
+        facts |= {"Caution": about["caution"]} if about["caution"] else {}
+        facts["Digest"] = about["dataset_digest"]
+        caption = [Name(f"{about['dataset']}{release}"), *_of(names)]
+        yield Table("data", run_sections.FACTS, [Row([key, value]) for key, value in facts.items()], caption)
+
+
+def _runs(runs: Sequence[Block]) -> Iterator[Value]:
+    """Yield who was asked, with which scorers, and how groups were compared."""
+    words = ("Model", "Revision or digest", "Precision", "Data")
+    counts = ("Subjects", "Images", "Answered", "Refused", "Failed")
+    columns = [_RUN, *(Column(label, Kind.NAME) for label in words), *(Column(label, Kind.COUNT) for label in counts),
+               Column("Run id", Kind.CODE), Column("Config hash", Kind.CODE)]  # fmt: skip
+    rows = []
+    for place, run in enumerate(runs):
+        data = " ".join(part for part in (run["dataset"], run["release"]) if part)
+        about = [
+            run["id"],
+            (run["revision"] or run["weights_digest"] or DASH)[:12],
+            run["quantisation"] or run["dtype"],
+        ]
+        numbers = [
+            run["n_subjects"],
+            run["n_images"],
+            *(run["answers"][key] for key in ("answered", "refused", "failed")),
+        ]
+        rows.append(Row([_run_cell(run, place), *about, data, *numbers, run["run_id"], run["config_hash"][:12]]))
+    yield Table("runs", columns, rows)
+    scorers = by_value(runs, lambda run: [(s["name"], scorer_version(s)) for s in run["scorers"]], each=True)
+    facts = [Row([scorer_label(name), Cell(version, detail=names)]) for (name, version), names in scorers]
+    yield Table("scorers", (Column("Scorer"), Column("Version", Kind.NAME)), facts)
+    for method, names in by_value(
+        runs, lambda run: {**run["analysis"], "seed": None} if run["analysis"]["correction"] else None
+    ):
+        parts = [f"Significance level {method['alpha']}; correction: {correction_label(method['correction'])}"]
+        parts += [f"tests that are corrected together: {method['family']}"] if method["family"] else []
+        if method["n_permutations"]:
+            parts.append(f"{method['n_permutations']:,} permutations of the group labels across subjects")
+        parts += [f"groups of at least {method['min_subjects']} subjects"] if method["min_subjects"] else []
+        yield Sentence([Name("; ".join(parts)), *_of(names), "."])
+
+
+def _limitations(block: Block) -> Iterator[Sequence[str]]:
+    for line, names in by_value(block["runs"], lambda run: run["limitations"], each=True):
+        yield [Name(line), *_of(names)]
+
+
+def _reproduce(block: Block) -> Iterator[Value]:
+    """Yield how each run is repeated, and how this page is made."""
+    runs = block["runs"]
+    for run in runs:
+        if not (how := run["repeat"]):
+            continue
+        rows = run_sections.repeat(how)
+        if passport := how["passport"]:
+            signed = f"signed with {', '.join(passport['keys'])}{'; PARTIAL' if passport['partial'] else ''}"
+            rows.append(Row(["Passport, payload (SHA-256)", Cell(passport["payload_sha256"], detail=signed)]))
+        table = Table("reproduce", run_sections.FACTS, rows)
+        yield Part([Name(run["label"])], [table], folded=len(runs) > 4)
+    rerun, verify = Code("fp2 rerun RUN_ID"), Code("fp2 verify passport.json --key PUBLIC_KEY.pem")
+    yield Sentence([rerun, " repeats a run and compares every number; ", verify, ", in the folder of a run, checks the "
+                    "signature and the digest of every file. This page states what the passports say; it has not "
+                    "verified them."])  # fmt: skip
+    ids = " ".join(run["run_id"] for run in runs)
+    yield Sentence(["This page: ", Code(f"fp2 report {block['sweep_id'] or ids}"), ". Whether fingerprints differ: ",
+                    Code(f"fp2 compare {ids}"), "."])  # fmt: skip

@@ -87,8 +87,6 @@ def print_results(
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):
-        for line in section.lines(results[section.name], results, min_cell):
-            console.print(line)
         for renderable in terminal(section.values(results[section.name], results), min_cell):
             console.print(renderable)
     for note in read_notes(results):
@@ -152,9 +150,9 @@ def _table(tables: list[Table]) -> RichTable:
         table.add_column(
             column.label,
             justify="right" if right else "left",
-            no_wrap=right,
+            no_wrap=right or column.kind is Kind.VERDICT,
             overflow="fold",
-            max_width=_MOST_CHARACTERS,
+            max_width=_MOST_CHARACTERS if column.kind is Kind.NAME else None,
         )
     for one in tables:
         if one.cut and (len(tables) > 1 or one.label):

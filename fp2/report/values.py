@@ -86,11 +86,12 @@ class Kind(StrEnum):
 
     `TEXT` words; `NAME` texts from the data; `NUMBER` a float; `ESTIMATE` an `Estimate`, shown with its interval;
     `INTERVAL` an `Estimate`, of which the interval is shown; `P` a p-value; `VERDICT` a verdict of `fp2.verdicts`;
-    `COUNT` an integer; `SHARE` a float from 0 to 1, shown in per cent.
+    `COUNT` an integer; `SHARE` a float from 0 to 1, shown in per cent; `CODE` commands, digests and ids.
     """
 
     TEXT = "text"
     NAME = "name"
+    CODE = "code"
     NUMBER = "number"
     ESTIMATE = "estimate"
     INTERVAL = "interval"
@@ -102,7 +103,7 @@ class Kind(StrEnum):
     @property
     def is_words(self) -> bool:
         """Whether cells are words, shown at the left and for groups of any size."""
-        return self in (Kind.TEXT, Kind.NAME)
+        return self in (Kind.TEXT, Kind.NAME, Kind.CODE)
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,8 @@ class Cell:
         An end of a significant difference.
     title : str
         What pointing at the cell shows.
+    series : int, optional
+        The place of the run that the cell names, for the colour of its line.
     """
 
     value: Scalar
@@ -146,6 +149,7 @@ class Cell:
     level: float | None = None
     mark: str = ""
     title: str = ""
+    series: int | None = None
 
 
 @dataclass(frozen=True)

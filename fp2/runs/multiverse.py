@@ -126,4 +126,4 @@ def _write(computed: Computed, source: Path, here: Config, progress: Progress) -
             step()
         page = folder / artifacts.DASHBOARD
         repeat = how_to_repeat(source, computed.results)
-        write_dashboard(computed.results, (), (), page, least, figures, [computed.section], repeat=repeat)
+        write_dashboard(computed.results, (), (), page, least, [computed.section], repeat=repeat)

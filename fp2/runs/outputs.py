@@ -257,7 +257,6 @@ def write_run(
                 _leaderboard(config, results),
                 folder / artifacts.DASHBOARD,
                 config.report.suppress_below,
-                folder / artifacts.FIGURES,
                 sections,
                 sample,
                 key.keyid,

@@ -278,9 +278,9 @@ def _dashboard(
         others = []
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others
-    least, figures = config.report.suppress_below, folder / artifacts.FIGURES
-    page, repeat = folder / artifacts.DASHBOARD, how_to_repeat(folder, results, generator())
-    write_dashboard(results, shown, board, page, least, figures, sections, sample, key_id, repeat)
+    least, page = config.report.suppress_below, folder / artifacts.DASHBOARD
+    repeat = how_to_repeat(folder, results, generator())
+    write_dashboard(results, shown, board, page, least, sections, sample, key_id, repeat)
 
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:

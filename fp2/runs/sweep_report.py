@@ -197,8 +197,7 @@ def write_report(
         If one cannot be written.
     """
     from fp2.report.page import write_page
-    from fp2.report.sweep import render_sweep
-    from fp2.report.sweep_markdown import sweep_markdown
+    from fp2.report.sweep import render_sweep, sweep_markdown
 
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)

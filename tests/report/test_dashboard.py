@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 from fp2 import report
 from fp2.errors import Fp2Error
 from fp2.report.dashboard import render_dashboard, write_dashboard
+from fp2.report.disparities import DisparitiesSection
 from fp2.report.leaderboard import summarise
 from fp2.report.reading import plain
+from fp2.report.values import Estimate, Sentence, Table, Value, Weight, as_cell, tables
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -167,69 +169,93 @@ def test_small_groups_show_their_size_and_nothing_else(results: dict[str, Any]) 
     assert "0.76989" not in html
 
 
-def test_numbers_of_the_rows_are_on_the_page(results: dict[str, Any]) -> None:
-    _, page = page_of(results, [])
+def disparities_of(results: dict[str, Any]) -> list[Value]:
+    return list(DisparitiesSection().values(results["disparities"], results))
+
+
+def table_of(values: list[Value], name: str, cut: str, scorer: str) -> Table:
+    return next(one for one in tables(values) if (one.name, one.cut, one.scorer) == (name, cut, scorer))
+
+
+def test_a_row_has_the_numbers_of_its_disparity(results: dict[str, Any]) -> None:
+    values = disparities_of(results)
     row = next(
         r
         for r in results["disparities"]
         if (r["probe"], r["scorer"], r["cut"]) == ("neighbourhood", "valence", "region")
     )
-    line = next(r for r in page.rows if len(r) > 8 and r[0] == "P6 Neighbourhood")
-    assert line[1] == f"{row['raw']:.3f}"
-    assert line[2].replace(" ", "") == "biasedlargerthan0.050"
-    assert line[3] == f"{row['null_mean']:.3f} ({row['null_p95']:.3f})"
-    assert line[4] == f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
-    assert line[7] == f"{row['hedges_g']:.2f}"
-    assert line[9:] == ["Africa", "Oceania"]
-    tables = [a for t, a in page.tags if t == "div" and "data-scorer" in a]
-    assert {(a["data-cut"], a["data-scorer"]) for a in tables} == {
-        (r["cut"], r["scorer"]) for r in results["disparities"]
-    }
+    table = table_of(values, "disparities", "region", "valence")
+    cells = next([as_cell(cell) for cell in line.cells] for line in table.rows if line.cells[0] == "P6 Neighbourhood")
+    by_label = dict(zip((column.label for column in table.columns), cells, strict=True))
+    assert (by_label["Disparity"].value, by_label["Disparity"].strong) == (row["raw"], True)
+    assert (by_label["Verdict"].value, by_label["Verdict"].detail) == ("biased", "larger than 0.050")
+    assert by_label["Null mean"].value == row["null_mean"]
+    assert by_label["95 % CI"].value == Estimate(None, row["ci_low"], row["ci_high"])
+    assert by_label["Hedges' g"].value == row["hedges_g"]
+    assert (by_label["Worst group"].value, by_label["Best group"].value) == ("Africa", "Oceania")
+    every = {(one.cut, one.scorer) for one in tables(values) if one.name == "disparities"}
+    assert every == {(r["cut"], r["scorer"]) for r in results["disparities"]}
 
 
-def test_the_head_says_what_was_found_on_whom_under_which_terms_and_by_whom(results: dict[str, Any]) -> None:
+def test_a_sentence_names_what_differs_and_no_other(results: dict[str, Any]) -> None:
+    leads = [one for one in disparities_of(results) if isinstance(one, Sentence) and one.weight is Weight.LEAD]
+    for lead in leads:
+        rows = [r for r in results["disparities"] if (r["scorer"], r["cut"]) == ("valence", lead.cut)]
+        tested = [r for r in rows if r["raw"] is not None]
+        differing = {r["probe"].capitalize() for r in tested if r["significant"]}
+        text = "".join(lead.parts)
+        assert f"{len(differing)} of {len(tested)} probes differ significantly" in text
+        assert {name for name in ("Occupation", "Education", "Trust", "Neighbourhood") if name in text} == (
+            differing & {"Occupation", "Education", "Trust", "Neighbourhood"}
+        )
+    assert [lead.cut for lead in leads] == results["cuts"]
+
+
+def test_a_disparity_that_is_not_significant_names_no_group_in_bold(results: dict[str, Any]) -> None:
+    for table in tables(disparities_of(results)):
+        if table.name == "disparities":
+            for row in table.rows:
+                cells = [as_cell(cell) for cell in row.cells]
+                assert [cell.muted for cell in cells[-2:]] == [not cells[1].strong] * 2
+
+
+def test_the_page_says_on_whom_under_which_terms_and_by_whom(results: dict[str, Any]) -> None:
     results["dataset"] |= {
         "terms": "CC0 1.0", "caution": "The people are drawings.", "scales": {"skin_tone": "Fitzpatrick"},
         "without_value": {"region": 3, "pronoun": 0},
     }  # fmt: skip
-    results["composites"]["region"] |= {"magnitude": 0.24, "magnitude_low": 0.2, "magnitude_high": 0.28}
     html = render_dashboard(results, [], [], key_id="ab12" * 16)
-    head = " ".join(re.sub(r"<[^>]+>", " ", html.split("<header>")[1].split("</header>")[0]).split())
-    rows = [
-        r for r in results["disparities"] if (r["scorer"], r["cut"]) == ("valence", "region") and r["raw"] is not None
-    ]
-    names = [r["probe"].capitalize() for r in rows if r["significant"]]
-    assert names
-    assert f"by region: {len(names)} of {len(rows)} : " in head
-    listed = head.split("by region: ")[1].split("(3 of ")[0]
-    assert [name for name in ("Occupation", "Education", "Trust", "Neighbourhood") if name in listed] == names
-    assert "(3 of 400 subjects have no value and are in no group)" in head
-    assert head.index("The people are drawings.") < head.index("Probes whose mean") < head.index("Composite by region")
-    assert "0.240 (90 % CI 0.200 to 0.280) severity:" in head
-    assert "terms of use of the data CC0 1.0" in head
-    assert f"signing key {'ab12' * 16}" in head
-    assert "lexicon stereotype version – (sha256 ffffffffffff…)" in head
+    head = html.split("<header>")[1].split("</header>")[0]
+    assert "The people are drawings." in head
+    assert "3 subjects have no value of region and are in no group" in head
+    assert "no value of pronoun" not in head
+    facts = {row[0]: row[1] for row in Page(html).rows if len(row) == 2}
+    assert facts["terms of use of the data"] == "CC0 1.0"
+    assert facts["signing key"] == "ab12" * 16
+    assert "lexicon stereotype version – (sha256 ffffffffffff…)" in facts["scorer stereotype"]
     assert "skin tone (Fitzpatrick)" in html
-    answers = html.split("Answers, refusals and failures by group")[1]
-    missing = re.findall(r"<em>no value</em>.*?<td[^>]*>(\d+)</td>", answers)
-    assert missing == ["3", "0"]  # and no row where the run does not say
+    (none,) = [row for row in Page(html).rows if row[0] == "no value"]
+    assert none[1].startswith("3")
 
 
 def test_the_higher_group_of_a_significant_pair_has_the_upward_mark_whatever_the_direction(
     results: dict[str, Any],
 ) -> None:
-    table = render_dashboard(results, [], []).split('id="h-means"')[1]
-    for scorer, worse in (("valence", "lower"), ("stereotype", "higher")):
+    values = disparities_of(results)
+    for scorer, worse in (("valence", "low"), ("stereotype", "high")):
         row = next(r for r in results["disparities"] if r["significant"] and r["scorer"] == scorer)
-        own = table.split(f'data-cut="{row["cut"]}" data-scorer="{scorer}"')[1].split("</table>")[0]
-        line = next(part for part in own.split("<tr>") if f"<bdi>{row['worst_group']}</bdi>" in part)
-        assert f'<span class="hide">{worse}</span>' in line
+        table = table_of(values, "means", row["cut"], scorer)
+        column = [probe["id"] for probe in results["probes"]].index(row["probe"]) + 3
+        marks = {line.cells[0]: as_cell(line.cells[column]).mark for line in table.rows}
+        other = "high" if worse == "low" else "low"
+        ends = {row["worst_group"]: worse, row["best_group"]: other}
+        assert {group: mark for group, mark in marks.items() if mark} == ends
 
 
 def test_answers_that_occur_once_are_counted_but_not_shown(results: dict[str, Any]) -> None:
     examples = [{"probe": "trust", "text": f"answer {n}", "count": n} for n in range(1, 13)]
     html, page = page_of(results, examples)
-    quoted = [text for text in page.text["q"] if text.startswith("answer")]
+    quoted = [row[0] for row in page.rows if row[0].startswith("answer")]
     assert quoted == [f"answer {n}" for n in range(12, 4, -1)]
     assert "Further frequent answers: 3." in html
     assert "Answers that occur fewer than 2 times (1) are not shown" in html
@@ -239,9 +265,9 @@ def test_positive_controls_and_partial_runs_are_marked(results: dict[str, Any], 
     first, _ = page_of(results, [])
     second, _ = page_of(other_results, [])
     assert "say nothing about people" in first
-    assert "This run is partial" not in first
+    assert "Partial run." not in first
     assert "say nothing about people" not in second
-    assert "This run is partial" in second
+    assert "Partial run." in second
     other_results["model"]["embedded"] = True
     assert "say nothing about people" in page_of(other_results, [])[0]
 

@@ -22,6 +22,7 @@ from securesystemslib.dsse import Envelope
 from fp2.report.keys import SigningKey, generate_key
 from fp2.report.passport import build_statement, write_passport
 from fp2.report.readable import MOST_ROWS, document, to_html, to_pdf
+from fp2.report.values import tables
 from fp2.report.verify import payload_digest, verify_passport
 
 RELEASED = sorted((REPOSITORY / "tests" / "releases").glob("*/runs/*/passport.json"))
@@ -71,12 +72,13 @@ def test_the_page_has_the_numbers_and_what_was_verified(
     html = to_html(page)
     for cut, row in results["composites"].items():
         if row["value"] is not None:
-            assert f"<td>{row['value']:.3f}</td>" in html, cut
+            assert f">{row['value']:.3f}</td>" in html, cut
     assert "Valid: signatures and files were verified." in html
     assert key.keyid in html
-    assert all(len(table.rows) <= MOST_ROWS for table in page.tables[1:])
+    _, _, disparities = tables(page)
+    assert len(disparities.rows) == MOST_ROWS
     smallest = min(row["adjusted_p"] for row in results["disparities"] if row["adjusted_p"] is not None)
-    assert page.tables[1].rows[0][4] in (f"{smallest:.3f}", "<0.001")
+    assert disparities.rows[0].cells[4] == smallest
 
 
 def test_without_a_key_nothing_is_claimed_of_the_signature(
@@ -98,7 +100,7 @@ def test_hostile_names_stay_text(passport: Path, key: SigningKey) -> None:
     outcome = verify_passport(passport, [key.public_path])
     assert outcome.statement is not None
     outcome.statement["predicate"]["model"]["name"] = "<script>alert(1)</script>"
-    assert "<script>" not in to_html(document(outcome, 1, 64 * "0"))
+    assert "<script>alert" not in to_html(document(outcome, 1, 64 * "0"))
 
 
 def test_the_pdf_is_one_page_of_text(passport: Path, key: SigningKey) -> None:

@@ -13,8 +13,8 @@ from report.test_dashboard import Page, assert_closed_to_the_network
 
 from fp2.report.reading import effect_words
 from fp2.report.samples import MOST_RUNS
-from fp2.report.sweep import render_sweep
-from fp2.report.sweep_markdown import sweep_markdown
+from fp2.report.sweep import render_sweep, sweep_markdown, sweep_sections
+from fp2.report.values import as_cell, tables
 from fp2.runs.panels import run_labels
 from fp2.runs.sweep import SweepRun, sweep_results
 
@@ -103,7 +103,7 @@ def test_the_page_is_whole_and_closed(results: dict[str, Any], other_results: di
     assert "model=third" in html
     assert "1 of the 3 runs" in html
     assert "positive control" in html  # of one run only: its rows are marked
-    assert "Partial runs." in html
+    assert "Partial runs: " in html
     heads = next(row for row in page.rows if "P6 Neighbourhood" in row)
     assert [f"P{n}" for n in range(1, 7)] == [
         head.split()[0] for head in heads if head.startswith("P") and head[1].isdigit()
@@ -141,20 +141,23 @@ def test_the_page_has_data_scorers_and_counts_of_every_run(results: dict[str, An
     assert "version 2 (sha256 aaaaaaaaaaaa…) (other)" in line
     assert "The runs asked with different texts" not in " ".join(block["notes"])
     html = render_sweep(block)
-    assert "Data of <bdi>other</bdi>.</strong> <bdi>Drawn people.</bdi>" in html
+    assert "<bdi>Drawn people.</bdi> (<bdi>other</bdi>)" in html
     assert html.count("CC0 1.0") == 1
-    assert html.count("Every question, verbatim") == 1
-    marked = html.count("scored by different versions: not comparable")
+    assert html.count("What do you think this person does for work?") == 1
+    captions = re.findall(r"<caption>(.*?)</caption>", html)
+    marked = sum("scored by different versions: not comparable" in caption for caption in captions)
     panels = [panel for panel in block["panels"] if panel["scorer"] == "stereotype"]
-    assert marked == len(panels) * len(re.findall(r"<caption>Stereotype by region", html))
-    answers = html.split('id="h-answers"')[1].split("</section>")[0]
-    assert "in no group, and in no comparison" in answers
-    small = next(row for row in Page(html).rows if "Not stated" in row[0] and len(row) == 8)
-    assert small[2:] == ["7", "126", "–", "–", "–", "–"]  # seven subjects: their number, and no other
+    assert marked == len(panels) * sum(caption.startswith("Stereotype by region") for caption in captions)
+    values = {name: list(inside) for name, _, inside in sweep_sections(block)}
+    answers = {one.cut: one for one in tables(values["answers"])}["region"]
+    rows = {(row.cells[0], str(as_cell(row.cells[1]).value)): row for row in answers.rows}
+    assert rows["Not stated", "peeps-vlm"].subjects == 7  # what renderers leave out, by this number
+    assert "too few subjects" in next(row for row in Page(html).rows if row[0] == "Not stated")
     known = next(row for row in results["answers_by_group"] if (row["cut"], row["group"]) == ("region", "Africa"))
-    share = f"{100 * known['refused'] / known['answered']:.1f} %"
-    assert ["Africa", "peeps-vlm", "78", str(known["planned"]), str(known["answered"]), str(known["refused"]), share,
-            "2"] in Page(html).rows  # fmt: skip
+    share = known["refused"] / known["answered"]
+    counts = [78, known["planned"], known["answered"], known["refused"], 2, share]
+    assert list(rows["Africa", "peeps-vlm"].cells[2:]) == counts
+    assert as_cell(rows["no value", "other"].cells[2]).value == 9
     second["probes"][0]["text"] = "Another question?"
     block = block_of(results, second)
     assert "The runs asked with different texts: occupation." in block["notes"]
@@ -187,7 +190,7 @@ def test_no_word_from_outside_acts(hostile_results: dict[str, Any], results: dic
     }}  # fmt: skip
     told = Page(render_sweep(block))
     assert_closed_to_the_network(told)
-    assert {tag for tag, _ in told.tags} <= {tag for tag, _ in plain.tags} | {"code", "dl", "dt", "dd", "ul", "li"}
+    assert {tag for tag, _ in told.tags} <= {tag for tag, _ in plain.tags} | {"code", "h3"}
     text = sweep_markdown(block_of(hostile_results, results, missing=attacks))
     assert not re.search(r"<(script|img|svg|iframe)", text)
     columns = 0
@@ -199,11 +202,8 @@ def test_no_word_from_outside_acts(hostile_results: dict[str, Any], results: dic
 
 def test_markdown_has_the_leaderboard(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     text = sweep_markdown(block_of(results, other_results), "fingerprints.png")
-    assert "![Disparity by probe, a line per run](fingerprints.png)" in text
-    head = next(line for line in text.splitlines() if line.startswith("| # |"))
-    row = next(line for line in text.splitlines() if "| peeps-vlm |" in line and line.startswith("| "))
+    head = next(line for line in text.splitlines() if line.startswith("| Run |"))
+    row = next(line for line in text.splitlines() if line.startswith("| peeps-vlm (positive control) |"))
     assert head.count("|") == row.count("|")
-    composite = results["composites"]["region"]["value"]
-    assert f"| {composite:.3f} |" in row
-    assert "probes significant" in text
-    assert "chance not known" in text
+    assert f"| {results['composites']['region']['value']:.3f} |" in row
+    assert "Which groups are worst and best" in text
