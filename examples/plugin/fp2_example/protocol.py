@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge
-from rich.text import Text
 
 from fp2.ask.answers import RowAnswers
 from fp2.cuts import memberships
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.report.section import Block, Finding, Results, Section
+from fp2.report.section import Block, Results, Section
+from fp2.report.values import (
+    Axis,
+    Chart,
+    ChartKind,
+    Column,
+    Estimate,
+    Finding,
+    Kind,
+    Point,
+    Row,
+    Sentence,
+    Series,
+    Table,
+    Value,
+    Weight,
+)
 from fp2.results import Analysis
 
 if TYPE_CHECKING:
@@ -95,45 +109,36 @@ def shares(same: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int
 
 
 class ConsistencySection(Section):
-    """A table in the dashboard, a figure, and a line in the terminal."""
+    """A table for page, terminal, comparison and CSV, a chart for page and files, and what the gate checks."""
 
     name = NAME
     title = "Do the images of a subject get the same answer?"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows that may be shown, and the figure."""
-        shown = [row for row in block["rows"] if row["n_subjects"] >= min_cell]
-        return {"rows": shown, "alts": {"consistency_shares.png": "Share of consistent subjects by group"}}
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the shares with their intervals."""
-        from matplotlib.figure import Figure
-
-        rows = [row for row in block["rows"] if row["n_subjects"] >= min_cell]
-        figure = Figure(figsize=(6, 1 + 0.4 * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
-        for place, row in enumerate(rows):
-            axes.plot([row["ci_low"], row["ci_high"]], [place, place], color="tab:blue")
-            axes.plot(row["share"], place, "o", color="tab:blue")
-        axes.set_yticks(range(len(rows)), [f"{row['probe']}, {row['group']}" for row in rows])
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("share of subjects with identical answers (95 % interval)")
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "consistency_shares.png"
-        figure.savefig(path, dpi=120)
-        yield path
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return one line per probe and group that may be shown."""
-        return [
-            Text(f"consistency {row['probe']}, {row['group']}: {row['share']:.0%} of {row['n_subjects']} subjects")
-            for row in block["rows"]
-            if row["n_subjects"] >= min_cell
-        ]
-
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield what `fp2 gate` checks: `--max-disparity` limits the difference of shares, which no test compares."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the shares by probe and group; renderers leave out groups that are too small."""
+        how = (
+            "A subject is consistent on a probe if all their images get the same answer. Intervals are Wilson's, 95 %."
+        )
+        yield Sentence(how, Weight.DETAIL)
+        rows, points = [], []
+        for row in block["rows"]:
+            n, ends = row["n_subjects"], (row["share"], row["ci_low"], row["ci_high"])
+            rows.append(Row([row["probe"], row["group"], n, Estimate(*ends)], subjects=n))
+            low, high = ends[1:]
+            points.append(Point(row["share"], f"{row['probe']}, {row['group']}", low=low, high=high, subjects=n))
+        yield Table("shares", COLUMNS, rows, "Consistent subjects", primary=True)
+        axis = Axis("share of subjects with identical answers (95 % interval)", 0, 1)
+        title = "Share of consistent subjects by group"
+        yield Chart(ChartKind.INTERVALS, "consistency_shares", title, [Series(points)], axis)
         for probe, cut in dict.fromkeys((row["probe"], row["cut"]) for row in block["rows"]):
-            own = [row["share"] for row in block["rows"] if (row["probe"], row["cut"]) == (probe, cut)]
-            gap = max(own) - min(own)
+            shares = [row["share"] for row in block["rows"] if (row["probe"], row["cut"]) == (probe, cut)]
+            gap = max(shares) - min(shares)
             yield Finding(f"{probe} by {cut}", differs=None, message=f"shares differ by {gap:.0%}", size=gap)
+
+
+COLUMNS = (
+    Column("Probe"),
+    Column("Group", Kind.NAME),
+    Column("Subjects", Kind.COUNT, public=True),
+    Column("Consistent", Kind.ESTIMATE, digits=2, compared=True),
+)
