@@ -1,18 +1,13 @@
-"""The structure of the code: files, lines, cycles, importers, and what one answer passes through.
+"""What somebody has to read: sizes of core and method packages, interfaces, names, and what a default run executes.
 
     python benchmarks/structure.py               this checkout
     python benchmarks/structure.py --root PATH   another one, such as that of an earlier version
-    python benchmarks/structure.py --trace       also run the default experiment and count the files that it executes
+    python benchmarks/structure.py --trace       also run the default experiment: its files, lines and depth
 
-Code lines are those that hold a token besides comments, docstrings and blanks. An import counts wherever it stands,
-inside functions and for the type checker included; a package and its `__init__` are one module. The direction is the
-layers contract of `pyproject.toml` of this checkout: modules that it does not name are not counted. Cycles are groups
-of modules that reach each other (strongly connected components), among imports that are executed.
-
-A module with one importer or none is *resolved by a path* if a config file, an entry point or a text in the code names
-it with something in it (`fp2.module:Name`), if its package imports its modules by name (`import_module`), if it is run
-as a file (`module.py`), or if only the command line imports it, inside a function. That is the design; what is left are
-modules that one other module imports, and those that nothing in the package does.
+Code lines are those that hold a token besides comments, docstrings and blanks. The core is everything but
+`fp2/methods`. An import counts wherever it stands, inside functions and for the type checker included. The direction is
+the layers contract of `pyproject.toml` of this checkout. Cycles are groups of modules that reach each other (strongly
+connected components), among imports that are executed.
 """
 
 from __future__ import annotations
@@ -21,14 +16,15 @@ import argparse
 import ast
 import io
 import json
-import re
 import sys
 import tempfile
 import threading
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 from scipy.sparse import coo_array
@@ -37,7 +33,16 @@ from scipy.sparse.csgraph import connected_components
 HERE = Path(__file__).resolve().parents[1]
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
            tokenize.ENCODING}  # fmt: skip
-_NAMED = re.compile(r"(?:\bfp2|^)(?:\.\w+)+(?=:[A-Za-z_])")
+INTERFACES = (
+    "EvaluationProtocol", "Asks", "Collects", "Analyses", "Supplement", "Section", "Engine", "Scorer", "Storage",
+    "DataSource",
+)  # fmt: skip
+VAGUE = {
+    "found", "known", "kept", "told", "said", "made", "one", "own", "what", "words", "left", "part", "parts", "given",
+    "asked", "looked", "place", "places", "some", "least", "most", "others", "beside", "ends", "again", "why", "which",
+    "here", "there", "every", "whole", "seen", "shown", "used", "taken", "things", "line", "lines",
+}  # fmt: skip
+"""Words that do not say what a name holds."""
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -88,89 +93,103 @@ def layers() -> dict[str, int]:
     return {name.strip(): place for place, line in enumerate(listed) for name in line.split("|")}
 
 
-def resolved(root: Path, known: dict[str, Path], importers: dict[str, dict[str, bool]]) -> set[str]:
-    """Return the modules that are found by a path, run as a file, or imported by the command line's functions only.
-
-    importers : module -> the modules that import it, each with whether outside of functions
-    """
-    commands = {name for name, by in importers.items() if by == {"fp2.cli": False}}
-    texts = [path.read_text(encoding="utf-8") for path in (root / "conf").rglob("*.yaml")]
-    texts.append((root / "pyproject.toml").read_text(encoding="utf-8"))
-    named = {match for text in texts for match in _NAMED.findall(text)}
-    for name, path in known.items():
-        code = path.read_text(encoding="utf-8")
-        nodes = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
-        texts = [value for value in nodes if isinstance(value, str)]
-        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        for match in (match for text in texts for match in _NAMED.findall(text)):
-            named.add(package + match if match.startswith(".") else match)  # f"{PACKAGE}.module:Name"
-        siblings = {one for one in known if one.rpartition(".")[0] == package}
-        named |= {one for one in siblings if f"{one.rpartition('.')[2]}.py" in texts}
-        if path.name == "__init__.py" and "import_module" in code:
-            named |= {one for one in siblings if "iter_modules" in code or one.rpartition(".")[2] in texts}
-    return commands | named
-
-
 def measure(root: Path) -> dict[str, Any]:
     """Return the numbers of a checkout."""
-    known, rank = modules(root), layers()
-    texts = {name: path.read_text(encoding="utf-8") for name, path in known.items()}
-    found = {(name, *one) for name, path in known.items() for one in imports(name, path, known)}
-    edges = {edge[:3] for edge in found}
-    importers: dict[str, dict[str, bool]] = {name: {} for name in known}
-    for a, b, _, outside in found:
-        importers[b][a] = outside or importers[b].get(a, False)
-    few = {name for name, by in importers.items() if len(by) <= 1 and known[name].name != "__init__.py"}
-    by_path = few & resolved(root, known, importers)
-    place = {name: k for k, name in enumerate(known)}
-    run = [(place[a], place[b]) for a, b, checking in edges if not checking]
-    graph = coo_array(([1] * len(run), tuple(zip(*run, strict=True))), shape=(len(known), len(known)))
+    files, rank = modules(root), layers()
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    core = [name for name in files if not name.startswith("fp2.methods")]
+    edges = {
+        (name, target, checked) for name, path in files.items() for target, checked, _ in imports(name, path, files)
+    }
+    order = {name: k for k, name in enumerate(files)}
+    pairs = [(order[a], order[b]) for a, b, checked in edges if not checked]
+    graph = coo_array(([1] * len(pairs), tuple(zip(*pairs, strict=True))), shape=(len(files), len(files)))
     _, labels = connected_components(graph, directed=True, connection="strong")
-    sizes = [list(labels).count(label) for label in set(labels)]
+    cycles = [size for size in Counter(labels.tolist()).values() if size > 1]
 
-    def layer(name: str) -> int | None:
-        return rank.get(name.split(".")[1]) if "." in name else None
+    def layer(name: str) -> int:
+        return rank.get(name.split(".")[1], -1) if "." in name else -1
 
-    against = sum(
-        1 for a, b, _ in edges if (x := layer(a)) is not None and (y := layer(b)) is not None and x > y
-    )  # fmt: skip
-    top = root / "fp2"
+    against = sum(0 <= layer(b) < layer(a) for a, b, _ in edges)
+    templates = list((root / "fp2").rglob("*.j2"))
+    tests = [path.read_text(encoding="utf-8").count("\n") for path in (root / "tests").rglob("*.py")]
     return {
-        "files": len(known),
+        "files": len(files),
         "lines": sum(text.count("\n") for text in texts.values()),
         "code lines": sum(map(code_lines, texts.values())),
-        "modules at the top level": len([path for path in top.glob("*.py") if path.name != "__init__.py"]),
-        "import cycles": sum(size > 1 for size in sizes),
-        "modules in cycles": sum(size for size in sizes if size > 1),
+        "core: files": len(core),
+        "core: lines": sum(texts[name].count("\n") for name in core),
+        "import cycles": len(cycles),
         "imports against the direction": against,
-        "modules with at most one importer": len(few),
-        "of these, resolved by a path": len(by_path),
-        "of the others, with one importer": sum(bool(importers[name]) for name in few - by_path),
-        "of the others, with none": sorted(name for name in few - by_path if not importers[name]),
+        **helpers(trees.values()),
+        "names that are vague, in per cent": vague(trees.values()),
+        "public members": members(trees.values()),
+        'files with "biased"': sum('"biased"' in text for text in texts.values()),
+        "templates: lines": sum(path.read_text(encoding="utf-8").count("\n") for path in templates),
+        "tests: lines": sum(tests),
+        "docs: words": sum(len(path.read_text(encoding="utf-8").split()) for path in (root / "docs").rglob("*.md")),
     }
 
 
-def executed(root: Path) -> int:
-    """Return how many files of the package execute a function in a default run with new answers (few people)."""
-    sys.path.insert(0, str(root))
-    seen: set[str] = set()
+def helpers(trees: Iterable[ast.Module]) -> dict[str, int]:
+    """Return the private functions of modules that are used once in their module, and their lines."""
+    count = lines = 0
+    for tree in trees:
+        nodes = list(ast.walk(tree))
+        uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+        uses.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("_") and uses[node.name] == 1:
+                count, lines = count + 1, lines + (node.end_lineno or node.lineno) - node.lineno + 1
+    return {"private functions called once": count, "their lines": lines}
 
-    def watch(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":
-            seen.add(frame.f_code.co_filename)
+
+def vague(trees: Iterable[ast.Module]) -> float:
+    """Return the share of names that are set or passed and are in `VAGUE`, in per cent."""
+    names = [
+        node.id if isinstance(node, ast.Name) else node.arg
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    ]
+    return round(100 * sum(name in VAGUE for name in names) / len(names), 1)
+
+
+def members(trees: Iterable[ast.Module]) -> dict[str, int]:
+    """Return the number of public methods and annotated attributes of the interfaces."""
+    return {
+        node.name: sum(
+            isinstance(item, ast.AnnAssign) or (isinstance(item, ast.FunctionDef) and not item.name.startswith("_"))
+            for item in node.body
+        )
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name in INTERFACES
+    }
+
+
+def executed(root: Path) -> dict[str, Any]:
+    """Return what a default run with new answers executes (few people): files, lines of functions, stack depth."""
+    sys.path.insert(0, str(root))
+    prefix = str(root / "fp2") + "/"
+    depths: dict[CodeType, int] = {}
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        # CO_OPTIMIZED: functions, not the bodies of modules and classes
+        if event != "call" or not code.co_flags & 1 or code in depths or not code.co_filename.startswith(prefix):
+            return
+        depth, caller = 0, frame
+        while caller is not None:
+            depth, caller = depth + caller.f_code.co_filename.startswith(prefix), caller.f_back
+        depths[code] = depth
 
     from fp2.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
-        sys.argv = [
-            "fp2",
-            "run",
-            "model=planted",
-            "data.n_subjects=60",
-            "report=none",
-            "tracking=none",
-            f"paths.root={folder}",
-        ]
+        sys.argv = ["fp2", "run", "model=planted", "data.n_subjects=60", "report=none", "tracking=none",
+                    f"paths.root={folder}"]  # fmt: skip
         threading.setprofile(watch)
         sys.setprofile(watch)
         try:
@@ -180,7 +199,16 @@ def executed(root: Path) -> int:
                 raise
         finally:
             sys.setprofile(None)
-    return len({name for name in seen if Path(name).is_relative_to(root / "fp2")})
+    lines: dict[str, set[int]] = {}
+    for code in depths:
+        numbers = [line for _, _, line in code.co_lines() if line]
+        if numbers and not code.co_name.startswith("<"):
+            lines.setdefault(code.co_filename, set()).update(range(min(numbers), max(numbers) + 1))
+    return {
+        "default run: files": len(lines),
+        "default run: lines": sum(map(len, lines.values())),
+        "default run: depth of the permutation": min(d for c, d in depths.items() if c.co_name == "permutation_p"),
+    }
 
 
 def main() -> None:
@@ -193,7 +221,7 @@ def main() -> None:
     root = given.root.resolve()
     found = measure(root)
     if given.trace:
-        found["files that a default run executes"] = executed(root)
+        found |= executed(root)
     print(json.dumps(found, indent=None if given.json else 2))
 
 

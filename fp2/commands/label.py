@@ -110,7 +110,7 @@ def render(
     scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None
 ) -> str:  # fmt: skip
     """Return the page; `answer` is its place in the sample, the question and the text, None where all are labelled."""
-    from fp2.report.page import environment
+    from fp2.report.templating import environment
     from fp2.report.reading import plain
 
     place, question, text = answer or (None, "", "")

@@ -57,7 +57,7 @@ class ViewServer(LoopbackServer):
         """Return a page, the styles or an image."""
         from PIL.Image import DecompressionBombError
 
-        from fp2.report.page import stylesheet
+        from fp2.report.templating import stylesheet
         from fp2.report.view import read_query, render, thumbnail
 
         viewed = self.viewed

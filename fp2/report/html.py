@@ -8,9 +8,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fp2.report.cells import HIGH, LOW, cell_text, sort_key
-from fp2.report.page import environment, sortable
 from fp2.report.plots import plot
 from fp2.report.reading import plain, spaced
+from fp2.report.templating import environment, sortable
 from fp2.report.values import (
     Cell,
     Chart,

@@ -11,19 +11,17 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fp2.errors import Fp2Error
-from fp2.report import reading
+from fp2.report.html import render_values
 from fp2.report.passport import write_atomically
+from fp2.report.templating import TEMPLATES, environment
 from fp2.report.values import Value
 
-TEMPLATES = Path(__file__).parent / "templates"
 _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 
 
@@ -52,8 +50,6 @@ def render_page(
     min_cell : int
         Numbers of groups of fewer subjects are hidden.
     """
-    from fp2.report.html import render_values
-
     shown = [{"name": s.name, "title": s.title, "template": s.template, "html": render_values(s.values, min_cell)}
              for s in sections]  # fmt: skip
     css, charts, rest = (
@@ -72,11 +68,6 @@ def render_page(
     return environment().get_template("page.html.j2").render({**fixed, **context})
 
 
-def stylesheet(name: str) -> str:
-    """Return the styles of all pages, and those of one more file."""
-    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", name))
-
-
 def write_page(path: Path, page: str) -> Path:
     """Write a page atomically and return its path.
 
@@ -91,26 +82,6 @@ def write_page(path: Path, page: str) -> Path:
     except OSError as error:
         raise Fp2Error(f"the page cannot be written: {error.strerror or error}", where=str(path)) from error
     return path
-
-
-@cache
-def environment() -> Environment:
-    """Return the Jinja2 environment: everything is escaped, unknown names are errors, templates stay compiled."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for function in (reading.plain, reading.number, reading.cut_label, reading.scorer_label, reading.sentence):
-        made.filters[function.__name__] = function
-    return made
-
-
-def sortable(value: float | None) -> str:
-    """Return a number for `data-value`, by which a column is sorted: six digits, or nothing where there is none."""
-    return "" if value is None else f"{value:.6g}"
 
 
 def _policy(css: str, scripts: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from fp2.report.page import environment
 from fp2.report.reading import plain, scorer_label
+from fp2.report.templating import environment
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,37 @@
+"""The Jinja2 environment of the pages: everything is escaped, and unknown names are errors."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fp2.report import reading
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """Return the Jinja2 environment: everything is escaped, unknown names are errors, templates stay compiled."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (reading.plain, reading.number, reading.cut_label, reading.scorer_label, reading.sentence):
+        made.filters[function.__name__] = function
+    return made
+
+
+def sortable(value: float | None) -> str:
+    """Return a number for `data-value`, by which a column is sorted: six digits, or nothing where there is none."""
+    return "" if value is None else f"{value:.6g}"
+
+
+def stylesheet(name: str) -> str:
+    """Return the styles of all pages, and those of one more file."""
+    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", name))
