@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.report.page import environment
+from fp2.report.html import render_values
 from fp2.report.reading import DASH, verdict_meanings, verdict_words
+from fp2.report.values import Column, Kind, Row, Table
 from fp2.verdicts import UNTESTED, Verdict, mark_of
 
 
@@ -32,7 +33,8 @@ def test_a_verdict_of_a_later_version_is_shown_as_it_is_written(text: str | None
     assert verdict_words(text) == (text.replace("_", " ") if text else DASH)
 
 
-def test_templates_know_the_verdicts() -> None:
-    page = environment({"one": "{{ row == Verdict.BIASED }} {{ (row | mark_of).emphasised }}"}).get_template("one")
-    assert page.render(row="biased") == "True True"
-    assert page.render(row="equivalent") == "False False"
+def test_pages_emphasise_what_the_enum_emphasises() -> None:
+    rows = [Row(["x", verdict]) for verdict in ("biased", "equivalent")]
+    html = str(render_values([Table("t", (Column("Probe"), Column("Verdict", Kind.VERDICT)), rows)], 10))
+    assert html.count('class="verdict v-emphasised">biased<') == 1
+    assert html.count('class="verdict">equivalent<') == 1
