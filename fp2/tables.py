@@ -76,13 +76,7 @@ class Schema:
         return [column.name for column in self.columns]
 
     def check(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return `frame` if it has every column of the schema.
-
-        Raises
-        ------
-        Fp2Error
-            With the list of the missing columns.
-        """
+        """Return `frame` if it has every column of the schema."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             raise Fp2Error(f"table '{self.name}' lacks the column(s) {', '.join(missing)}")

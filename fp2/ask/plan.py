@@ -164,13 +164,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str | None) -> Shard:
-        """Return the shard that `i/n` names; None is all.
-
-        Raises
-        ------
-        Fp2Error
-            If it is something else, or i is not from 1 to n.
-        """
+        """Return the shard that `i/n` names; None is all."""
         if text is None:
             return cls()
         match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)

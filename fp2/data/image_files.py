@@ -84,7 +84,6 @@ def budget() -> int:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Return the formats that this build of Pillow has."""
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
 

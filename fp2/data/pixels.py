@@ -135,11 +135,6 @@ class PixelIndex:
             Called with the number of paths that were done since the last call.
         verify : bool
             Decode every image again.
-
-        Raises
-        ------
-        Fp2Error
-            If the database cannot be written (a full disk, a read-only folder).
         """
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
@@ -185,7 +180,6 @@ class PixelIndex:
 
 @contextmanager
 def _as_user_error() -> Iterator[None]:
-    """Raise Fp2Error for any error of SQLite inside the block."""
     try:
         yield
     except sqlite3.Error as error:

@@ -50,12 +50,6 @@ def build_engine(
         Where the engine remembers what it needs between runs.
     verify_files : bool
         Do not trust what is remembered of the model's files (`--verify-inputs`).
-
-    Raises
-    ------
-    Fp2Error
-        If the engine is unknown or does not run this model, an option is unknown or out of range, or a setting of the
-        model is missing.
     """
     name = str(engine.get("name") or model.get("engine") or DEFAULT)
     kind = engine_class({**engine, "name": name})
@@ -82,13 +76,7 @@ def create(
     connection: sqlite3.Connection | None = None,
     verify_files: bool = False,
 ) -> E:
-    """Return an engine of the class `kind` (an `EngineFactory`); parameters as in `build_engine`.
-
-    Raises
-    ------
-    Fp2Error
-        As `build_engine`.
-    """
+    """Return an engine of the class `kind` (an `EngineFactory`); parameters as in `build_engine`."""
     factory: Any = kind
     for key, fix in factory.needs.items():
         if not model.get(key):
@@ -104,26 +92,14 @@ def create(
 
 
 def engine_class(engine: Mapping[str, Any]) -> type[Any]:
-    """Return the class that `target` or else `name` of the config group `engine` names.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none, or it lacks a member of the interface.
-    """
+    """Return the class that `target` or else `name` of the config group `engine` names."""
     found: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
     check_members(found, _FACTORY, "an engine", "engine")
     return found
 
 
 def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
-    """Return the config group `engine` as the options of the class `kind`; a key that is None is not given.
-
-    Raises
-    ------
-    Fp2Error
-        If an option is unknown or out of range.
-    """
+    """Return the config group `engine` as the options of the class `kind`; a key that is None is not given."""
     given = {key: value for key, value in engine.items() if value is not None}
     options: EngineOptions = read_options(kind.Options, own_options(kind.Options, given, _installed_options), "engine")
     return options

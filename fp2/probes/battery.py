@@ -110,13 +110,7 @@ class Battery:
         return {probe.id: probe.label for probe in self.probes}
 
     def subset(self, probe_ids: Sequence[str]) -> Battery:
-        """Return the battery with these probes only, in the battery's order.
-
-        Raises
-        ------
-        Fp2Error
-            If a probe is unknown, or none is given.
-        """
+        """Return the battery with these probes only, in the battery's order."""
         known = [probe.id for probe in self.probes]
         for probe_id in probe_ids:
             if probe_id not in known:
@@ -151,12 +145,6 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     """Return the battery that the content of a YAML file describes, with `select` applied.
 
     `model_id` is the model that is asked: published texts (`published`) may be another's for another model.
-
-    Raises
-    ------
-    Fp2Error
-        If a key is unknown or missing, an id occurs twice, a text is empty, a number is out of range, a question has
-        choices that do not fit its kind, or `select` names an unknown probe.
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
@@ -239,7 +227,6 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
 
 
 def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
-    """Return the options of a choice; none for other kinds."""
     if kind != "choice":
         if content is not None:
             raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
@@ -262,7 +249,6 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
 
 
 def _wordings(labels: Mapping[str, Any], where: str) -> list[Any]:
-    """Return the wordings of all labels, concatenated."""
     if len(labels) < 2 or not all(_is_list(wordings) and wordings for wordings in labels.values()):
         fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"
         raise Fp2Error("every label needs a list of wordings", where=where, fix=fix)
@@ -292,7 +278,6 @@ def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str)
 
 
 def _check_samples(battery: Battery) -> None:
-    """Raise where several samples of an answer would be equal."""
     if battery.decoding.samples == 1:
         return
     where = f"battery '{battery.name}', decoding.samples"

@@ -51,12 +51,6 @@ def read_wording(path: str, model_id: str | None) -> PublishedTemplates:
         model.
     model_id : str, optional
         The hub id of the model, or a folder of that name.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such file or folder, no script loads the model, scripts for it differ in their wording, or a
-        script is not of the known form.
     """
     place = Path(path).expanduser()
     if place.is_file():
@@ -168,10 +162,8 @@ def _attribute(node: ast.expr) -> str:
 
 
 def _text(node: ast.expr) -> str | None:
-    """Return the text of a literal; None of anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _last(name: str) -> str:
-    """Return the last part of a hub id or a path, without case."""
     return re.split(r"[\\/]", name.rstrip("\\/"))[-1].casefold()

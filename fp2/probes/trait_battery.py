@@ -41,14 +41,7 @@ def is_trait_battery(spec: Mapping[str, Any]) -> bool:
 
 
 def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
-    """Return the content of a battery's YAML file with one question per template and trait, and these texts.
-
-    Raises
-    ------
-    Fp2Error
-        If a text lacks `{trait}` or contains it twice, a template or the instruction is not text, two templates have
-        one text, the traits cannot be read, or the published texts cannot or are not as many as the templates.
-    """
+    """Return the content of a battery's YAML file with one question per template and trait, and these texts."""
     options = protocol_options(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
@@ -83,13 +76,7 @@ def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def traits_of(given: Any, file: str | None) -> TraitList:
-    """Return the trait words of a config: those of `file`, those given, or else the packaged list.
-
-    Raises
-    ------
-    Fp2Error
-        If both are given, or one cannot be read.
-    """
+    """Return the trait words of a config: those of `file`, those given, or else the packaged list."""
     if file and given:
         raise Fp2Error("traits and traits_file are both given", where="probe.traits", fix="Remove one of them")
     if file:
@@ -133,13 +120,6 @@ def _questions(probe: Any) -> Sequence[Any]:
 
 
 def _instruction(options: Mapping[str, Any] | None) -> str:
-    """Return the text that follows every question, stripped.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not text.
-    """
     given = (options or {}).get(INSTRUCTION)
     if given is not None and not isinstance(given, str):
         fix = "Write a text in quotes, or null for none"

@@ -166,13 +166,7 @@ class ModelScorer:
         return self.score_answers(texts, [known.get(probe, "") for probe in probes])
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
-        """Score the rows of an answers table; `details` say what the model returned.
-
-        Raises
-        ------
-        Fp2Error
-            If too many texts fail; what was returned so far is kept.
-        """
+        """Score the rows of an answers table; `details` say what the model returned."""
         return self.score_answers(rows["text"].tolist(), self._questions_of(rows), rows["image_id"].tolist())
 
     def score_answers(
@@ -214,13 +208,7 @@ class ModelScorer:
         return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
 
     def _questions_of(self, rows: pd.DataFrame) -> list[str]:
-        """Return the question of each row of an answers table, where the scorer reads it.
-
-        Raises
-        ------
-        Fp2Error
-            If one is not known: another question would be another request.
-        """
+        """Return the question of each row of an answers table, where the scorer reads it."""
         if not self.reads_question:
             return [""] * len(rows)
         known = self.resources.questions
@@ -300,13 +288,7 @@ class ModelScorer:
         )  # fmt: skip
 
     def settle(self, low: float, high: float, smallest_effect: float = 0.0) -> None:
-        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`.
-
-        Raises
-        ------
-        Fp2Error
-            If the range has no width or is not the one that was given, or the smallest effect is outside it.
-        """
+        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`."""
         where = f"scorer.{self.name}"
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise Fp2Error("every value would be the same, or is not finite", where=where)

@@ -30,13 +30,7 @@ MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
 
 
 def build_scorers(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Scorer]:
-    """Build every scorer of the config group `scorer`, in its order.
-
-    Raises
-    ------
-    Fp2Error
-        As `build_scorer`, or if there is none.
-    """
+    """Build every scorer of the config group `scorer`, in its order."""
     if not specs:
         raise Fp2Error("no scorer is selected", where="scorer", fix=f"Choose from: {', '.join(installed(SCORERS))}")
     return {name: build_scorer(name, spec) for name, spec in specs.items()}
@@ -53,12 +47,6 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         `target` (`package.module:Class`, or an entry point; `name` by default), `measures` (see `dimensions`) and the
         options of the class: the fields of a dataclass, whose types are checked, or the parameters of any other class
         or function.
-
-    Raises
-    ------
-    Fp2Error
-        If the target cannot be imported, an option is unknown, missing or refused, or the result lacks a member of
-        `Scorer`.
     """
     where = f"scorer.{name}"
     if not isinstance(spec, Mapping):
@@ -187,13 +175,7 @@ BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer
 
 
 def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
-    """Return the scorers; those that ask a model are checked and can use the store.
-
-    Raises
-    ------
-    Fp2Error
-        If a model cannot be asked.
-    """
+    """Return the scorers; those that ask a model are checked and can use the store."""
     return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
 
 

@@ -118,13 +118,7 @@ def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no file, or it is not a store, or of another version.
-    """
+    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it."""
     if not path.is_file():
         raise Fp2Error("there is no response store", where=str(path))
     with as_user_error(path):
@@ -172,11 +166,6 @@ def connect(path: Path) -> sqlite3.Connection:
     A store of an earlier version is migrated in place; its answers do not change. The write-ahead log lets readers and
     one writer work at the same time; with `synchronous=NORMAL` a killed process loses at most the current batch.
     Outside `transaction`, statements are committed one by one.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be opened or written, is not a store, or is of a newer version.
     """
     with as_user_error(path):
         try:

@@ -147,11 +147,6 @@ class DenseStore:
         """Yield (context, numbers) of the contexts with an answer to any question of `wanted`.
 
         Numbers have the shape (`YES_NO_NUMBERS`, questions of the set) and are NaN where there is no answer.
-
-        Raises
-        ------
-        Fp2Error
-            If an array does not match its checksum: damaged answers are never returned.
         """
         for start in range(0, len(contexts), _CHUNK):
             keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
@@ -194,11 +189,6 @@ class DenseStore:
 
         An answer replaces a failure; a failure raises the question's number of attempts, and is ignored if there is an
         answer.
-
-        Raises
-        ------
-        Fp2Error
-            If the disk is full, the store cannot be written, or an array to be completed is damaged.
         """
         with transaction(self.connection, self.path):
             now = time.time()

@@ -19,11 +19,6 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     ----------
     tick : callable
         Called with the number of rows read since the last call (`count_checked`).
-
-    Raises
-    ------
-    Fp2Error
-        If the file is not a store, or so damaged that it cannot be read to its end.
     """
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         yield from (row[0] for row in store.connection.execute("PRAGMA quick_check(5)") if row[0] != "ok")

@@ -29,11 +29,6 @@ def stored_keys(store: ResponseStore, wanted: NDArray[np.void]) -> NDArray[np.bo
     ----------
     wanted : array (n,), 32 bytes each
         Distinct response keys in ascending order.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be read.
     """
     with as_user_error(store.path):
         if len(wanted) * _POINT_COST < store.path.stat().st_size / _ROW_BYTES:

@@ -38,11 +38,6 @@ class Leases:
         The response store.
     answered : callable
         Returns which of some keys have been answered since the run read the store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
 
     def __init__(self, path: Path, answered: Answered) -> None:
@@ -94,7 +89,6 @@ class Leases:
         return set(free)
 
     def _held(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return key -> owner of the leases that have not expired."""
         found: dict[str, str] = {}
         for part in parts(keys, _CHUNK):
             marks = ",".join("?" * len(part))

@@ -49,12 +49,6 @@ def merge_stores(
         A file that does not exist.
     tick : callable
         Called with the number of rows read since the last call (see `count_rows`).
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or is damaged, answers conflict, their keys of people were salted differently, or the
-        target exists or cannot be written.
     """
     if target.exists():
         raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
@@ -256,13 +250,7 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
 
 
 def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
-    """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one.
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or written, or an answer is damaged.
-    """
+    """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one."""
     left = list(keys) if store.seeds else []
     for seed in store.seeds:
         for start in range(0, len(left), _AT_ONCE):
@@ -275,13 +263,7 @@ def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
 
 
 def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
-    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are.
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or written, or an array is damaged.
-    """
+    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are."""
     ours = DenseStore(store.connection, store.path)
     for seed in store.seeds:
         theirs = DenseStore(seed.connection, seed.path)

@@ -77,11 +77,6 @@ def register_origins(
     ----------
     keys : mapping
         Image id -> the response keys (or contexts of dense answers) of what shows the image.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
     people, salt = dataset.people, local_salt(Path(config.paths.state))
     images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
@@ -99,11 +94,6 @@ def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, S
     """Record that what is stored under `keys` (by the salted key of an image) was derived from answers about images.
 
     Images that this store does not know are passed over: their answers are of another store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written, or what is recorded of an image does not match its checksum.
     """
     known = [image for image in recorded_images(connection, path) if image.image in keys]
     with transaction(connection, path):
@@ -130,11 +120,6 @@ def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: 
     ----------
     row : tuple
         `data, release, image, subject, path` of `RecordedImage`.
-
-    Raises
-    ------
-    Fp2Error
-        If what is recorded of the image does not match its checksum.
     """
     is_new = connection.execute(_ADD_IMAGE, row).rowcount > 0
     (number,) = connection.execute(_FIND_IMAGE, row).fetchone()
@@ -183,13 +168,7 @@ def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tu
 
 
 def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> None:
-    """Raise unless what is recorded of an image matches its checksum.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the row of the image.
-    """
+    """Raise unless what is recorded of an image matches its checksum."""
     row = (image.data, image.release, image.image, image.subject, image.path)
     stored = _stored_sum(connection, path, image.id, row)
     if stored is not None and stored != _sum(_keys(connection, image.id)):
@@ -214,13 +193,7 @@ def recorded_images(connection: sqlite3.Connection, path: Path) -> list[Recorded
 
 
 def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[RecordedImage]) -> set[str]:
-    """Return the response keys of the answers that came from the images `chosen`.
-
-    Raises
-    ------
-    Fp2Error
-        If the origins of one of them do not match their checksum.
-    """
+    """Return the response keys of the answers that came from the images `chosen`."""
     chosen = list(chosen)
     with as_user_error(path):
         for image in chosen:
@@ -269,11 +242,6 @@ def delete(
     -------
     dict
         The number of deleted rows, by table.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
     jobs: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
         "answers": ("key = ?", [(key,) for key in keys]),
@@ -324,7 +292,6 @@ def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], cho
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """Return the columns of every table."""
     query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
     found: dict[str, set[str]] = {}
     for table, column in connection.execute(query):

@@ -80,11 +80,6 @@ class ResponseStore:
         Open an existing file to look in.
     seeds : sequence of Path
         Further stores to look in for answers; they are opened read-only (`fp2.store.merge`).
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be opened or written, or is not a response store.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, seeds: Sequence[str | Path] = ()) -> None:
@@ -107,13 +102,7 @@ class ResponseStore:
             store.connection.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
-        """Return the stored answers of `keys`; keys without an answer are not in the result.
-
-        Raises
-        ------
-        Fp2Error
-            If a row does not match its checksum: a damaged answer is never returned.
-        """
+        """Return the stored answers of `keys`; keys without an answer are not in the result."""
         columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
         found: dict[str, StoredAnswer] = {}
         with as_user_error(self.path):
@@ -185,13 +174,7 @@ def delete_failures(connection: sqlite3.Connection, keys: Sequence[str]) -> None
 
 
 def checked(fields: Sequence[Any], path: Path) -> StoredAnswer:
-    """Return an answer from its columns and checksum.
-
-    Raises
-    ------
-    Fp2Error
-        If they do not match: a damaged answer is never returned.
-    """
+    """Return an answer from its columns and checksum."""
     answer = StoredAnswer._make(fields[:-1])
     if answer.checksum() != fields[-1]:  # also where one bit has turned a column of text into bytes
         raise _damaged(answer.key, path)
@@ -239,7 +222,6 @@ def answered_keys(connection: sqlite3.Connection, keys: Sequence[str]) -> set[st
 
 
 def _keys_in(connection: sqlite3.Connection, table: str, keys: Sequence[str]) -> set[str]:
-    """Return which of `keys` have a row in a table."""
     return {str(key) for (key,) in _select(connection, f"SELECT key FROM {table}", keys)}
 
 

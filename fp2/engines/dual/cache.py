@@ -23,11 +23,6 @@ class EmbeddingCache:
     """Vectors by key, in the table `embeddings` of an open SQLite database (nothing is kept without one).
 
     The connection is used in the caller's thread only.
-
-    Raises
-    ------
-    Fp2Error
-        If the database cannot be read or written (locked, a full disk, a read-only folder); so do the methods.
     """
 
     def __init__(self, connection: sqlite3.Connection | None) -> None:

@@ -195,7 +195,6 @@ class Session:
         return self._plain
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
-        """Return generated answers."""
         sampled = self.decoding.temperature > 0
         pick = Sampler(self.decoding.temperature, lambda pair: self._seed(batch, pair)) if sampled else greedy
         if self._stored and isinstance(strategy, SharedPrefix):

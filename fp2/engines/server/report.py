@@ -60,13 +60,7 @@ class Report:
 
 
 class ServerReports:
-    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere).
-
-    Raises
-    ------
-    Fp2Error
-        If the database cannot be read or written; so do the methods.
-    """
+    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere)."""
 
     def __init__(self, connection: sqlite3.Connection | None = None) -> None:
         self._connection = connection
@@ -139,13 +133,7 @@ def key_refused(error: RefusedError) -> Fp2Error:
 
 
 def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
-    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the setting.
-    """
+    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown."""
     if isinstance(error, RefusedError) and error.status == 401:
         raise key_refused(error) from error
     if isinstance(error, RefusedError) and error.status == 404:
@@ -176,11 +164,6 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
         See `scoring_methods`.
     images : Mapping
         `black` and `white`: base64 of a PNG each.
-
-    Raises
-    ------
-    Fp2Error
-        If none works, or the server fails.
     """
     reasons: dict[str, str] = {}
     for method in scoring_methods(scoring):
