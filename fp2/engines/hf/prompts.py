@@ -28,7 +28,7 @@ DATE_PARTS = {  # by the directives of strftime, in English for every locale
 
 
 def check_prompt(prompt: str | None, chat: bool | None = None) -> None:
-    """Raise unless a user's prompt format has `{image}` and `{question}` once each, and no chat template is asked for."""
+    """Raise unless a user's prompt format has `{image}` and `{question}` once each, and no chat template is set."""
     if prompt is None:
         return
     for mark in (IMAGE, QUESTION):
