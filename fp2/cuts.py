@@ -88,9 +88,7 @@ def _unknown_attribute(name: str, cut: str, suggested: Collection[str]) -> Fp2Er
 
 
 def resolve_cuts(
-    spec: Mapping[str, Any],
-    known_attributes: Collection[str] | None = None,
-    suggested: Collection[str] | None = None,
+    spec: Mapping[str, Any], known_attributes: Collection[str] | None = None, suggested: Collection[str] | None = None
 ) -> tuple[Cut, ...]:
     """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
 

@@ -92,9 +92,7 @@ PEOPLE = Schema(
         Column("subject_id", "string", "the subject; the unit of every analysis"),
         Column("image_path", "string", "absolute path of the image on this machine; never leaves it"),
         Column(
-            "is_primary",
-            "bool",
-            "whether the subject is the primary one (an image of two people has one who is not)",
+            "is_primary", "bool", "whether the subject is the primary one (an image of two people has one who is not)"
         ),
         Column("n_people", "int64", "annotated people in the image"),
         Column("set_id", "string", "counterfactual set (images of one scene that differ in one attribute), or missing"),

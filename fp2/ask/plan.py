@@ -124,11 +124,7 @@ def _by_file(plan: Plan) -> Plan:
 
 
 def show(
-    people: pd.DataFrame,
-    variant: VariantConfig,
-    pixels: Mapping[Path, PixelDigest],
-    folder: Path,
-    progress: Progress,
+    people: pd.DataFrame, variant: VariantConfig, pixels: Mapping[Path, PixelDigest], folder: Path, progress: Progress
 ) -> list[Stimulus]:
     """Return what is shown for each row of `people`; report how many images the data do not allow the variant for.
 

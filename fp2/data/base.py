@@ -395,13 +395,7 @@ def load_configured(config: Config, progress: Progress, *, images_needed: bool =
     """Return the data set of `config.data`, before anything is left out or sampled."""
     given = config.model.base_url or []
     remote = next((url for url in ([given] if isinstance(given, str) else given) if not _is_local(str(url))), None)
-    context = LoadContext(
-        Path(config.paths.state),
-        Path(config.paths.data),
-        progress,
-        remote,
-        images_needed,
-    )
+    context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
     dataset = configured_source(config).load(context)
     for line in dataset.schema_lines:
         progress.note(f"{dataset.release or 'release'}: {line}")

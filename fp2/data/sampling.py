@@ -82,12 +82,7 @@ def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def limit_people(
-    people: pd.DataFrame,
-    n_images: int | None,
-    *,
-    seed: int,
-    by: Sequence[str] | None = None,
-    offset: int = 0,
+    people: pd.DataFrame, n_images: int | None, *, seed: int, by: Sequence[str] | None = None, offset: int = 0
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the rows of a sample of at most `n_images` images, and notes on what the sample lacks.
 

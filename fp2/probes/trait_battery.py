@@ -164,11 +164,4 @@ def _checked(text: Any, template: str, where: str) -> str:
 
 
 def _about(question: Mapping[str, Any], template: str, word: str, text: str) -> dict[str, Any]:
-    return {
-        "kind": "yes_no",
-        **question,
-        "id": f"{template}_{word}",
-        "text": text,
-        "template": template,
-        "trait": word,
-    }
+    return {"kind": "yes_no", **question, "id": f"{template}_{word}", "text": text, "template": template, "trait": word}

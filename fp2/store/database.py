@@ -63,10 +63,7 @@ _FAULTS = {
     "SQLITE_NOTADB": ("this file is not a response store", "Give another paths.store, or move the file away"),
     "SQLITE_CORRUPT": ("the response store is damaged", "Move the file away: the next run asks the model again"),
     "SQLITE_IOERR": ("the disk reported an error", "Check the disk (space, quota, permissions) and run again"),
-    "SQLITE_BUSY": (
-        "the response store is locked",
-        "Another run writes to it: wait until that run ends, or stop it",
-    ),
+    "SQLITE_BUSY": ("the response store is locked", "Another run writes to it: wait until that run ends, or stop it"),
 }
 
 

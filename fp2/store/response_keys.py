@@ -93,11 +93,7 @@ class ResponseKeys:
             self._parts.append((hashlib.sha256(head + b',"picture":'), b"," + tail[1:] + b',"task":'))
 
     def of(
-        self,
-        pixel_sha256: str,
-        variant: str,
-        variant_params: Mapping[str, Any],
-        task_identity: Mapping[str, Any],
+        self, pixel_sha256: str, variant: str, variant_params: Mapping[str, Any], task_identity: Mapping[str, Any]
     ) -> bytes:
         """Return the keys of one stimulus with every question, 32 bytes each."""
         shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})

@@ -176,12 +176,7 @@ def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool 
     ]
     paths = [image.path for image in images]
     folder = image_folder(faces.parent, paths, image_root) if needs_images else image_root or faces.parent
-    notes = (
-        EACH_ITS_OWN,
-        TONES_ALONE,
-        *_uneven(images, ("gender", "race", "age")),
-        *_uneven(images, ("skin_tone",)),
-    )
+    notes = (EACH_ITS_OWN, TONES_ALONE, *_uneven(images, ("gender", "race", "age")), *_uneven(images, ("skin_tone",)))
     return Dataset("gras", None, labelled_people(images, folder, faces), notes)
 
 

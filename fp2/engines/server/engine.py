@@ -16,24 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import (
-    BaseEngine,
-    ModelProfile,
-    Price,
-    failed,
-    seed_of,
-    versions,
-)
+from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
-from fp2.engines.server.client import (
-    IS_PATH,
-    Channel,
-    ServerClient,
-    UnreachableError,
-    base_name,
-    without_folder,
-)
+from fp2.engines.server.client import IS_PATH, Channel, ServerClient, UnreachableError, base_name, without_folder
 from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (

@@ -210,12 +210,7 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
 
 
 async def score(
-    channel: Channel,
-    method: ScoringMethod,
-    model: str,
-    question: Question,
-    image: str | None,
-    orders: ChoiceOrders,
+    channel: Channel, method: ScoringMethod, model: str, question: Question, image: str | None, orders: ChoiceOrders
 ) -> Probabilities:
     """Send the requests of a scoring method, one after the other, and read the numbers.
 
