@@ -20,11 +20,10 @@ from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.engines.base import SuppliesAnswers
 from fp2.hashing import canonical_json, digest
-from fp2.store.key_index import distinct, stored_keys
 from fp2.store.leases import Leases
 from fp2.store.merge import take_answers
 from fp2.store.response_keys import ResponseKeys, response_set
-from fp2.store.rows import answered_keys
+from fp2.store.rows import answered_keys, distinct, stored_keys
 from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:

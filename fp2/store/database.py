@@ -1,12 +1,20 @@
-"""Opening the SQLite file of the response store, which several processes share; SQLite's errors as one line."""
+"""The SQLite file of the response store, which several processes share: opening it, its errors, checksums of rows.
+
+Rows whose tables have no column for a checksum have it in the table `checksums` (place, key, checksum): a place is the
+name of a table, a key that of its row. Rows that a version before 0.4 wrote have none, and are read as they are.
+Checksums find damage (a failing disk, a changed file); they are no protection against forgery.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +63,9 @@ CREATE TABLE IF NOT EXISTS checksums (
 ) WITHOUT ROWID;
 """
 
+_CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
+RowKey = str | bytes | int
+
 _FAULTS = {
     "SQLITE_FULL": ("the disk is full", "Free some space and run again: all answers so far are kept"),
     "SQLITE_READONLY": ("the response store cannot be written", "Make the file and its folder writable"),
@@ -99,13 +110,24 @@ def put_runtime(connection: sqlite3.Connection, runtime: Mapping[str, Any]) -> s
     """
     body = canonical_json(dict(runtime))
     mark = sha256_bytes(body)
-    connection.execute(_PUT_RUNTIME, (mark, body.decode()))
+    query = "INSERT INTO runtimes VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET json = excluded.json"
+    connection.execute(f"{query} WHERE json <> excluded.json", (mark, body.decode()))
     return mark
 
 
-_PUT_RUNTIME = """
-INSERT INTO runtimes VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET json = excluded.json WHERE json <> excluded.json
-"""
+def is_intact_runtime(mark: object, body: object) -> bool:
+    """Whether a row of `runtimes` is stored under the digest of its content."""
+    return isinstance(body, str) and sha256_bytes(body.encode("utf-8", "surrogatepass")) == mark
+
+
+def select_in(
+    connection: sqlite3.Connection, query: str, keys: Iterable[RowKey], *values: object
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `{query} IN (keys)`, some keys at a time; `values` are those of the query before the keys."""
+    wanted = list(dict.fromkeys(keys))
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        yield from connection.execute(f"{query} IN ({','.join('?' * len(chunk))})", (*values, *chunk)).fetchall()
 
 
 def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:
@@ -252,3 +274,109 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
 def _version(connection: sqlite3.Connection) -> int | None:
     row = connection.execute("SELECT version FROM schema").fetchone()
     return None if row is None else int(row[0])
+
+
+def checksum(*values: object) -> bytes:
+    """Return a digest of 16 bytes of values in their order (text, bytes, numbers, None)."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for value in values:
+        part = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+def put_checksums(connection: sqlite3.Connection, place: str, rows: Mapping[Any, bytes]) -> None:
+    """Store the checksums of rows by key, in the caller's transaction."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", [(place, key, value) for key, value in rows.items()]
+    )
+
+
+def delete_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> None:
+    """Delete the checksums of rows, in the caller's transaction."""
+    connection.executemany("DELETE FROM checksums WHERE place = ? AND key = ?", [(place, key) for key in keys])
+
+
+def stored_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> dict[RowKey, bytes]:
+    """Return the stored checksums of rows by key; a store that was opened read-only may have none."""
+    query = "SELECT key, checksum FROM checksums WHERE place = ? AND key"
+    return dict(select_in(connection, query, keys, place)) if has_table(connection, "checksums") else {}
+
+
+def intact(connection: sqlite3.Connection, place: str, rows: Mapping[Any, Sequence[object]]) -> set[RowKey]:
+    """Return the keys of the rows (key -> values) that match their checksum, or have none."""
+    stored = stored_checksums(connection, place, rows) if rows else {}
+    return {key for key, values in rows.items() if stored.get(key) in (None, checksum(key, *values))}
+
+
+def checksummed_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows have their checksums in `checksums`, whichever package created them."""
+    if not has_table(connection, "checksums"):  # of an earlier version, opened read-only
+        return []
+    places = [str(place) for (place,) in connection.execute("SELECT DISTINCT place FROM checksums")]
+    return [place for place in places if has_table(connection, place)]
+
+
+def damaged_keys(connection: sqlite3.Connection, table: str) -> Iterator[str | None]:
+    """Yield for every row of a table its key if it does not match its checksum, else None.
+
+    The key of a row is its primary key, the columns joined; its values are the other columns, in their order.
+    """
+    columns = connection.execute(
+        "SELECT name, pk FROM pragma_table_info(?) ORDER BY pk = 0, pk, cid", (table,)
+    ).fetchall()
+    n_key = sum(place > 0 for _, place in columns)
+    names = ", ".join(f'"{name}"' for name, _ in columns)
+    for row in connection.execute(f'SELECT {names} FROM "{table}"'):
+        try:
+            key = reduce(add, row[:n_key])
+            is_intact = bool(intact(connection, table, {key: row[n_key:]}))
+        except (TypeError, sqlite3.Error):  # one bit can turn a column of text into bytes
+            key, is_intact = row[0], False
+        yield None if is_intact else key.hex() if isinstance(key, bytes) else str(key)
+
+
+class CachedTable:
+    """A table of what is computed again where it is missing or damaged; without a connection nothing is kept.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection, optional
+        Used in the caller's thread only.
+    name : str
+        Of the table.
+    keys : sequence of str
+        The columns of its primary key, which are text.
+    columns : str
+        Its other columns, as `CREATE TABLE` takes them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection | None, name: str, keys: Sequence[str], columns: str) -> None:
+        self._connection, self._name, self._n_keys = connection, name, len(keys)
+        self._condition = " AND ".join(f"{key} = ?" for key in keys)
+        if connection is not None:
+            declared = f"{''.join(f'{key} TEXT NOT NULL, ' for key in keys)}{columns}, PRIMARY KEY ({', '.join(keys)})"
+            with as_user_error(file_of(connection)):
+                add_table(connection, name, f"CREATE TABLE IF NOT EXISTS {name} ({declared}) WITHOUT ROWID")
+                add_table(connection, "checksums", CHECKSUMS)
+
+    def get(self, keys: Iterable[tuple[str, ...]]) -> dict[str, tuple[Any, ...]]:
+        """Return the other columns of the rows with these keys that match their checksums, by key (joined)."""
+        if self._connection is None:
+            return {}
+        query = f"SELECT * FROM {self._name} WHERE {self._condition}"
+        with as_user_error(file_of(self._connection)):
+            found = {"".join(key): self._connection.execute(query, key).fetchone() for key in keys}
+            rows = {key: row[self._n_keys :] for key, row in found.items() if row is not None}
+            undamaged = intact(self._connection, self._name, rows)
+        return {key: row for key, row in rows.items() if key in undamaged}
+
+    def put(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Store rows in place of those with the same keys."""
+        if self._connection is None or not rows:
+            return
+        marks = ", ".join("?" * len(rows[0]))
+        sums = {"".join(row[: self._n_keys]): row[self._n_keys :] for row in rows}
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", rows)
+            put_checksums(self._connection, self._name, {key: checksum(key, *rest) for key, rest in sums.items()})

@@ -18,14 +18,13 @@ from types import TracebackType
 
 from filelock import FileLock, Timeout
 
-from fp2.store.database import BUSY_SECONDS, add_table, as_user_error, transaction
+from fp2.store.database import BUSY_SECONDS, add_table, as_user_error, select_in, transaction
 
 EXPIRES = 120.0
 """Seconds until a lease that is not renewed is free."""
 HEARTBEAT = 20.0
 """Seconds between renewals."""
 _CREATE = "CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID"
-_CHUNK = 500
 Answered = Callable[[sqlite3.Connection, Sequence[str]], set[str]]
 
 
@@ -89,12 +88,8 @@ class Leases:
         return set(free)
 
     def _held(self, keys: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for part in parts(keys, _CHUNK):
-            marks = ",".join("?" * len(part))
-            query = f"SELECT key, owner FROM leases WHERE key IN ({marks}) AND expires > ?"
-            found |= dict(self._connection.execute(query, (*part, time.time())))
-        return found
+        query = "SELECT key, owner FROM leases WHERE expires > ? AND key"
+        return dict(select_in(self._connection, query, keys, time.time()))
 
     def _is_dead(self, owner: str) -> bool:
         """Whether the lock of another run is free: its process is gone."""

@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.store import checksums
-from fp2.store.database import as_user_error, has_table, transaction
+from fp2.store.database import (
+    as_user_error,
+    checksum,
+    delete_checksums,
+    has_table,
+    put_checksums,
+    stored_checksums,
+    transaction,
+)
 from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
@@ -154,15 +161,15 @@ def _keys(connection: sqlite3.Connection, number: int) -> Iterable[bytes]:
 def _seal(connection: sqlite3.Connection, number: int, row: tuple[str, ...], total: int) -> None:
     """Store the checksum of an image: the sum of its keys, and a digest of that and of its row."""
     body = total.to_bytes(16, "big")
-    checksums.put(connection, PLACE, {number: body + checksums.checksum(number, *row, body)})
+    put_checksums(connection, PLACE, {number: body + checksum(number, *row, body)})
 
 
 def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tuple[str, ...]) -> int | None:
     """Return the stored sum of an image's keys, None where a version without checksums recorded it."""
-    stored = checksums.get(connection, PLACE, [number]).get(number)
+    stored = stored_checksums(connection, PLACE, [number]).get(number)
     if stored is None:
         return None
-    if checksums.checksum(number, *row, stored[:16]) != stored[16:]:
+    if checksum(number, *row, stored[:16]) != stored[16:]:
         raise _damaged(number, path)
     return int.from_bytes(stored[:16], "big")
 
@@ -285,8 +292,8 @@ def _sharing(
 
 def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
     """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
-    checksums.delete(connection, "failures", keys)
-    checksums.delete(connection, PLACE, [image.id for image in chosen])
+    delete_checksums(connection, "failures", keys)
+    delete_checksums(connection, PLACE, [image.id for image in chosen])
     contexts = [(bytes.fromhex(key),) for key in keys]
     connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
 
