@@ -170,7 +170,8 @@ ChoiceOrders = Literal["rotations", "all", "given"]
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("int8", "nf4")
 IMAGE_BACKENDS = ("pil", "torchvision")
-OPTIONS = "{options}"
+OPTIONS, TRAIT = "{options}", "{trait}"
+"""What stands in the text of a question for its options, and for the trait words that it is asked about."""
 BLIND = "blind"
 YES_NO_NUMBERS = (
     "p_yes", "p_no", "p_yes_first_token", "p_no_first_token", "p_yes_norm", "mass", "logit_difference",
@@ -247,7 +248,7 @@ class DecodingOption:
 
 
 @cache
-def _decoding_options(kind: type[Decoding]) -> list[tuple[str, Any, DecodingOption]]:
+def _decoding_options(kind: type[Any]) -> list[tuple[str, Any, DecodingOption]]:
     """Return (name, default, marker) of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return [

@@ -20,9 +20,9 @@ from typing import Final
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.tables import TRAIT
 
 WHERE: Final = "probe.published"
-PLACEHOLDER: Final = "{trait}"
 _SPECIAL = r"(?:<\|[^<>|]+\|>)+"
 _DEPTH: Final = 2
 SCRIPTS: Final = "inference_scripts"  # of the repository; older scripts lay beside it
@@ -117,9 +117,7 @@ def _wording(script: Path) -> PublishedTemplates:
         )
     before, after = prompts[0]
     before, after = re.sub(f"^{_SPECIAL}", "", before), re.sub(f"{_SPECIAL}$", "", after)
-    return PublishedTemplates(
-        tuple(before + text.replace("{}", PLACEHOLDER) + after for text in templates[0]), script.name
-    )
+    return PublishedTemplates(tuple(before + text.replace("{}", TRAIT) + after for text in templates[0]), script.name)
 
 
 def _templates(tree: ast.AST) -> list[tuple[str, ...]]:

@@ -12,12 +12,13 @@ The id of an expanded question is `{template}_{trait}`; its template is the id o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fp2.errors import Fp2Error
-from fp2.probes.published import PLACEHOLDER, PublishedTemplates, read_wording
+from fp2.probes.published import PublishedTemplates, read_wording
 from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
+from fp2.tables import TRAIT, Question
 
 INSTRUCTION: Final = "instruction"
 
@@ -34,10 +35,11 @@ class TraitTemplates:
     instruction: str = ""
     script: str = ""
 
-
-def is_trait_battery(spec: Mapping[str, Any]) -> bool:
-    """Return whether a question of the battery is asked once per trait."""
-    return bool(spec.get("templates")) or PLACEHOLDER in str(spec.get("probes"))
+    def subset(self, questions: Sequence[Question]) -> TraitTemplates | None:
+        """Return the templates that these questions are made from; None if they are about no trait."""
+        asked = {question.template for question in questions if question.trait}
+        templates = {name: text for name, text in self.templates.items() if name in asked}
+        return replace(self, templates=templates) if templates else None
 
 
 def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
@@ -61,7 +63,7 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
             template = str(question.get("id"))
             text = next(published) if wording else _checked(question["text"], template, where)
             templates[template] = text
-            asks = ((word, text.replace(PLACEHOLDER, word) + after) for word in words)
+            asks = ((word, text.replace(TRAIT, word) + after) for word in words)
             questions.extend(_about(question, template, word, whole) for word, whole in asks)
         asked[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
@@ -140,17 +142,15 @@ def _check_distinct(templates: Mapping[str, str], where: str) -> None:
 
 
 def _has_placeholder(question: Any) -> bool:
-    return isinstance(question, Mapping) and bool(question.get("id")) and PLACEHOLDER in str(question.get("text"))
+    return isinstance(question, Mapping) and bool(question.get("id")) and TRAIT in str(question.get("text"))
 
 
 def _from_templates(templates: Any, where: str) -> dict[str, Any]:
     if not isinstance(templates, Mapping):
         raise Fp2Error("templates is not a mapping of names to texts", where=where)
     for name, text in templates.items():
-        if not isinstance(text, str) or PLACEHOLDER not in text:
-            raise Fp2Error(
-                f"the template '{name}' has no {PLACEHOLDER}", where=where, fix=f"Write 'Is the person {PLACEHOLDER}?'"
-            )
+        if not isinstance(text, str) or TRAIT not in text:
+            raise Fp2Error(f"the template '{name}' has no {TRAIT}", where=where, fix=f"Write 'Is the person {TRAIT}?'")
     return {
         str(name): {"label": str(name), "questions": [{"id": str(name), "kind": "yes_no", "text": text}]}
         for name, text in templates.items()
@@ -158,8 +158,8 @@ def _from_templates(templates: Any, where: str) -> dict[str, Any]:
 
 
 def _checked(text: Any, template: str, where: str) -> str:
-    if str(text).count(PLACEHOLDER) > 1:
-        raise Fp2Error(f"the template '{template}' has {PLACEHOLDER} more than once", where=where)
+    if str(text).count(TRAIT) > 1:
+        raise Fp2Error(f"the template '{template}' has {TRAIT} more than once", where=where)
     return " ".join(str(text).split())
 
 

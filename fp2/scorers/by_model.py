@@ -14,28 +14,32 @@ import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.progress import Progress
 from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
 from fp2.scorers.labels import LabelScale
-from fp2.scorers.resources import Resources
 from fp2.store.leases import Leases, parts
 from fp2.store.merge import take_answers
 from fp2.store.origins import add_derived
 from fp2.store.rows import SCORED_BY, answered_keys
-from fp2.store.salted_keys import salted
+from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
     from fp2.engines.base import Price
+    from fp2.probes.battery import Battery
+    from fp2.store.rows import ResponseStore
 
 KEY_SCHEMA = 1
 EARLY_TRIES = 20
@@ -52,6 +56,42 @@ class Reading:
 
     value: float
     details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a scorer that asks a model is given by a run.
+
+    Attributes
+    ----------
+    store : ResponseStore, optional
+        Where values are kept; None keeps nothing.
+    progress : Progress
+    questions : Mapping
+        Question id -> text.
+    salt : bytes, optional
+        With which image ids are salted; None where they are salted keys already.
+    error_budget : float
+        Texts that may fail: a share up to 1, a count above.
+    verify_files : bool
+        Do not trust what is remembered of files and servers (`--verify-inputs`).
+    """
+
+    store: ResponseStore | None = None
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+    questions: Mapping[str, str] = field(default_factory=dict)
+    salt: bytes | None = None
+    error_budget: float = 0.05
+    verify_files: bool = False
+
+    @classmethod
+    def of(
+        cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
+    ) -> Resources:
+        """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
+        questions = {one.question_id: one.text for one in battery.asked} if battery else {}
+        salt = None if keyed else local_salt(Path(config.paths.state))
+        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)
 
 
 @dataclass(frozen=True)

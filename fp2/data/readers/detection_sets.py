@@ -156,7 +156,7 @@ def _share_box(row: Mapping[str, str], size: tuple[int, int], where: str) -> Box
 
 
 def _image_size(path: Path) -> tuple[int, int]:
-    from fp2.data.image_files import image_file
+    from fp2.data.pixels import image_file
 
     try:
         with image_file(path) as image:
