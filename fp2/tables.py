@@ -248,7 +248,7 @@ class DecodingOption:
 
 
 @cache
-def _decoding_options(kind: type[Any]) -> list[tuple[str, Any, DecodingOption]]:
+def _decoding_options(kind: Any) -> list[tuple[str, Any, DecodingOption]]:
     """Return (name, default, marker) of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return [
@@ -295,9 +295,10 @@ class Decoding:
 
     def in_key(self, kind: QuestionKind) -> dict[str, Any]:
         """Return what can change the answer to this kind of question: its part of the response key."""
+        own_class: Any = type(self)
         return {
             name: getattr(self, name)
-            for name, default, option in _decoding_options(type(self))
+            for name, default, option in _decoding_options(own_class)
             if kind in option.kinds and (option.in_every_key or getattr(self, name) != default)
         }
 
@@ -310,7 +311,8 @@ class Decoding:
         return [(str(option.processor), value) for option, value in self._effective("processor")]
 
     def _effective(self, how: Literal["request", "processor"]) -> Iterator[tuple[DecodingOption, Any]]:
-        for name, default, option in _decoding_options(type(self)):
+        own_class: Any = type(self)
+        for name, default, option in _decoding_options(own_class):
             value = getattr(self, name)
             if option.of_sampling and (not self.sampled or value == default):
                 continue

@@ -22,9 +22,9 @@ from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, sha256_bytes
 
 SCHEMA_VERSION = 4
-# Version 1 has no `numbers`, version 2 no dense answers, version 3 no checksums of failures and origins; opening such a
-# file for writing adds the tables. A version that does not know the checksums must not write: they would be wrong.
-_READABLE = (1, 2, 3, SCHEMA_VERSION)
+# Version 3 (0.3.0) has no checksums of failures and origins; opening such a file for writing adds the table. A version
+# that does not know the checksums must not write: they would be wrong.
+_READABLE = (3, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
 CACHE_KB = 65_536
 """Memory for pages at most: the inner pages of the tree of 5 million answers, each on the way to some answer."""
@@ -40,9 +40,6 @@ CREATE TABLE IF NOT EXISTS answers (
 CREATE TABLE IF NOT EXISTS failures (
     key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL
 ) WITHOUT ROWID;
-"""
-
-_DENSE_TABLES = """
 CREATE TABLE IF NOT EXISTS question_sets (
     digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
 );
@@ -152,9 +149,6 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
             connection = _opened(f"{uri}&immutable=1")
         try:
             _check_version(connection, path)
-            if (found := _version(connection)) is None or found < 3:
-                fix = f"Open it for writing once: fp2 doctor paths.store={path}"
-                raise Fp2Error(f"the response store has schema version {found}", where=str(path), fix=fix)
         except BaseException:
             connection.close()
             raise
@@ -219,30 +213,19 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Set the options of an open file, and bring its tables to the current version; of several processes, one does."""
     _wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
-    if not has_table(connection, "answers"):
+    is_new = not has_table(connection, "answers")
+    if not is_new:
+        _check_version(connection, path)
+    if is_new or _version(connection) != SCHEMA_VERSION:
         with transaction(connection, path):
-            for statement in filter(str.strip, (_TABLES + _DENSE_TABLES + CHECKSUMS).split(";")):
+            for statement in filter(str.strip, (_TABLES + CHECKSUMS).split(";")):
                 connection.execute(statement)
-            if connection.execute("SELECT version FROM schema").fetchone() is None:
-                connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
-    _check_version(connection, path)
-    _migrate(connection, path)
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate the tables to the current version; of several processes that open the file at once, one does it."""
-    if _version(connection) == SCHEMA_VERSION:
-        return
-    with transaction(connection, path):
-        version = _version(connection)
-        if version == 1:
-            connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
-        for statement in filter(str.strip, (_DENSE_TABLES + CHECKSUMS).split(";")):
-            connection.execute(statement)
-        connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
+            connection.execute("DELETE FROM schema")
+            connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
 
 
 def _wal(connection: sqlite3.Connection) -> None:
@@ -262,10 +245,10 @@ def _wal(connection: sqlite3.Connection) -> None:
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if not has_table(connection, "schema"):
         raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
-    found = _version(connection)
-    if found not in _READABLE:
+    version = _version(connection)
+    if version not in _READABLE:
         raise Fp2Error(
-            f"the response store has schema version {found or 'none'}, which is not one of {_READABLE}",
+            f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}",
             where=str(path),
             fix="Use the version of fp2 that wrote it, or give another paths.store",
         )
