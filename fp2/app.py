@@ -195,7 +195,6 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
 
 
 def _varied(overrides: list[str]) -> list[str]:
-    """Return the keys in which the runs of a sweep differ."""
     jobs = [dict(word.partition("=")[::2] for word in job) for job in jobs_of(overrides)]
     return [key for key in jobs[0] if len({job[key] for job in jobs}) > 1]
 

@@ -371,13 +371,7 @@ def _check_region(variant: VariantConfig) -> None:
 
 
 def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
-    """Return the variants in which a battery shows every image.
-
-    Raises
-    ------
-    Fp2Error
-        If one is unknown, lacks a parameter, is listed twice, or does not show the image.
-    """
+    """Return the variants in which a battery shows every image."""
     import pydantic
 
     found = []

@@ -56,11 +56,6 @@ def parse_cut(
 
     If the attributes are known, the name is split into those only, so that an attribute may contain `_x_`; `suggested`
     are those that an error may name (by default all).
-
-    Raises
-    ------
-    Fp2Error
-        If a part is empty or not a known attribute.
     """
     pieces = text.split(JOIN)
     if known_attributes is None:
@@ -93,9 +88,7 @@ def _unknown_attribute(name: str, cut: str, suggested: Collection[str]) -> Fp2Er
 
 
 def resolve_cuts(
-    spec: Mapping[str, Any],
-    known_attributes: Collection[str] | None = None,
-    suggested: Collection[str] | None = None,
+    spec: Mapping[str, Any], known_attributes: Collection[str] | None = None, suggested: Collection[str] | None = None
 ) -> tuple[Cut, ...]:
     """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
 
@@ -104,12 +97,6 @@ def resolve_cuts(
     groups to the values that are merged in them; values that the mapping does not list remain groups of their own. An
     entry of a list may be such a mapping too. If all cuts are by one attribute, its name may be left out. `suggested`
     are the attributes that an error may name, such as those with values (by default all that are known).
-
-    Raises
-    ------
-    Fp2Error
-        If both or neither of `by` and `each` are given, an attribute is unknown or occurs twice, or a value is listed
-        twice.
     """
     by, each = _names(spec.get("by")), spec.get("each")
     if by and each:
@@ -129,7 +116,6 @@ def resolve_cuts(
 
 
 def _one(item: Any, known: Collection[str] | None, suggested: Collection[str] | None) -> Cut:
-    """Return the cut of one entry of `each`."""
     if isinstance(item, str):
         return parse_cut(item, known, suggested)
     names = _names(item)
@@ -137,12 +123,10 @@ def _one(item: Any, known: Collection[str] | None, suggested: Collection[str] | 
 
 
 def _items(value: Any) -> list[Any]:
-    """Return a string as a list of one, or a sequence as a list."""
     return [value] if isinstance(value, str) else list(value)
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return attribute names given as None, one name or a list."""
     return () if not value else tuple(str(name) for name in _items(value))
 
 
@@ -235,11 +219,6 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
 
     `cut=a_x_b` (also in a sweep, `cut=a,a_x_b`) names a node without a YAML file, which is returned under its name.
     `cut.by=` or `cut.each=` alone replaces the cut of the YAML file: the other key and the name are set to null.
-
-    Raises
-    ------
-    Fp2Error
-        For `cut=[a,b]`, of which Hydra would use the last one only, and for `cut.by` together with `cut.each`.
     """
     values = {key.lstrip("+"): value for key, found, value in (text.partition("=") for text in overrides) if found}
     choice = values.get("cut", "")
@@ -265,11 +244,6 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 
     The group of an intersection is its values joined with " x ". Rows that lack a value are left out, and so
     are values that `cut.groups` does not select.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown attribute, or a selected or merged value that no row has.
     """
     import pandas as pd
 

@@ -16,10 +16,11 @@ text has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 from annotated_types import Ge, Le
 
@@ -76,13 +77,7 @@ class Schema:
         return [column.name for column in self.columns]
 
     def check(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return `frame` if it has every column of the schema.
-
-        Raises
-        ------
-        Fp2Error
-            With the list of the missing columns.
-        """
+        """Return `frame` if it has every column of the schema."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             raise Fp2Error(f"table '{self.name}' lacks the column(s) {', '.join(missing)}")
@@ -97,9 +92,7 @@ PEOPLE = Schema(
         Column("subject_id", "string", "the subject; the unit of every analysis"),
         Column("image_path", "string", "absolute path of the image on this machine; never leaves it"),
         Column(
-            "is_primary",
-            "bool",
-            "whether the subject is the primary one (an image of two people has one who is not)",
+            "is_primary", "bool", "whether the subject is the primary one (an image of two people has one who is not)"
         ),
         Column("n_people", "int64", "annotated people in the image"),
         Column("set_id", "string", "counterfactual set (images of one scene that differ in one attribute), or missing"),
@@ -177,7 +170,8 @@ ChoiceOrders = Literal["rotations", "all", "given"]
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("int8", "nf4")
 IMAGE_BACKENDS = ("pil", "torchvision")
-OPTIONS = "{options}"
+OPTIONS, TRAIT = "{options}", "{trait}"
+"""What stands in the text of a question for its options, and for the trait words that it is asked about."""
 BLIND = "blind"
 YES_NO_NUMBERS = (
     "p_yes", "p_no", "p_yes_first_token", "p_no_first_token", "p_yes_norm", "mass", "logit_difference",
@@ -224,6 +218,47 @@ def sample_of(name: str) -> int:
     return int(name.partition(SAMPLE)[2] or 1) - 1
 
 
+IN_WORDS: tuple[QuestionKind, ...] = ("text", "number")
+"""Kinds of questions that are answered in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingOption:
+    """Marks a field of `Decoding` with where it has an effect: nothing else has to know an option by its name.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Kinds of questions whose response keys it enters.
+    request : str, optional
+        Its name in a request to a server; vLLM and checkpoints with code of their own have the same names.
+    processor : str, optional
+        The class of transformers that changes the logits by it, and is called with its value.
+    of_sampling : bool
+        Whether it has an effect only where text is sampled.
+    in_every_key : bool
+        Whether it enters response keys also with its default value; an option that is added must not.
+    """
+
+    kinds: tuple[QuestionKind, ...] = IN_WORDS
+    request: str | None = None
+    processor: str | None = None
+    of_sampling: bool = False
+    in_every_key: bool = False
+
+
+@cache
+def _decoding_options(kind: Any) -> list[tuple[str, Any, DecodingOption]]:
+    """Return (name, default, marker) of each field."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        (item.name, item.default, marker)
+        for item in fields(kind)
+        for marker in hints[item.name].__metadata__
+        if isinstance(marker, DecodingOption)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How text is generated (greedily, unless `temperature` is above 0), and the orders in which options are shown.
@@ -234,18 +269,57 @@ class Decoding:
     the order of the question only. Probabilities are averaged over the orders.
     """
 
-    max_new_tokens: Annotated[int, Strict(), Ge(1)] = 64
-    temperature: Annotated[float, Strict(), Ge(0), Le(2)] = 0.0
-    seed: Annotated[int, Strict(), Ge(0)] = 0
-    choice_orders: ChoiceOrders = "rotations"
-    samples: Annotated[int, Strict(), Ge(1), Le(1000)] = 1
+    max_new_tokens: Annotated[int, Strict(), Ge(1), DecodingOption(request="max_tokens", in_every_key=True)] = 64
+    temperature: Annotated[
+        float,
+        Strict(),
+        Ge(0),
+        Le(2),
+        DecodingOption(request="temperature", processor="TemperatureLogitsWarper", in_every_key=True),
+    ] = 0.0
+    seed: Annotated[int, Strict(), Ge(0), DecodingOption(in_every_key=True)] = 0
+    choice_orders: Annotated[ChoiceOrders, DecodingOption(kinds=("choice",), in_every_key=True)] = "rotations"
+    samples: Annotated[int, Strict(), Ge(1), Le(1000), DecodingOption(kinds=())] = 1
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    @property
+    def sampled(self) -> bool:
+        """Whether text is sampled."""
+        return self.temperature > 0
 
     @property
     def longest_answer(self) -> int:
         """Characters of the longest answer that a model can have generated; a token has about four, and at most 64."""
         return 1000 + 64 * self.max_new_tokens
+
+    def in_key(self, kind: QuestionKind) -> dict[str, Any]:
+        """Return what can change the answer to this kind of question: its part of the response key."""
+        own_class: Any = type(self)
+        return {
+            name: getattr(self, name)
+            for name, default, option in _decoding_options(own_class)
+            if kind in option.kinds and (option.in_every_key or getattr(self, name) != default)
+        }
+
+    def request(self) -> dict[str, Any]:
+        """Return the options by their names in a request, those of sampling only where text is sampled."""
+        return {str(option.request): value for option, value in self._effective("request")}
+
+    def processors(self) -> list[tuple[str, Any]]:
+        """Return the classes of transformers that change the logits of sampled text, each with its value."""
+        return [(str(option.processor), value) for option, value in self._effective("processor")]
+
+    def _effective(self, how: Literal["request", "processor"]) -> Iterator[tuple[DecodingOption, Any]]:
+        own_class: Any = type(self)
+        for name, default, option in _decoding_options(own_class):
+            value = getattr(self, name)
+            if option.of_sampling and (not self.sampled or value == default):
+                continue
+            if getattr(option, how) is not None:
+                yield option, value
+            elif option.of_sampling:
+                raise Fp2Error("this engine cannot follow it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
 
 
 @dataclass(frozen=True, slots=True)

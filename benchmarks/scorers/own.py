@@ -20,10 +20,10 @@ from fp2.errors import Fp2Error, nearest
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.scorers.base import Scorer
+from fp2.scorers.by_model import Resources
 from fp2.scorers.labels import LabelScale
 from fp2.scorers.lexicon import read_yaml
 from fp2.scorers.registry import build_scorer, equip
-from fp2.scorers.resources import Resources
 from fp2.store.rows import ResponseStore
 
 READ_AS = "read_as"

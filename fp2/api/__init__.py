@@ -246,13 +246,13 @@ def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe:
     """
     import pandas as pd
 
+    from fp2.scorers.by_model import Resources
     from fp2.scorers.registry import build_scorers, equip
-    from fp2.scorers.resources import Resources
 
     names, _, objects = split_scorers(scorers)
     with _project(None) as place:
         specs = _config([f"scorer=[{','.join(names)}]", place]).scorer if names else {}
-    found = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources())
+    found = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources)
     table = pd.DataFrame({"text": list(texts)})
     for key, scorer in found.items():
         if scorer.probes is not None and probe not in scorer.probes:

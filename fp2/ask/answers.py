@@ -164,13 +164,7 @@ class RunTables:
 
 
 def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
-    """Return the tables of a run's folder; `scored`: with its scores, where it has any.
-
-    Raises
-    ------
-    Fp2Error
-        If one is missing or cannot be read.
-    """
+    """Return the tables of a run's folder; `scored`: with its scores, where it has any."""
     import pandas as pd
 
     from fp2.ask.dense_answers import SHARDS, DenseAnswers
@@ -187,7 +181,6 @@ def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
 
 
 def _others(folder: Path) -> Iterable[tuple[str, pd.DataFrame]]:
-    """Yield every further table that names images."""
     import pandas as pd
 
     known = {artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DISPARITIES}

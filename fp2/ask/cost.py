@@ -105,13 +105,7 @@ def expected_scorings(
 
 
 def check_scoring_cost(scorers: Mapping[str, Scorer], answered: pd.DataFrame, cap: float) -> None:
-    """Raise if scoring stored answers costs more than the cap; a scorer without a price does not count.
-
-    Raises
-    ------
-    Fp2Error
-        With the estimates.
-    """
+    """Raise if scoring stored answers costs more than the cap; a scorer without a price does not count."""
     check_cost([cost for one in by_model(scorers) if (cost := expected_scoring(one, answered).cost)], cap)
 
 
@@ -123,13 +117,7 @@ def by_model(scorers: Mapping[str, Scorer]) -> list[ModelScorer]:
 
 
 def check_cost(costs: Sequence[Cost], cap: float) -> None:
-    """Raise if the sum of the estimates is above the cap.
-
-    Raises
-    ------
-    Fp2Error
-        With the estimates.
-    """
+    """Raise if the sum of the estimates is above the cap."""
     if sum(cost.amount for cost in costs) > cap:
         fix = "Raise answers.max_cost, or ask less: data.limit=N"
         estimates = " and ".join(str(cost) for cost in costs)

@@ -96,12 +96,6 @@ class DenseStorage:
         The answers so far, NaN where there is none.
     stored : array (contexts, questions of the set), bool
         Which answers the store had before anything was asked.
-
-    Raises
-    ------
-    Fp2Error
-        If a question is not of the kind `yes_no`, not every trait is asked about in every template, or the engine
-        cannot ask such questions.
     """
 
     def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
@@ -130,7 +124,6 @@ class DenseStorage:
 
     @cached_property
     def _number(self) -> dict[str, int]:
-        """The place of each context."""
         return {context: place for place, context in enumerate(self.contexts)}
 
     @cached_property
@@ -186,13 +179,7 @@ class DenseStorage:
         return Forecast(stored, failed, left, took / count if count and took else None, disk(self.n_planned, left))
 
     def load(self) -> int:
-        """Read what the store and its seeds have; return how many planned answers that is.
-
-        Raises
-        ------
-        Fp2Error
-            If a stored array is damaged.
-        """
+        """Read what the store and its seeds have; return how many planned answers that is."""
         self._store.register(self.question_set)
         take_blocks(self._responses, self.contexts)
         self._read_at[0] = time.time()
@@ -260,7 +247,6 @@ class DenseStorage:
         return done
 
     def _take(self, answer: Answer) -> bool:
-        """Take one answer; return whether it is usable."""
         context, place = self._context[answer.image_id], self._place[answer.question_id]
         pending = self._pending.setdefault(context, _Pending())
         self._left[context] -= 1

@@ -224,13 +224,7 @@ class DenseAnswers:
 
     @classmethod
     def read(cls, folder: Path) -> DenseAnswers:
-        """Return the answers in a run's folder.
-
-        Raises
-        ------
-        Fp2Error
-            If a shard cannot be read, or lacks rows.
-        """
+        """Return the answers in a run's folder."""
         import pandas as pd
 
         questions = pd.read_parquet(folder / QUESTIONS)
@@ -286,7 +280,6 @@ def _questions(storage: DenseStorage, known: Mapping[str, Trait]) -> pd.DataFram
 
 
 def _traits(questions: pd.DataFrame) -> Iterator[Trait]:
-    """Yield the traits that the questions are about."""
     from fp2.probes.traits import Trait
 
     table = questions.drop_duplicates("trait")
@@ -295,7 +288,6 @@ def _traits(questions: pd.DataFrame) -> Iterator[Trait]:
 
 
 def _joined(parts: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
-    """Return the answers of all shards."""
     first = parts[0]
     for part in parts[1:]:
         if (part.traits, part.templates) != (first.traits, first.templates):

@@ -199,11 +199,6 @@ def ask(
     tick, saw, start : callable
         Called with (answers got, failures so far) per batch, with each batch before that, and with (planned, stored)
         once.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be read or written, or the engine cannot be used at all.
     """
     start(storage.n_planned, storage.load())
     budget = _Budget(storage.n_planned / shard.of, error_budget)
@@ -305,7 +300,6 @@ def _claimed(
 
 
 def _only(tasks: Sequence[ImageTask], wanted: Collection[tuple[str, str]]) -> list[ImageTask]:
-    """Return the tasks with the questions that are in `wanted`."""
     found = []
     for task in tasks:
         questions = tuple(q for q in task.questions if (task.image_id, q.question_id) in wanted)

@@ -124,11 +124,7 @@ def _by_file(plan: Plan) -> Plan:
 
 
 def show(
-    people: pd.DataFrame,
-    variant: VariantConfig,
-    pixels: Mapping[Path, PixelDigest],
-    folder: Path,
-    progress: Progress,
+    people: pd.DataFrame, variant: VariantConfig, pixels: Mapping[Path, PixelDigest], folder: Path, progress: Progress
 ) -> list[Stimulus]:
     """Return what is shown for each row of `people`; report how many images the data do not allow the variant for.
 
@@ -164,13 +160,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str | None) -> Shard:
-        """Return the shard that `i/n` names; None is all.
-
-        Raises
-        ------
-        Fp2Error
-            If it is something else, or i is not from 1 to n.
-        """
+        """Return the shard that `i/n` names; None is all."""
         if text is None:
             return cls()
         match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)

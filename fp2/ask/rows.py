@@ -20,11 +20,10 @@ from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.engines.base import SuppliesAnswers
 from fp2.hashing import canonical_json, digest
-from fp2.store.key_index import distinct, stored_keys
 from fp2.store.leases import Leases
 from fp2.store.merge import take_answers
 from fp2.store.response_keys import ResponseKeys, response_set
-from fp2.store.rows import answered_keys
+from fp2.store.rows import answered_keys, distinct, stored_keys
 from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -51,11 +50,6 @@ class RowStorage:
         How text is generated.
     store : ResponseStore
         Where answers are kept.
-
-    Raises
-    ------
-    Fp2Error
-        If the engine cannot ask a question of this kind.
     """
 
     def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
@@ -149,7 +143,6 @@ class RowStorage:
         return self._count(self._have)
 
     def _stored_texts(self) -> dict[str, list[str]]:
-        """Return some stored answers to each question."""
         found: dict[str, list[str]] = {}
         for place, question in enumerate(self.plan.questions):
             there = self._of[:, place]
@@ -280,13 +273,11 @@ class _KeysByImage(Mapping[str, Sequence[str]]):
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """Return the mean of those that are known: above 0."""
     known = [value for value in values if value > 0]
     return sum(known) / len(known) if known else None
 
 
 def _hex(digests: NDArray[Any]) -> list[str]:
-    """Return digests of 32 bytes as hex."""
     text = digests.tobytes().hex()
     return [text[start : start + 64] for start in range(0, len(text), 64)]
 

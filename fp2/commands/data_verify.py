@@ -90,7 +90,7 @@ def check_pixels(
 
 def _header_size(path: Path) -> tuple[int, int] | None:
     """Return the image's (width, height) by its EXIF orientation, or None if it is not an image."""
-    from fp2.data.image_files import image_file
+    from fp2.data.pixels import image_file
 
     try:
         with image_file(path) as image:

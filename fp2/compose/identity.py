@@ -18,8 +18,8 @@ from fp2.data.base import Content, Local, Marker, OmitDefault, file_digest, iden
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.plugins import PROTOCOLS, SCORERS, load
+from fp2.probes.battery import is_trait_battery
 from fp2.probes.published import read_wording
-from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 

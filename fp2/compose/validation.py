@@ -109,7 +109,8 @@ def _cross_check(c: Config) -> None:
         value = getattr(getattr(c, section), name)
         if value is not None and value not in known:
             raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
-    check_image_size(c.model.image_size)
+    if c.model.image_size is not None:
+        check_image_size(c.model.image_size)
     if not isinstance(c.scorer, Mapping):
         raise Fp2Error("scorer should be a table of names and their options", where="scorer")
     for name, spec in c.scorer.items():

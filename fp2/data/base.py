@@ -302,13 +302,7 @@ def source_name(given: Mapping[str, Any]) -> str:
 
 
 def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
-    """Return the class that `target` or else `kind` of the config group `data` names.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none, or it lacks a member of the interface.
-    """
+    """Return the class that `target` or else `kind` of the config group `data` names."""
     key = "target" if given.get("target") else "kind"
     found: type[DataSource[Any]] = load(DATA, source_name(given), f"data.{key}")
     check_members(found, MEMBERS, "a data set", f"data.{key}")
@@ -318,13 +312,7 @@ def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
 
 
 def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
-    """Return the data set that `given` (the config group `data`) describes, with its options checked.
-
-    Raises
-    ------
-    Fp2Error
-        As `source_class`, or if an option is unknown, missing or out of range.
-    """
+    """Return the data set that `given` (the config group `data`) describes, with its options checked."""
     found = source_class(given)
     for name, marker in required(given).items():
         if given.get(name) is None:
@@ -359,13 +347,7 @@ def with_releases() -> list[str]:
 
 
 def identity(options: DataOptions) -> dict[str, Any]:
-    """Return what of a data set's options enters the config hash: what decides a result, without paths.
-
-    Raises
-    ------
-    Fp2Error
-        If a file that is hashed by its content cannot be read.
-    """
+    """Return what of a data set's options enters the config hash: what decides a result, without paths."""
     skipped = {name for name, _ in marked(type(options), Local)}
     usual = {one.name: one.default for one in fields(options)}
     skipped |= {name for name, _ in marked(type(options), OmitDefault) if getattr(options, name) == usual[name]}
@@ -397,11 +379,6 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     """Return `columns` as a people table: the schema's columns first, in its order and types, then the attributes.
 
     Columns of the schema that may be absent (`set_id`, the box) are filled with missing values.
-
-    Raises
-    ------
-    Fp2Error
-        If another column of the schema is absent.
     """
     import pandas as pd
 
@@ -415,22 +392,10 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
 
 
 def load_configured(config: Config, progress: Progress, *, images_needed: bool = True) -> Dataset:
-    """Return the data set of `config.data`, before anything is left out or sampled.
-
-    Raises
-    ------
-    Fp2Error
-        As `data_source` and the data set's own `load`.
-    """
+    """Return the data set of `config.data`, before anything is left out or sampled."""
     given = config.model.base_url or []
     remote = next((url for url in ([given] if isinstance(given, str) else given) if not _is_local(str(url))), None)
-    context = LoadContext(
-        Path(config.paths.state),
-        Path(config.paths.data),
-        progress,
-        remote,
-        images_needed,
-    )
+    context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
     dataset = configured_source(config).load(context)
     for line in dataset.schema_lines:
         progress.note(f"{dataset.release or 'release'}: {line}")
@@ -443,6 +408,5 @@ def configured_source(config: Config) -> DataSource[Any]:
 
 
 def _is_local(base_url: str) -> bool:
-    """Whether a server's address is on this machine."""
     host = urlsplit(base_url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -36,7 +36,7 @@ def first_region(regions: Sequence[str], subregions: Sequence[str]) -> list[str]
 
 
 _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {
-    FIRST_REGION: (("region", "subregion"), first_region),
+    FIRST_REGION: (("region", "subregion"), first_region)
 }
 """Name -> the attributes that it follows from, and the function of a subject's values of them."""
 

@@ -31,13 +31,7 @@ class Frame(DataSource[FrameOptions]):
     Options = FrameOptions
 
     def load(self, context: LoadContext) -> Dataset:
-        """Raise: a config does not hold the people.
-
-        Raises
-        ------
-        Fp2Error
-            Always.
-        """
+        """Raise: a config does not hold the people."""
         what = "the people are a DataFrame, which a config does not hold"
         raise Fp2Error(what, where="data", fix="Call fp2.evaluate with the DataFrame again, or write it to a CSV file")
 
@@ -60,11 +54,6 @@ def dataset_of(
         The folder that image paths start from; the current one by default.
     found : bool
         Whether any of the images must exist.
-
-    Raises
-    ------
-    Fp2Error
-        As `load_table`.
     """
     from fp2.data.readers.table import frame_people
     from fp2.hashing import digest

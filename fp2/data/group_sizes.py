@@ -59,13 +59,7 @@ def without_value(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, int]:
 
 
 def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[Note]:
-    """Return a note for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
-
-    Raises
-    ------
-    Fp2Error
-        For a cut in which no subject is in a group.
-    """
+    """Return a note for each cut of which fewer than two groups have `least` subjects: sizes, and what would do."""
     notes = []
     for cut, groups in group_sizes(people, cuts).items():
         sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))

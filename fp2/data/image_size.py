@@ -27,13 +27,7 @@ WHERE = "model.image_size"
 
 
 def check_image_size(size: Any) -> None:
-    """Raise unless `size` is None, a positive whole number, or a mapping from subsets to such numbers.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the value.
-    """
+    """Raise unless `size` is None, a positive whole number, or a mapping from subsets to such numbers."""
     sides = list(size.values()) if isinstance(size, Mapping) else [size]
     if size is not None and (not sides or not all(type(side) is int and side >= 1 for side in sides)):
         fix = "Give the side in pixels, such as 256, or one for each subset, such as {aiface: 256}"
@@ -55,18 +49,12 @@ def with_image_size(
         The side in pixels, of all images or by subset; images of other subsets are not resized.
     note : callable
         Called with a line for the user if a subset has no image in the sample.
-
-    Raises
-    ------
-    Fp2Error
-        If the data set has no subsets.
     """
     sides = _sides(people, size, note)
     return tuple(_resized(task, sides.get(original_image_id(task.image_id))) for task in tasks)
 
 
 def _sides(people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[str], None]) -> dict[str, int]:
-    """Return image id -> side, of the images that are resized."""
     images = people["image_id"].tolist()
     if not isinstance(size, Mapping):
         return dict.fromkeys(images, size)

@@ -1,6 +1,8 @@
-"""Digests of decoded pixels, which identify an image and a data set wherever their files are.
+"""Opening image files of others, and the digests of their pixels, which identify images and data sets anywhere.
 
-`open_rgb` is the one way in which an image is decoded, here and for a model: upright by its EXIF orientation,
+Pillow reads some forty formats by their content, whatever the name says: PostScript is given to Ghostscript, a FIFO
+blocks for ever, and a PNG of half a megabyte may hold 169 megapixels. `image_file` refuses all of that from the header
+alone. `open_rgb` is the one way in which an image is decoded, here and for a model: upright by its EXIF orientation,
 transparency on white, RGB with 8 bits. Digests are kept by path with the file's stamp (`fp2.hashing.file_stamp`, in the
 columns `size` and `mtime_ns`), so that a second run decodes nothing.
 """
@@ -10,16 +12,18 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-from fp2.data.image_files import decoding, image_file
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, file_stamp
 from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED, attribute_columns
@@ -36,6 +40,82 @@ CREATE TABLE IF NOT EXISTS pixel_digests (
 """
 _BATCH = 64
 _QUERY = 500
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "AVIF", "JPEG2000")
+"""Formats that Pillow decodes itself, without another program."""
+MAX_PIXELS = 120_000_000
+"""Pixels of one image: above a phone's 108 megapixels."""
+BYTES_PER_PIXEL = 24
+"""Peak memory of decoding, with the copies for orientation, transparency and RGB, at 4 bytes each."""
+_SHARE = 4  # of the memory: the part that decoding may take
+
+
+class ImageFileError(ValueError):
+    """The file is not one that is opened."""
+
+
+@contextmanager
+def image_file(path: Path) -> Iterator[Image.Image]:
+    """Yield the image of a file with its header read, its pixels not yet.
+
+    Raises
+    ------
+    ImageFileError
+        If it is no regular file, or has too many pixels.
+    OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError
+        If the file is missing, not an image of a known format, or damaged.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ImageFileError("it is not a regular file")
+    with os.fdopen(handle, "rb") as stream:
+        try:
+            opened = Image.open(stream, formats=_formats())
+        except UnidentifiedImageError:  # Pillow names the stream; the path is named as for a file opened by name
+            raise UnidentifiedImageError(f"cannot identify image file {str(path)!r}") from None
+        with opened as image:
+            _check_size(image.width * image.height)
+            yield image
+
+
+@contextmanager
+def decoding(image: Image.Image) -> Iterator[None]:
+    """Wait until there is memory to decode this image beside those that other threads decode."""
+    need = min(image.width * image.height * BYTES_PER_PIXEL, budget())
+    with _waiting:
+        _waiting.wait_for(lambda: _used[0] + need <= budget())
+        _used[0] += need
+    try:
+        yield
+    finally:
+        with _waiting:
+            _used[0] -= need
+            _waiting.notify_all()
+
+
+_waiting = threading.Condition()
+_used = [0]  # bytes that images being decoded take
+
+
+@cache
+def budget() -> int:
+    """Return the bytes that all images being decoded may take: a quarter of the memory of this machine or container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return total // _SHARE
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _check_size(pixels: int) -> None:
+    most = min(MAX_PIXELS, budget() // BYTES_PER_PIXEL)
+    if pixels > most:
+        raise ImageFileError(f"it has {pixels / 1e6:.0f} megapixels, more than {most / 1e6:.0f}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +215,6 @@ class PixelIndex:
             Called with the number of paths that were done since the last call.
         verify : bool
             Decode every image again.
-
-        Raises
-        ------
-        Fp2Error
-            If the database cannot be written (a full disk, a read-only folder).
         """
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
@@ -185,7 +260,6 @@ class PixelIndex:
 
 @contextmanager
 def _as_user_error() -> Iterator[None]:
-    """Raise Fp2Error for any error of SQLite inside the block."""
     try:
         yield
     except sqlite3.Error as error:

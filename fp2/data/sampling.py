@@ -82,12 +82,7 @@ def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def limit_people(
-    people: pd.DataFrame,
-    n_images: int | None,
-    *,
-    seed: int,
-    by: Sequence[str] | None = None,
-    offset: int = 0,
+    people: pd.DataFrame, n_images: int | None, *, seed: int, by: Sequence[str] | None = None, offset: int = 0
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the rows of a sample of at most `n_images` images, and notes on what the sample lacks.
 
@@ -96,11 +91,6 @@ def limit_people(
     always of the group with the fewest images so far. A group is a combination of values; a subject with several values
     is in each of their groups, and subjects without a value are left out. The first `offset` images of the order are
     skipped. Rows keep their order in `people`.
-
-    Raises
-    ------
-    Fp2Error
-        If `n_images` is below 1, `offset` is negative or skips every image, or `by` has an unknown attribute.
     """
     if (n_images is not None and n_images < 1) or offset < 0:
         raise Fp2Error(f"a sample needs at least 1 image and an offset of at least 0, not {n_images} and {offset}")
@@ -116,13 +106,7 @@ def limit_people(
 
 
 def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the images with these ids.
-
-    Raises
-    ------
-    Fp2Error
-        If an id is not in the data set.
-    """
+    """Return the rows of the images with these ids."""
     unknown = sorted(set(image_ids) - set(people["image_id"]))
     if unknown:
         raise Fp2Error(f"{len(unknown)} image id(s) are not in the data set, the first is {unknown[0]!r}")
@@ -130,13 +114,7 @@ def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
 
 
 def read_ids(given: str | Sequence[str]) -> list[str]:
-    """Return the image ids of a list, or of a text file (its path is given) with one id per line and `#` comments.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, or there is no id.
-    """
+    """Return the image ids of a list, or of a text file (its path is given) with one id per line and `#` comments."""
     if isinstance(given, str):
         try:
             lines = Path(given).expanduser().read_text(encoding="utf-8-sig").splitlines()
@@ -220,13 +198,7 @@ SETS_ALSO_VARY = NoteKind(
 
 
 def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows of the sets that vary in a cut, and notes on what was left out and which attributes vary too.
-
-    Raises
-    ------
-    Fp2Error
-        If no set varies in any of the cuts.
-    """
+    """Return the rows of the sets that vary in a cut, and notes on what was left out and which attributes vary too."""
     alone = people["set_id"].isna()
     notes: list[str] = []
     if alone.any():

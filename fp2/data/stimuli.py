@@ -89,11 +89,6 @@ def make_stimuli(
         Where the grey image is written; no other image is.
     tick : callable
         Called with the number of images done since the last call, for variants that need the person's region.
-
-    Raises
-    ------
-    Fp2Error
-        If images cannot be swapped because there is only one subject, or `folder` cannot be written.
     """
     if variant.kind == BLIND:
         return [Stimulus(BLIND, BLIND, Path(), NO_PIXELS, BLIND)] * len(people)
@@ -181,11 +176,6 @@ def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
     Subjects are permuted cyclically, in an order that `seed` draws, so that none is mapped to itself. The k-th image of
     a subject is replaced by the k-th image of the donor, cyclically if the donor has fewer. The result depends on the
     seed and on the subjects, not on the order of the rows.
-
-    Raises
-    ------
-    Fp2Error
-        If there is only one subject.
     """
     import numpy as np
 

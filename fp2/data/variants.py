@@ -71,13 +71,6 @@ def box_mask(size: tuple[int, int], box: Box) -> Image.Image:
 def _region(
     image: Image.Image, polygons: Sequence[Polygon] | None, box: Box | None, mask: Image.Image | None
 ) -> Image.Image:
-    """Return the mask of the person, 0 or 255.
-
-    Raises
-    ------
-    Fp2Error
-        If the region is empty or outside the image: an unchanged image must never be taken for a variant.
-    """
     if sum(given is not None for given in (polygons, box, mask)) != 1:
         raise Fp2Error("a variant needs exactly one of polygons, a box or a mask")
     if mask is not None:
@@ -102,13 +95,7 @@ def masked(
     box: Box | None = None,
     mask: Image.Image | None = None,
 ) -> Image.Image:
-    """Return `image` (RGB) with the person painted black.
-
-    Raises
-    ------
-    Fp2Error
-        If no region or more than one is given, the region is empty, or a mask has another size than the image.
-    """
+    """Return `image` (RGB) with the person painted black."""
     original = image.convert("RGB")
     return Image.composite(_black(original), original, _region(original, polygons, box, mask))
 
@@ -121,13 +108,7 @@ def blurred(
     mask: Image.Image | None = None,
     radius: float = BLUR_RADIUS,
 ) -> Image.Image:
-    """Return `image` (RGB) with the person replaced by a Gaussian blur of the whole image (radius in pixels).
-
-    Raises
-    ------
-    Fp2Error
-        As `masked`, or for a radius that is not positive.
-    """
+    """Return `image` (RGB) with the person replaced by a Gaussian blur of the whole image (radius in pixels)."""
     if not radius > 0:
         raise Fp2Error(f"the blur radius is {radius}", fix="It must be above 0 (pixels)")
     original = image.convert("RGB")
@@ -142,13 +123,7 @@ def background_removed(
     box: Box | None = None,
     mask: Image.Image | None = None,
 ) -> Image.Image:
-    """Return `image` (RGB) with everything but the person painted black.
-
-    Raises
-    ------
-    Fp2Error
-        As `masked`.
-    """
+    """Return `image` (RGB) with everything but the person painted black."""
     original = image.convert("RGB")
     return Image.composite(_black(original), original, ImageChops.invert(_region(original, polygons, box, mask)))
 
@@ -158,11 +133,6 @@ def crop_corners(size: tuple[int, int], box: Box, margin: float) -> tuple[int, i
 
     Each edge is moved outwards by `margin` times the box's width (left, right) or height (top, bottom), rounded
     outwards, and limited to the image.
-
-    Raises
-    ------
-    Fp2Error
-        If the margin is negative, or the box is empty or outside the image.
     """
     if not margin >= 0:
         raise Fp2Error(f"the crop margin is {margin}", fix="It must be at least 0 (share of the box's sides)")

@@ -314,13 +314,7 @@ class EngineOptions:
         return {}
 
     def identity(self) -> dict[str, Any]:
-        """Return what of the options decides a result, for the config hash: nothing, since an engine computes.
-
-        Raises
-        ------
-        Fp2Error
-            If a file that decides a result cannot be read.
-        """
+        """Return what of the options decides a result, for the config hash: nothing, since an engine computes."""
         return {}
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fp2.config import choices
 from fp2.engines.base import Engine, EngineFactory, EngineOptions
-from fp2.engines.workers.engine import with_workers
 from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error
 from fp2.plugins import ENGINES, check_members, load, own_options, read_installed, read_options
@@ -50,12 +49,6 @@ def build_engine(
         Where the engine remembers what it needs between runs.
     verify_files : bool
         Do not trust what is remembered of the model's files (`--verify-inputs`).
-
-    Raises
-    ------
-    Fp2Error
-        If the engine is unknown or does not run this model, an option is unknown or out of range, or a setting of the
-        model is missing.
     """
     name = str(engine.get("name") or model.get("engine") or DEFAULT)
     kind = engine_class({**engine, "name": name})
@@ -67,7 +60,9 @@ def build_engine(
     connection = store.connection if store is not None else None
     made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
     options = engine_options(kind, engine)
-    if isinstance(options, WorkerOptions):
+    if isinstance(options, WorkerOptions) and (options.devices, options.ray) != (None, None):
+        from fp2.engines.workers.engine import with_workers
+
         made = with_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
     check_members(made, _MEMBERS, "an engine", "engine")
     return made
@@ -82,13 +77,7 @@ def create(
     connection: sqlite3.Connection | None = None,
     verify_files: bool = False,
 ) -> E:
-    """Return an engine of the class `kind` (an `EngineFactory`); parameters as in `build_engine`.
-
-    Raises
-    ------
-    Fp2Error
-        As `build_engine`.
-    """
+    """Return an engine of the class `kind` (an `EngineFactory`); parameters as in `build_engine`."""
     factory: Any = kind
     for key, fix in factory.needs.items():
         if not model.get(key):
@@ -104,26 +93,14 @@ def create(
 
 
 def engine_class(engine: Mapping[str, Any]) -> type[Any]:
-    """Return the class that `target` or else `name` of the config group `engine` names.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none, or it lacks a member of the interface.
-    """
+    """Return the class that `target` or else `name` of the config group `engine` names."""
     found: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
     check_members(found, _FACTORY, "an engine", "engine")
     return found
 
 
 def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
-    """Return the config group `engine` as the options of the class `kind`; a key that is None is not given.
-
-    Raises
-    ------
-    Fp2Error
-        If an option is unknown or out of range.
-    """
+    """Return the config group `engine` as the options of the class `kind`; a key that is None is not given."""
     given = {key: value for key, value in engine.items() if value is not None}
     options: EngineOptions = read_options(kind.Options, own_options(kind.Options, given, _installed_options), "engine")
     return options

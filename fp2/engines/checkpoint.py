@@ -117,11 +117,6 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     """Return the checkpoint of a model name at a revision.
 
     For a hub id only the small files are fetched, and only if the local cache lacks them.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such folder or model, a file is missing that every model has, or the model cannot be fetched.
     """
     if name.startswith(PACKAGE_SCHEME):
         return _from_folder(name, _package_folder(name), digests or FileDigests())
@@ -158,11 +153,6 @@ def with_weights(checkpoint: Checkpoint, *, pickled: bool = False, option: str =
         Whether pickled weights (`*.bin`) are fetched and read where there are no others.
     option : str
         The setting that permits them; empty where none does.
-
-    Raises
-    ------
-    Fp2Error
-        If they are missing and cannot be fetched, or are pickled and not permitted.
     """
     path, commit = checkpoint.path, checkpoint.revision
     wanted = _WEIGHTS if pickled else _SAFE
@@ -208,11 +198,6 @@ def fetch(
         Patterns of weights files of which a complete set must be there; none if no weights are needed.
     needed : sequence of str
         Further files that must be there.
-
-    Raises
-    ------
-    Fp2Error
-        If this machine is offline, there is no such model or revision, or access is denied.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError

@@ -21,13 +21,7 @@ _HEAD = "# Commits of the hub models that this project uses, by repository: writ
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    """Return the pinned commits by repository; none where there is no lock file.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read, or a value is not a full commit hash.
-    """
+    """Return the pinned commits by repository; none where there is no lock file."""
     import yaml
 
     if not path.is_file():
@@ -47,13 +41,7 @@ def read_pins(path: Path) -> dict[str, str]:
 
 
 def write_pins(path: Path, pins: Mapping[str, str]) -> None:
-    """Write the pins in the order of their names; the old file stays until the new one is complete.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be written.
-    """
+    """Write the pins in the order of their names; the old file stays until the new one is complete."""
     lines = [f"{repository}: {commit!r}\n" for repository, commit in sorted(pins.items())]
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -65,13 +53,7 @@ def write_pins(path: Path, pins: Mapping[str, str]) -> None:
 
 
 def pinned_revision(model: Mapping[str, Any], path: Path) -> str | None:
-    """Return the revision of a config group `model`: its own, else the pin of its repository, else None.
-
-    Raises
-    ------
-    Fp2Error
-        If the lock file cannot be read.
-    """
+    """Return the revision of a config group `model`: its own, else the pin of its repository, else None."""
     if model["revision"] is not None:
         return str(model["revision"])
     return read_pins(path).get(str(model["id"])) if is_repository(str(model["id"] or "")) else None
@@ -81,11 +63,6 @@ def cached_checkpoint(repository: str) -> Checkpoint | None:
     """Return the checkpoint of a repository in the local cache of the hub, with its commit; None where it is not there.
 
     The commit is that of `main` if the cache has it, else the only one.
-
-    Raises
-    ------
-    Fp2Error
-        If the cache has several commits and does not know which of them is `main`.
     """
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name

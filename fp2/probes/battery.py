@@ -15,17 +15,21 @@ selects (`rotations`, `all` or `given`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
 
 from fp2.config import DEFAULT_PROTOCOL
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.plugins import read_options
-from fp2.probes.trait_battery import TraitTemplates, expanded, is_trait_battery
-from fp2.probes.traits import Trait
-from fp2.tables import OPTIONS, SAMPLE, Decoding, Question, QuestionKind, sample_id
+from fp2.tables import OPTIONS, SAMPLE, TRAIT, Decoding, Question, QuestionKind, sample_id
+
+if TYPE_CHECKING:
+    from fp2.probes.trait_battery import TraitTemplates
+    from fp2.probes.traits import Trait
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
@@ -58,8 +62,6 @@ class Battery:
         In the order of the file.
     probes : tuple of Probe
         In the order of the file. Every question belongs to a probe, and every probe has a question.
-    digest : str
-        sha256 of name, version and questions with their choices, without labels and decoding.
     decoding : Decoding
         How answers are generated, and the orders in which options are shown.
     people : int
@@ -81,7 +83,6 @@ class Battery:
     version: str
     questions: tuple[Question, ...]
     probes: tuple[Probe, ...]
-    digest: str
     decoding: Decoding = field(default_factory=Decoding)
     people: int = 1
     protocol: str = DEFAULT_PROTOCOL
@@ -89,6 +90,12 @@ class Battery:
     classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     trait_templates: TraitTemplates | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of name, version and questions with their choices, without labels and decoding."""
+        asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in self.questions]
+        return digest([self.name, self.version, asked])
 
     @property
     def traits(self) -> tuple[Trait, ...]:
@@ -110,77 +117,63 @@ class Battery:
         return {probe.id: probe.label for probe in self.probes}
 
     def subset(self, probe_ids: Sequence[str]) -> Battery:
-        """Return the battery with these probes only, in the battery's order.
-
-        Raises
-        ------
-        Fp2Error
-            If a probe is unknown, or none is given.
-        """
-        known = [probe.id for probe in self.probes]
+        """Return the battery with these probes only, in the battery's order."""
+        known, where = [probe.id for probe in self.probes], f"battery '{self.name}'"
         for probe_id in probe_ids:
             if probe_id not in known:
-                raise Fp2Error(
-                    f"unknown probe '{probe_id}'", where=f"battery '{self.name}'", fix=nearest(probe_id, known)
-                )
+                raise Fp2Error(f"unknown probe '{probe_id}'", where=where, fix=nearest(probe_id, known))
         if not probe_ids:
-            raise Fp2Error(
-                "no probe is selected", where=f"battery '{self.name}'", fix=f"Choose from: {', '.join(known)}"
-            )
-        chosen = set(probe_ids)
-        kept = _battery(
-            self.name,
-            self.version,
-            tuple(question for question in self.questions if question.probe in chosen),
-            tuple(probe for probe in self.probes if probe.id in chosen),
-            self.decoding,
-        )
-        same = {name: getattr(self, name) for name in ("people", "protocol", "variants", "options", "classes")}
-        return replace(kept, **same, trait_templates=self._kept_templates(kept))
+            raise Fp2Error("no probe is selected", where=where, fix=f"Choose from: {', '.join(known)}")
+        questions = tuple(question for question in self.questions if question.probe in probe_ids)
+        probes = tuple(probe for probe in self.probes if probe.id in probe_ids)
+        templates = self.trait_templates.subset(questions) if self.trait_templates else None
+        return replace(self, questions=questions, probes=probes, trait_templates=templates)
 
-    def _kept_templates(self, kept: Battery) -> TraitTemplates | None:
-        """Return the trait templates that `kept` asks; None if it asks about no trait."""
-        asked = {question.template for question in kept.questions if question.trait}
-        if self.trait_templates is None or not asked & set(self.trait_templates.templates):
-            return None
-        templates = {name: text for name, text in self.trait_templates.templates.items() if name in asked}
-        return replace(self.trait_templates, templates=templates)
+
+def is_trait_battery(spec: Mapping[str, Any]) -> bool:
+    """Return whether a question of the battery is asked once per trait."""
+    return bool(spec.get("templates")) or TRAIT in str(spec.get("probes"))
 
 
 def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Battery:
     """Return the battery that the content of a YAML file describes, with `select` applied.
 
     `model_id` is the model that is asked: published texts (`published`) may be another's for another model.
-
-    Raises
-    ------
-    Fp2Error
-        If a key is unknown or missing, an id occurs twice, a text is empty, a number is out of range, a question has
-        choices that do not fit its kind, or `select` names an unknown probe.
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
-    spec, trait_templates = (
-        expanded(spec, where, model_id) if is_trait_battery(spec) else (_without_traits(spec, where), None)
-    )
+    trait_templates = None
+    if is_trait_battery(spec):
+        from fp2.probes.trait_battery import expanded
+
+        spec, trait_templates = expanded(spec, where, model_id)
+    elif unused := next((key for key in ("traits", "traits_file", "published") if spec.get(key)), None):
+        fix = "Write {trait} in the text of a question, or write templates instead of questions"
+        raise Fp2Error(f"no question of this battery asks about {unused}", where=where, fix=fix)
     body = spec["probes"]
     if not isinstance(body, Mapping) or not body:
         raise Fp2Error("'probes' must name at least one probe", where=where)
     probes: list[Probe] = []
     questions: list[Question] = []
     for probe_id, content in body.items():
-        probe, asked = _probe(str(probe_id), content, where)
-        probes.append(probe)
-        questions.extend(asked)
-    _check_unique((question.question_id for question in questions), where)
-    name, version = str(spec["name"]), str(spec["version"])
-    decoding = read_options(Decoding, spec.get("decoding") or {}, f"{where}, decoding")
-    _check_orders(questions, decoding, where)
+        of_probe = f"{where}, probe '{probe_id}'"
+        _check_keys(content, PROBE_KEYS, ("questions",), of_probe)
+        if not _is_list(content["questions"]) or not content["questions"]:
+            raise Fp2Error("'questions' must be a list with at least one question", where=of_probe)
+        probes.append(Probe(str(probe_id), str(content.get("label", probe_id)), str(content.get("measures", ""))))
+        questions += [_question(str(probe_id), question, of_probe) for question in content["questions"]]
+    ids = Counter(question.question_id for question in questions)
+    if repeated := next((name for name, n in ids.items() if n > 1), None):
+        raise Fp2Error(f"the question id '{repeated}' occurs twice", where=where)
     people = spec.get("people", 1)
     if isinstance(people, bool) or people not in (1, 2):
         raise Fp2Error(f"people is {people!r}, not 1 or 2", where=where, fix="Questions are about one person or two")
-    battery = replace(
-        _battery(name, version, tuple(questions), tuple(probes), decoding),
+    battery = Battery(
+        str(spec["name"]),
+        str(spec["version"]),
+        tuple(questions),
+        tuple(probes),
+        decoding=read_options(Decoding, spec.get("decoding") or {}, f"{where}, decoding"),
         people=people,
         protocol=str(spec.get("protocol") or DEFAULT_PROTOCOL),
         variants=tuple(dict(variant) for variant in spec.get("variants") or ()),
@@ -191,33 +184,8 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     select = spec.get("select")
     if select is not None:
         battery = battery.subset([select] if isinstance(select, str) else [str(probe_id) for probe_id in select])
-    _check_samples(battery)
+    _check_decoding(battery, where)
     return battery
-
-
-def _battery(
-    name: str, version: str, questions: tuple[Question, ...], probes: tuple[Probe, ...], decoding: Decoding
-) -> Battery:
-    asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in questions]
-    return Battery(name, version, questions, probes, digest([name, version, asked]), decoding)
-
-
-def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Return `spec`, or raise Fp2Error if it has traits that no question asks about."""
-    for key in ("traits", "traits_file", "published"):
-        if spec.get(key):
-            fix = "Write {trait} in the text of a question, or write templates instead of questions"
-            raise Fp2Error(f"no question of this battery asks about {key}", where=where, fix=fix)
-    return spec
-
-
-def _probe(probe_id: str, content: Any, where: str) -> tuple[Probe, list[Question]]:
-    where = f"{where}, probe '{probe_id}'"
-    _check_keys(content, PROBE_KEYS, ("questions",), where)
-    if not _is_list(content["questions"]) or not content["questions"]:
-        raise Fp2Error("'questions' must be a list with at least one question", where=where)
-    probe = Probe(probe_id, str(content.get("label", probe_id)), str(content.get("measures", "")))
-    return probe, [_question(probe_id, question, where) for question in content["questions"]]
 
 
 def _question(probe_id: str, content: Any, where: str) -> Question:
@@ -239,13 +207,15 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
 
 
 def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
-    """Return the options of a choice; none for other kinds."""
     if kind != "choice":
         if content is not None:
             raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
         return ()
-    if isinstance(content, Mapping):
-        content = _wordings(content, where)
+    if isinstance(content, Mapping):  # labels with a list of wordings each
+        if len(content) < 2 or not all(_is_list(wordings) and wordings for wordings in content.values()):
+            fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"
+            raise Fp2Error("every label needs a list of wordings", where=where, fix=fix)
+        content = [wording for wordings in content.values() for wording in wordings]
     if not _is_list(content) or len(content) < 2:
         raise Fp2Error("a choice needs a list of at least two choices", where=where, fix="Add choices: [A, B]")
     for option in content:
@@ -261,14 +231,6 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
     return choices
 
 
-def _wordings(labels: Mapping[str, Any], where: str) -> list[Any]:
-    """Return the wordings of all labels, concatenated."""
-    if len(labels) < 2 or not all(_is_list(wordings) and wordings for wordings in labels.values()):
-        fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"
-        raise Fp2Error("every label needs a list of wordings", where=where, fix=fix)
-    return [wording for wordings in labels.values() for wording in wordings]
-
-
 def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return question id -> label -> wordings, for the choices that are given by labels."""
     asked = [question for probe in probes.values() for question in probe["questions"]]
@@ -279,34 +241,23 @@ def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]
     }
 
 
-def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str) -> None:
-    if decoding.choice_orders != "all":
-        return
-    for question in questions:
+def _check_decoding(battery: Battery, where: str) -> None:
+    """Raise where a choice has too many orders to show them all, or several samples of an answer would be equal."""
+    decoding = battery.decoding
+    for question in battery.questions if decoding.choice_orders == "all" else ():
         if len(question.choices) > MOST_PERMUTED:
-            raise Fp2Error(
-                f"{len(question.choices)} choices have too many orders to show all",
-                where=f"{where}, question '{question.question_id}'",
-                fix=f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices",
-            )
-
-
-def _check_samples(battery: Battery) -> None:
-    """Raise where several samples of an answer would be equal."""
-    if battery.decoding.samples == 1:
+            what = f"{len(question.choices)} choices have too many orders to show all"
+            fix = f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices"
+            raise Fp2Error(what, where=f"{where}, question '{question.question_id}'", fix=fix)
+    if decoding.samples == 1:
         return
-    where = f"battery '{battery.name}', decoding.samples"
-    one = "Set probe.decoding.samples=1"
+    where, one_sample = f"{where}, decoding.samples", "Set probe.decoding.samples=1"
     scored = next((question for question in battery.questions if question.kind in ("yes_no", "choice")), None)
     if scored is not None:
-        fix = f"{one}, or select probes that are answered in words"
-        raise Fp2Error(
-            f"question '{scored.question_id}' is answered by probabilities, so that its samples would be equal",
-            where=where,
-            fix=fix,
-        )
-    if battery.decoding.temperature == 0:
-        fix = f"Set probe.decoding.temperature above 0. {one} where decoding is greedy"
+        what = f"question '{scored.question_id}' is answered by probabilities, so that its samples would be equal"
+        raise Fp2Error(what, where=where, fix=f"{one_sample}, or select probes that are answered in words")
+    if not decoding.sampled:
+        fix = f"Set probe.decoding.temperature above 0. {one_sample} where decoding is greedy"
         raise Fp2Error("at temperature 0 the samples would be equal", where=where, fix=fix)
 
 
@@ -319,14 +270,6 @@ def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...],
     for key in required:
         if content.get(key) is None:
             raise Fp2Error(f"the key '{key}' is missing", where=where)
-
-
-def _check_unique(ids: Iterable[str], where: str) -> None:
-    seen: set[str] = set()
-    for question_id in ids:
-        if question_id in seen:
-            raise Fp2Error(f"the question id '{question_id}' occurs twice", where=where)
-        seen.add(question_id)
 
 
 def _is_list(value: Any) -> bool:

@@ -20,9 +20,9 @@ from typing import Final
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.tables import TRAIT
 
 WHERE: Final = "probe.published"
-PLACEHOLDER: Final = "{trait}"
 _SPECIAL = r"(?:<\|[^<>|]+\|>)+"
 _DEPTH: Final = 2
 SCRIPTS: Final = "inference_scripts"  # of the repository; older scripts lay beside it
@@ -51,12 +51,6 @@ def read_wording(path: str, model_id: str | None) -> PublishedTemplates:
         model.
     model_id : str, optional
         The hub id of the model, or a folder of that name.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such file or folder, no script loads the model, scripts for it differ in their wording, or a
-        script is not of the known form.
     """
     place = Path(path).expanduser()
     if place.is_file():
@@ -123,9 +117,7 @@ def _wording(script: Path) -> PublishedTemplates:
         )
     before, after = prompts[0]
     before, after = re.sub(f"^{_SPECIAL}", "", before), re.sub(f"{_SPECIAL}$", "", after)
-    return PublishedTemplates(
-        tuple(before + text.replace("{}", PLACEHOLDER) + after for text in templates[0]), script.name
-    )
+    return PublishedTemplates(tuple(before + text.replace("{}", TRAIT) + after for text in templates[0]), script.name)
 
 
 def _templates(tree: ast.AST) -> list[tuple[str, ...]]:
@@ -168,10 +160,8 @@ def _attribute(node: ast.expr) -> str:
 
 
 def _text(node: ast.expr) -> str | None:
-    """Return the text of a literal; None of anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _last(name: str) -> str:
-    """Return the last part of a hub id or a path, without case."""
     return re.split(r"[\\/]", name.rstrip("\\/"))[-1].casefold()

@@ -12,12 +12,13 @@ The id of an expanded question is `{template}_{trait}`; its template is the id o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fp2.errors import Fp2Error
-from fp2.probes.published import PLACEHOLDER, PublishedTemplates, read_wording
+from fp2.probes.published import PublishedTemplates, read_wording
 from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
+from fp2.tables import TRAIT, Question
 
 INSTRUCTION: Final = "instruction"
 
@@ -34,21 +35,15 @@ class TraitTemplates:
     instruction: str = ""
     script: str = ""
 
-
-def is_trait_battery(spec: Mapping[str, Any]) -> bool:
-    """Return whether a question of the battery is asked once per trait."""
-    return bool(spec.get("templates")) or PLACEHOLDER in str(spec.get("probes"))
+    def subset(self, questions: Sequence[Question]) -> TraitTemplates | None:
+        """Return the templates that these questions are made from; None if they are about no trait."""
+        asked = {question.template for question in questions if question.trait}
+        templates = {name: text for name, text in self.templates.items() if name in asked}
+        return replace(self, templates=templates) if templates else None
 
 
 def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
-    """Return the content of a battery's YAML file with one question per template and trait, and these texts.
-
-    Raises
-    ------
-    Fp2Error
-        If a text lacks `{trait}` or contains it twice, a template or the instruction is not text, two templates have
-        one text, the traits cannot be read, or the published texts cannot or are not as many as the templates.
-    """
+    """Return the content of a battery's YAML file with one question per template and trait, and these texts."""
     options = protocol_options(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
@@ -68,7 +63,7 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
             template = str(question.get("id"))
             text = next(published) if wording else _checked(question["text"], template, where)
             templates[template] = text
-            asks = ((word, text.replace(PLACEHOLDER, word) + after) for word in words)
+            asks = ((word, text.replace(TRAIT, word) + after) for word in words)
             questions.extend(_about(question, template, word, whole) for word, whole in asks)
         asked[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
@@ -83,13 +78,7 @@ def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def traits_of(given: Any, file: str | None) -> TraitList:
-    """Return the trait words of a config: those of `file`, those given, or else the packaged list.
-
-    Raises
-    ------
-    Fp2Error
-        If both are given, or one cannot be read.
-    """
+    """Return the trait words of a config: those of `file`, those given, or else the packaged list."""
     if file and given:
         raise Fp2Error("traits and traits_file are both given", where="probe.traits", fix="Remove one of them")
     if file:
@@ -133,13 +122,6 @@ def _questions(probe: Any) -> Sequence[Any]:
 
 
 def _instruction(options: Mapping[str, Any] | None) -> str:
-    """Return the text that follows every question, stripped.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not text.
-    """
     given = (options or {}).get(INSTRUCTION)
     if given is not None and not isinstance(given, str):
         fix = "Write a text in quotes, or null for none"
@@ -160,17 +142,15 @@ def _check_distinct(templates: Mapping[str, str], where: str) -> None:
 
 
 def _has_placeholder(question: Any) -> bool:
-    return isinstance(question, Mapping) and bool(question.get("id")) and PLACEHOLDER in str(question.get("text"))
+    return isinstance(question, Mapping) and bool(question.get("id")) and TRAIT in str(question.get("text"))
 
 
 def _from_templates(templates: Any, where: str) -> dict[str, Any]:
     if not isinstance(templates, Mapping):
         raise Fp2Error("templates is not a mapping of names to texts", where=where)
     for name, text in templates.items():
-        if not isinstance(text, str) or PLACEHOLDER not in text:
-            raise Fp2Error(
-                f"the template '{name}' has no {PLACEHOLDER}", where=where, fix=f"Write 'Is the person {PLACEHOLDER}?'"
-            )
+        if not isinstance(text, str) or TRAIT not in text:
+            raise Fp2Error(f"the template '{name}' has no {TRAIT}", where=where, fix=f"Write 'Is the person {TRAIT}?'")
     return {
         str(name): {"label": str(name), "questions": [{"id": str(name), "kind": "yes_no", "text": text}]}
         for name, text in templates.items()
@@ -178,17 +158,10 @@ def _from_templates(templates: Any, where: str) -> dict[str, Any]:
 
 
 def _checked(text: Any, template: str, where: str) -> str:
-    if str(text).count(PLACEHOLDER) > 1:
-        raise Fp2Error(f"the template '{template}' has {PLACEHOLDER} more than once", where=where)
+    if str(text).count(TRAIT) > 1:
+        raise Fp2Error(f"the template '{template}' has {TRAIT} more than once", where=where)
     return " ".join(str(text).split())
 
 
 def _about(question: Mapping[str, Any], template: str, word: str, text: str) -> dict[str, Any]:
-    return {
-        "kind": "yes_no",
-        **question,
-        "id": f"{template}_{word}",
-        "text": text,
-        "template": template,
-        "trait": word,
-    }
+    return {"kind": "yes_no", **question, "id": f"{template}_{word}", "text": text, "template": template, "trait": word}

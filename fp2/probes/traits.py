@@ -70,13 +70,7 @@ def own_traits() -> TraitList:
 
 
 def traits_path(path: str | Path) -> Path:
-    """Return the file of a list: `path`, or the official list in the folder `path` or at most two levels below.
-
-    Raises
-    ------
-    Fp2Error
-        If `path` is a folder without the list.
-    """
+    """Return the file of a list: `path`, or the official list in the folder `path` or at most two levels below."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return place
@@ -89,14 +83,7 @@ def traits_path(path: str | Path) -> Path:
 
 
 def read_traits(path: Path) -> TraitList:
-    """Return the traits of a list with the official columns; `sha256` is the digest of the file's bytes.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, lacks a column or a word, a row has no usable polarity or valence, or a word is
-        listed with both polarities.
-    """
+    """Return the traits of a list with the official columns; `sha256` is the digest of the file's bytes."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -108,13 +95,7 @@ def read_traits(path: Path) -> TraitList:
 
 
 def given_traits(spec: Any) -> TraitList:
-    """Return a config's traits: `{kind: 2.6, cruel: -2.9}`, `{kind: positive}`, or rows of word, polarity, valence.
-
-    Raises
-    ------
-    Fp2Error
-        If it is none of these, or a row has no usable polarity or valence.
-    """
+    """Return a config's traits: `{kind: 2.6, cruel: -2.9}`, `{kind: positive}`, or rows of word, polarity, valence."""
     where = "probe.traits"
     if isinstance(spec, Mapping):
         pairs = [(f"trait {word!r}", _of_value(word, value)) for word, value in spec.items()]

@@ -25,6 +25,7 @@ _USER = re.compile(r"(?<=://)[^/\s@'\"]*@")
 """User and password in an address."""
 _PLACE = re.compile(r"local:[^\s,\]}'\"]*")
 _IN_WORDS = ("text", "number")
+_SAID = ("max_new_tokens", "temperature", "seed", "choice_orders", "samples")
 GIVEN = {"fp2.engines.given:GivenEngine": "the model", "fp2.data.frame:Frame": "the data set"}
 """Targets in a config that stand for an object of the caller's."""
 
@@ -143,6 +144,9 @@ def decoding_words(found: Mapping[str, Any]) -> str:
     how = f"sampled at temperature {temperature:g}" if temperature else "greedy (temperature 0)"
     seed = f", decoding seed {decoding['seed']}" if temperature or samples > 1 else ""
     many = f"{samples} samples" if samples > 1 else "one answer"
+    usual = asdict(Decoding())
+    further = {name: value for name, value in decoding.items() if name not in _SAID and value != usual[name]}
+    how += "".join(f", {name} {value}" for name, value in further.items())
     return plain(f"{how}, at most {decoding['max_new_tokens']} new tokens, {many} for each question and image{seed}")
 
 

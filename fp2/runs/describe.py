@@ -37,8 +37,8 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": has_planted_effects(given)
-        or engine_class(asdict(config.engine)).planted
+        "embedded": engine_class(asdict(config.engine)).planted
+        or has_planted_effects(given)
         or bool(identity.get("planted")),
         **({"without_effects": True} if engine.profile().without_effects else {}),
         **({"server": identity["server"]} if "server" in identity else {}),

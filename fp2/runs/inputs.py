@@ -147,8 +147,8 @@ def _load_battery(
     """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
+    from fp2.scorers.by_model import Resources
     from fp2.scorers.registry import build_scorers, equip
-    from fp2.scorers.resources import Resources
 
     battery = load_battery(asdict(config.probe), config.model.id)
     protocol = protocol.for_battery(battery)
@@ -156,7 +156,7 @@ def _load_battery(
     needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
     scorers = {**build_scorers(config.scorer), **given.scorers} if needed else {}
     protocol.check_scorers(battery, scorers)
-    scorers = equip(scorers, Resources.of(config, store, progress, battery))
+    scorers = equip(scorers, lambda: Resources.of(config, store, progress, battery))
     if given.engine is not None:
         engine = given.engine(battery.decoding)
     else:

@@ -157,16 +157,15 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
 def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model use the store, and may cost no more than the cap."""
     from fp2.ask.cost import check_scoring_cost
-    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.by_model import ModelScorer, Resources
     from fp2.scorers.registry import equip
-    from fp2.scorers.resources import Resources
     from fp2.store.rows import ResponseStore
 
     if not any(isinstance(one, ModelScorer) for one in job.scorers.values()):
         return dict(job.scorers)
     config = job.config
     store = stack.enter_context(ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores))
-    scorers = equip(job.scorers, Resources.of(config, store, progress, job.battery, keyed=True))
+    scorers = equip(job.scorers, lambda: Resources.of(config, store, progress, job.battery, keyed=True))
     assert isinstance(tables.answers, RowAnswers)
     if config.answers.max_cost is not None:
         check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)

@@ -145,11 +145,6 @@ class BaseScorer:
         Stated in the YAML for the reader; has to be the scale of the class.
     smallest_effect : float
         Smallest effect of interest, in the scorer's unit; above 0.
-
-    Raises
-    ------
-    Fp2Error
-        If a setting is outside its range.
     """
 
     name: str

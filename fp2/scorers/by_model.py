@@ -14,28 +14,32 @@ import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.progress import Progress
 from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
 from fp2.scorers.labels import LabelScale
-from fp2.scorers.resources import Resources
 from fp2.store.leases import Leases, parts
 from fp2.store.merge import take_answers
 from fp2.store.origins import add_derived
 from fp2.store.rows import SCORED_BY, answered_keys
-from fp2.store.salted_keys import salted
+from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
     from fp2.engines.base import Price
+    from fp2.probes.battery import Battery
+    from fp2.store.rows import ResponseStore
 
 KEY_SCHEMA = 1
 EARLY_TRIES = 20
@@ -52,6 +56,42 @@ class Reading:
 
     value: float
     details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a scorer that asks a model is given by a run.
+
+    Attributes
+    ----------
+    store : ResponseStore, optional
+        Where values are kept; None keeps nothing.
+    progress : Progress
+    questions : Mapping
+        Question id -> text.
+    salt : bytes, optional
+        With which image ids are salted; None where they are salted keys already.
+    error_budget : float
+        Texts that may fail: a share up to 1, a count above.
+    verify_files : bool
+        Do not trust what is remembered of files and servers (`--verify-inputs`).
+    """
+
+    store: ResponseStore | None = None
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+    questions: Mapping[str, str] = field(default_factory=dict)
+    salt: bytes | None = None
+    error_budget: float = 0.05
+    verify_files: bool = False
+
+    @classmethod
+    def of(
+        cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
+    ) -> Resources:
+        """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
+        questions = {one.question_id: one.text for one in battery.asked} if battery else {}
+        salt = None if keyed else local_salt(Path(config.paths.state))
+        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)
 
 
 @dataclass(frozen=True)
@@ -166,13 +206,7 @@ class ModelScorer:
         return self.score_answers(texts, [known.get(probe, "") for probe in probes])
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
-        """Score the rows of an answers table; `details` say what the model returned.
-
-        Raises
-        ------
-        Fp2Error
-            If too many texts fail; what was returned so far is kept.
-        """
+        """Score the rows of an answers table; `details` say what the model returned."""
         return self.score_answers(rows["text"].tolist(), self._questions_of(rows), rows["image_id"].tolist())
 
     def score_answers(
@@ -214,13 +248,7 @@ class ModelScorer:
         return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
 
     def _questions_of(self, rows: pd.DataFrame) -> list[str]:
-        """Return the question of each row of an answers table, where the scorer reads it.
-
-        Raises
-        ------
-        Fp2Error
-            If one is not known: another question would be another request.
-        """
+        """Return the question of each row of an answers table, where the scorer reads it."""
         if not self.reads_question:
             return [""] * len(rows)
         known = self.resources.questions
@@ -300,13 +328,7 @@ class ModelScorer:
         )  # fmt: skip
 
     def settle(self, low: float, high: float, smallest_effect: float = 0.0) -> None:
-        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`.
-
-        Raises
-        ------
-        Fp2Error
-            If the range has no width or is not the one that was given, or the smallest effect is outside it.
-        """
+        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`."""
         where = f"scorer.{self.name}"
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise Fp2Error("every value would be the same, or is not finite", where=where)

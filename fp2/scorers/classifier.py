@@ -93,13 +93,7 @@ class Classifier(ModelScorer):
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint, of which the small files are read.
-
-        Raises
-        ------
-        Fp2Error
-            If none is given, it cannot be found, or has no weights as safetensors.
-        """
+        """The checkpoint, of which the small files are read."""
         from fp2.engines.checkpoint import FileDigests, resolve_checkpoint
 
         if not self.model:
@@ -114,13 +108,7 @@ class Classifier(ModelScorer):
             raise self.about(error, "model") from error
 
     def check(self) -> None:
-        """Load the checkpoint, and compare its labels with those that have numbers.
-
-        Raises
-        ------
-        Fp2Error
-            If it is no classifier, has no trained head, or its labels and ours differ.
-        """
+        """Load the checkpoint, and compare its labels with those that have numbers."""
         where = f"scorer.{self.name}"
         if bool(self.labels) == bool(self.hypotheses):
             fix = "Give labels={POSITIVE: 1, NEGATIVE: -1}, or hypotheses for a checkpoint of inference"
@@ -205,13 +193,6 @@ class Classifier(ModelScorer):
         return resolve_device(self.device, f"scorer.{self.name}.device")
 
     def _try(self, loaded: Loaded) -> None:
-        """Score one text that is nobody's.
-
-        Raises
-        ------
-        Fp2Error
-            If model and tokenizer do not fit, or no number comes out.
-        """
         try:
             (answer,) = self._compute(loaded, "cpu", [""], ["They may be a teacher."])
             reason = answer.error
@@ -260,7 +241,6 @@ class Classifier(ModelScorer):
         return min(one for one in (loaded.limit, self.max_tokens) if one is not None)
 
     def _compute(self, loaded: Loaded, device: str, keys: Sequence[str], texts: Sequence[str]) -> list[Answer]:
-        """Return the values of one batch of texts."""
         limit = self._limit(loaded)
         pairs = list(self.hypotheses) if self.hypotheses else [None]
         logits, tokens = [], np.zeros(len(texts), dtype=np.int64)

@@ -101,13 +101,7 @@ class Weights:
 
 @cache
 def load_weights(reference: str) -> Weights | None:
-    """Return the weights in a packaged file or the user's own; None of a file of another kind.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such file, or its weights are malformed.
-    """
+    """Return the weights in a packaged file or the user's own; None of a file of another kind."""
     path = lexicon_path(reference)
     content = read_yaml(path)
     if "weights" not in content:

@@ -48,11 +48,6 @@ class FunctionScorer:
         The number of people in an image that one answer describes.
     uses_subject_attributes : bool
         Whether the value is what was said, to be compared with the subject's own attribute before it is a score.
-
-    Raises
-    ------
-    Fp2Error
-        If the range is empty or not finite.
     """
 
     name: str
@@ -86,14 +81,7 @@ class FunctionScorer:
         return equal_bins(*self.value_range, 10)
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Score each distinct text once.
-
-        Raises
-        ------
-        Fp2Error
-            If the function is not known (the scorer was read from a logged config), raises an error, or returns
-            something else than a number in the range.
-        """
+        """Score each distinct text once."""
         check_lengths(texts, probes)
         return once_per_text(texts, self._score_unique)
 

@@ -130,13 +130,7 @@ class Judge(ModelScorer):
 
     @cached_property
     def engine(self) -> OpenAICompatEngine:
-        """The client of the server.
-
-        Raises
-        ------
-        Fp2Error
-            If address or model are not given, or an option is out of range.
-        """
+        """The client of the server."""
         from fp2.engines.server.engine import OpenAICompatEngine
         from fp2.engines.server.options import ServerOptions, ServerSpec
 
@@ -159,13 +153,7 @@ class Judge(ModelScorer):
             raise self.about(error) from error
 
     def check(self) -> None:
-        """Ask the server about itself, find the form of the request, and say where answer texts are sent.
-
-        Raises
-        ------
-        Fp2Error
-            If there is no server, it refuses the key, does not know the model or accepts no form of the request.
-        """
+        """Ask the server about itself, find the form of the request, and say where answer texts are sent."""
         _ = self.identity
         for address in self.engine.addresses:
             place = "on this machine" if address.loopback else f"at {address.host}"
@@ -185,13 +173,7 @@ class Judge(ModelScorer):
         return {**identity, "form": form, "rubric": self.lexicon, "decoding": decoding}
 
     def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
-        """Yield the replies as they arrive.
-
-        Raises
-        ------
-        Fp2Error
-            If the server is gone or another one, refuses the key, or does not know the model.
-        """
+        """Yield the replies as they arrive."""
 
         form = self.identity["form"]
         try:

@@ -108,13 +108,7 @@ class Lexicon:
 
 
 def lexicon_path(reference: str) -> Path:
-    """Return the file of a packaged lexicon (`confidence`), or the user's own file (`my/words.yaml`).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such file.
-    """
+    """Return the file of a packaged lexicon (`confidence`), or the user's own file (`my/words.yaml`)."""
     own = reference.endswith((".yaml", ".yml"))
     path = Path(reference) if own else PACKAGED / f"{reference}.yaml"
     if not path.is_file():
@@ -133,13 +127,7 @@ def _is_lexicon(content: Mapping[str, Any]) -> bool:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is not YAML, or not a mapping.
-    """
+    """Return the mapping in a YAML file."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -190,7 +178,6 @@ def load_vocabulary() -> Lexicon:
 
 
 def _numbers(form: str, *, plural: bool) -> tuple[str, ...]:
-    """Return a form, and its regular plural."""
     return (form, f"{form}s") if plural and not form.endswith("s") else (form,)
 
 
@@ -207,13 +194,7 @@ def _written_out(line: str, parts: Mapping[str, str]) -> tuple[str, ...]:
 
 @cache
 def load_lexicon(reference: str) -> Lexicon:
-    """Load and validate a lexicon; the digest covers its content and the negation words.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing or malformed: an unknown key, a wrong size, a form that occurs twice.
-    """
+    """Load and validate a lexicon; the digest covers its content and the negation words."""
     path = lexicon_path(reference)
     content = read_yaml(path)
     where = str(path)
@@ -409,11 +390,6 @@ class LexiconScorer(BaseScorer):
     ----------
     lexicon_file : str
         A packaged lexicon's name, or the path of a YAML file; with the lists that the class names, if it names any.
-
-    Raises
-    ------
-    Fp2Error
-        If the lexicon cannot be loaded, or has other lists.
     """
 
     lexicon_file: str = ""

@@ -114,13 +114,7 @@ class OutcomeArrays:
 
 
 def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
-    """Return the memberships of a cut: one row per (image, group).
-
-    Raises
-    ------
-    Fp2Error
-        If no subject is in any group.
-    """
+    """Return the memberships of a cut: one row per (image, group)."""
     from fp2.cuts import memberships
 
     table = memberships(people, cut)

@@ -38,13 +38,7 @@ _PRONOUNS = frozenset(("he", "she", "him", "her", "his", "hers", "himself", "her
 
 @cache
 def published_lexicon(place: str) -> Lexicon:
-    """Return the terms of a file, or of all files in a folder, as a lexicon with one list.
-
-    Raises
-    ------
-    Fp2Error
-        If there is nothing at `place`, a file cannot be read, or none has one of the three forms.
-    """
+    """Return the terms of a file, or of all files in a folder, as a lexicon with one list."""
     path = Path(place).expanduser()
     if not path.exists():
         raise Fp2Error("there is no such file or folder", where=place, fix=f"Give {FORMS}, or their folder")

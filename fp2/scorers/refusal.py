@@ -192,13 +192,7 @@ def default_refusal() -> Refusal:
 
 @cache
 def load_refusals(reference: str) -> RefusalPatterns:
-    """Load and compile a file of refusal patterns.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing, a key is missing, an id occurs twice, or a pattern does not compile.
-    """
+    """Load and compile a file of refusal patterns."""
     path = lexicon_path(reference)
     content = read_yaml(path)
     where = str(path)
@@ -230,7 +224,6 @@ def _joined(patterns: Sequence[Any] | None, parts: dict[str, str]) -> re.Pattern
 
 
 def _expand(pattern: str, parts: dict[str, str]) -> str:
-    """Put the parts into a pattern; parts may name other parts."""
     while (found := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
         pattern = found
     return pattern

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,8 +15,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import BaseScorer, Scored, Scorer
-from fp2.scorers.by_model import ModelScorer
-from fp2.scorers.resources import Resources
+from fp2.scorers.by_model import ModelScorer, Resources
 from fp2.tables import SCORES
 
 if TYPE_CHECKING:
@@ -30,13 +29,7 @@ MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
 
 
 def build_scorers(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Scorer]:
-    """Build every scorer of the config group `scorer`, in its order.
-
-    Raises
-    ------
-    Fp2Error
-        As `build_scorer`, or if there is none.
-    """
+    """Build every scorer of the config group `scorer`, in its order."""
     if not specs:
         raise Fp2Error("no scorer is selected", where="scorer", fix=f"Choose from: {', '.join(installed(SCORERS))}")
     return {name: build_scorer(name, spec) for name, spec in specs.items()}
@@ -53,12 +46,6 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         `target` (`package.module:Class`, or an entry point; `name` by default), `measures` (see `dimensions`) and the
         options of the class: the fields of a dataclass, whose types are checked, or the parameters of any other class
         or function.
-
-    Raises
-    ------
-    Fp2Error
-        If the target cannot be imported, an option is unknown, missing or refused, or the result lacks a member of
-        `Scorer`.
     """
     where = f"scorer.{name}"
     if not isinstance(spec, Mapping):
@@ -186,15 +173,9 @@ BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer
 """How the limitation on a scorer that asks a model begins."""
 
 
-def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
-    """Return the scorers; those that ask a model are checked and can use the store.
-
-    Raises
-    ------
-    Fp2Error
-        If a model cannot be asked.
-    """
-    return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+def equip(scorers: Mapping[str, Scorer], resources: Callable[[], Resources]) -> dict[str, Scorer]:
+    """Return the scorers; those that ask a model are checked, and can use the `resources` of the run."""
+    return {name: one.using(resources()) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
 
 
 def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:

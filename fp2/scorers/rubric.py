@@ -50,13 +50,7 @@ class Rubric:
 
 @cache
 def load_rubric(reference: str) -> Rubric:
-    """Return a packaged rubric (`valence`), or that of the user's own file (`my/rubric.yaml`).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such file, a key is missing or unknown, or its labels do not have two different values.
-    """
+    """Return a packaged rubric (`valence`), or that of the user's own file (`my/rubric.yaml`)."""
     own = reference.endswith((".yaml", ".yml"))
     path = Path(reference).expanduser() if own else PACKAGED / f"{reference}.yaml"
     if not path.is_file():

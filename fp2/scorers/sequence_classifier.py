@@ -34,13 +34,7 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 
 
 def entailment(known: Sequence[str], where: str) -> tuple[int, int]:
-    """Return the places of entailment and of contradiction among the labels of a checkpoint of inference.
-
-    Raises
-    ------
-    Fp2Error
-        If it has no such labels.
-    """
+    """Return the places of entailment and of contradiction among the labels of a checkpoint of inference."""
     lower = [name.casefold().replace("-", "_") for name in known]
     yes = [place for place, name in enumerate(lower) if name.startswith("entail")]
     no = [place for place, name in enumerate(lower) if name.startswith(("contradict", "not_entail"))]
@@ -51,13 +45,7 @@ def entailment(known: Sequence[str], where: str) -> tuple[int, int]:
 
 
 def check_head(checkpoint: Checkpoint, where: str) -> None:
-    """Raise unless a checkpoint is a classifier that was saved with its head, and runs no code of its own.
-
-    Raises
-    ------
-    Fp2Error
-        transformers would fill a missing head with random numbers.
-    """
+    """Raise unless a checkpoint is a classifier that was saved with its head, and runs no code of its own."""
     auto: Any = importlib.import_module("transformers.models.auto.modeling_auto")
     if checkpoint.model_type not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
         what = f"a model of type {checkpoint.model_type!r} is no text classifier that transformers has"
@@ -96,13 +84,7 @@ class Loaded:
 
 @lru_cache(maxsize=1)
 def load(checkpoint: Checkpoint, name: str) -> Loaded:
-    """Load a classifier in float32 from safetensors, with every weight; the last one is kept.
-
-    Raises
-    ------
-    Fp2Error
-        If weights are missing or damaged, or the tokenizer cannot be loaded.
-    """
+    """Load a classifier in float32 from safetensors, with every weight; the last one is kept."""
     from fp2.engines.checkpoint import with_weights
     from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
     from fp2.engines.hf.model import HfSpec

@@ -77,11 +77,7 @@ def new_analyser() -> Any:
 def vader_lexicon() -> dict[str, str]:
     """Return the name, package version and sha256 of VADER's lexicon."""
     folder = _package_folder()
-    return {
-        "name": "vader",
-        "version": metadata.version(_PACKAGE),
-        "sha256": sha256_file(folder / "vader_lexicon.txt"),
-    }
+    return {"name": "vader", "version": metadata.version(_PACKAGE), "sha256": sha256_file(folder / "vader_lexicon.txt")}
 
 
 _analyser = cache(new_analyser)

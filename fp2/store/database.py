@@ -1,12 +1,20 @@
-"""Opening the SQLite file of the response store, which several processes share; SQLite's errors as one line."""
+"""The SQLite file of the response store, which several processes share: opening it, its errors, checksums of rows.
+
+Rows whose tables have no column for a checksum have it in the table `checksums` (place, key, checksum): a place is the
+name of a table, a key that of its row. Rows that a version before 0.4 wrote have none, and are read as they are.
+Checksums find damage (a failing disk, a changed file); they are no protection against forgery.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +22,9 @@ from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, sha256_bytes
 
 SCHEMA_VERSION = 4
-# Version 1 has no `numbers`, version 2 no dense answers, version 3 no checksums of failures and origins; opening such a
-# file for writing adds the tables. A version that does not know the checksums must not write: they would be wrong.
-_READABLE = (1, 2, 3, SCHEMA_VERSION)
+# Version 3 (0.3.0) has no checksums of failures and origins; opening such a file for writing adds the table. A version
+# that does not know the checksums must not write: they would be wrong.
+_READABLE = (3, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
 CACHE_KB = 65_536
 """Memory for pages at most: the inner pages of the tree of 5 million answers, each on the way to some answer."""
@@ -32,9 +40,6 @@ CREATE TABLE IF NOT EXISTS answers (
 CREATE TABLE IF NOT EXISTS failures (
     key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL
 ) WITHOUT ROWID;
-"""
-
-_DENSE_TABLES = """
 CREATE TABLE IF NOT EXISTS question_sets (
     digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
 );
@@ -55,6 +60,9 @@ CREATE TABLE IF NOT EXISTS checksums (
 ) WITHOUT ROWID;
 """
 
+_CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
+RowKey = str | bytes | int
+
 _FAULTS = {
     "SQLITE_FULL": ("the disk is full", "Free some space and run again: all answers so far are kept"),
     "SQLITE_READONLY": ("the response store cannot be written", "Make the file and its folder writable"),
@@ -63,10 +71,7 @@ _FAULTS = {
     "SQLITE_NOTADB": ("this file is not a response store", "Give another paths.store, or move the file away"),
     "SQLITE_CORRUPT": ("the response store is damaged", "Move the file away: the next run asks the model again"),
     "SQLITE_IOERR": ("the disk reported an error", "Check the disk (space, quota, permissions) and run again"),
-    "SQLITE_BUSY": (
-        "the response store is locked",
-        "Another run writes to it: wait until that run ends, or stop it",
-    ),
+    "SQLITE_BUSY": ("the response store is locked", "Another run writes to it: wait until that run ends, or stop it"),
 }
 
 
@@ -102,13 +107,24 @@ def put_runtime(connection: sqlite3.Connection, runtime: Mapping[str, Any]) -> s
     """
     body = canonical_json(dict(runtime))
     mark = sha256_bytes(body)
-    connection.execute(_PUT_RUNTIME, (mark, body.decode()))
+    query = "INSERT INTO runtimes VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET json = excluded.json"
+    connection.execute(f"{query} WHERE json <> excluded.json", (mark, body.decode()))
     return mark
 
 
-_PUT_RUNTIME = """
-INSERT INTO runtimes VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET json = excluded.json WHERE json <> excluded.json
-"""
+def is_intact_runtime(mark: object, body: object) -> bool:
+    """Whether a row of `runtimes` is stored under the digest of its content."""
+    return isinstance(body, str) and sha256_bytes(body.encode("utf-8", "surrogatepass")) == mark
+
+
+def select_in(
+    connection: sqlite3.Connection, query: str, keys: Iterable[RowKey], *values: object
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `{query} IN (keys)`, some keys at a time; `values` are those of the query before the keys."""
+    wanted = list(dict.fromkeys(keys))
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        yield from connection.execute(f"{query} IN ({','.join('?' * len(chunk))})", (*values, *chunk)).fetchall()
 
 
 def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:
@@ -118,13 +134,7 @@ def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no file, or it is not a store, or of another version.
-    """
+    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it."""
     if not path.is_file():
         raise Fp2Error("there is no response store", where=str(path))
     with as_user_error(path):
@@ -139,9 +149,6 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
             connection = _opened(f"{uri}&immutable=1")
         try:
             _check_version(connection, path)
-            if (found := _version(connection)) is None or found < 3:
-                fix = f"Open it for writing once: fp2 doctor paths.store={path}"
-                raise Fp2Error(f"the response store has schema version {found}", where=str(path), fix=fix)
         except BaseException:
             connection.close()
             raise
@@ -172,11 +179,6 @@ def connect(path: Path) -> sqlite3.Connection:
     A store of an earlier version is migrated in place; its answers do not change. The write-ahead log lets readers and
     one writer work at the same time; with `synchronous=NORMAL` a killed process loses at most the current batch.
     Outside `transaction`, statements are committed one by one.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be opened or written, is not a store, or is of a newer version.
     """
     with as_user_error(path):
         try:
@@ -211,30 +213,19 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Set the options of an open file, and bring its tables to the current version; of several processes, one does."""
     _wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
-    if not has_table(connection, "answers"):
+    is_new = not has_table(connection, "answers")
+    if not is_new:
+        _check_version(connection, path)
+    if is_new or _version(connection) != SCHEMA_VERSION:
         with transaction(connection, path):
-            for statement in filter(str.strip, (_TABLES + _DENSE_TABLES + CHECKSUMS).split(";")):
+            for statement in filter(str.strip, (_TABLES + CHECKSUMS).split(";")):
                 connection.execute(statement)
-            if connection.execute("SELECT version FROM schema").fetchone() is None:
-                connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
-    _check_version(connection, path)
-    _migrate(connection, path)
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate the tables to the current version; of several processes that open the file at once, one does it."""
-    if _version(connection) == SCHEMA_VERSION:
-        return
-    with transaction(connection, path):
-        version = _version(connection)
-        if version == 1:
-            connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
-        for statement in filter(str.strip, (_DENSE_TABLES + CHECKSUMS).split(";")):
-            connection.execute(statement)
-        connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
+            connection.execute("DELETE FROM schema")
+            connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
 
 
 def _wal(connection: sqlite3.Connection) -> None:
@@ -254,10 +245,10 @@ def _wal(connection: sqlite3.Connection) -> None:
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if not has_table(connection, "schema"):
         raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
-    found = _version(connection)
-    if found not in _READABLE:
+    version = _version(connection)
+    if version not in _READABLE:
         raise Fp2Error(
-            f"the response store has schema version {found or 'none'}, which is not one of {_READABLE}",
+            f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}",
             where=str(path),
             fix="Use the version of fp2 that wrote it, or give another paths.store",
         )
@@ -266,3 +257,109 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
 def _version(connection: sqlite3.Connection) -> int | None:
     row = connection.execute("SELECT version FROM schema").fetchone()
     return None if row is None else int(row[0])
+
+
+def checksum(*values: object) -> bytes:
+    """Return a digest of 16 bytes of values in their order (text, bytes, numbers, None)."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for value in values:
+        part = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+def put_checksums(connection: sqlite3.Connection, place: str, rows: Mapping[Any, bytes]) -> None:
+    """Store the checksums of rows by key, in the caller's transaction."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", [(place, key, value) for key, value in rows.items()]
+    )
+
+
+def delete_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> None:
+    """Delete the checksums of rows, in the caller's transaction."""
+    connection.executemany("DELETE FROM checksums WHERE place = ? AND key = ?", [(place, key) for key in keys])
+
+
+def stored_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> dict[RowKey, bytes]:
+    """Return the stored checksums of rows by key; a store that was opened read-only may have none."""
+    query = "SELECT key, checksum FROM checksums WHERE place = ? AND key"
+    return dict(select_in(connection, query, keys, place)) if has_table(connection, "checksums") else {}
+
+
+def intact(connection: sqlite3.Connection, place: str, rows: Mapping[Any, Sequence[object]]) -> set[RowKey]:
+    """Return the keys of the rows (key -> values) that match their checksum, or have none."""
+    stored = stored_checksums(connection, place, rows) if rows else {}
+    return {key for key, values in rows.items() if stored.get(key) in (None, checksum(key, *values))}
+
+
+def checksummed_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables whose rows have their checksums in `checksums`, whichever package created them."""
+    if not has_table(connection, "checksums"):  # of an earlier version, opened read-only
+        return []
+    places = [str(place) for (place,) in connection.execute("SELECT DISTINCT place FROM checksums")]
+    return [place for place in places if has_table(connection, place)]
+
+
+def damaged_keys(connection: sqlite3.Connection, table: str) -> Iterator[str | None]:
+    """Yield for every row of a table its key if it does not match its checksum, else None.
+
+    The key of a row is its primary key, the columns joined; its values are the other columns, in their order.
+    """
+    columns = connection.execute(
+        "SELECT name, pk FROM pragma_table_info(?) ORDER BY pk = 0, pk, cid", (table,)
+    ).fetchall()
+    n_key = sum(place > 0 for _, place in columns)
+    names = ", ".join(f'"{name}"' for name, _ in columns)
+    for row in connection.execute(f'SELECT {names} FROM "{table}"'):
+        try:
+            key = reduce(add, row[:n_key])
+            is_intact = bool(intact(connection, table, {key: row[n_key:]}))
+        except (TypeError, sqlite3.Error):  # one bit can turn a column of text into bytes
+            key, is_intact = row[0], False
+        yield None if is_intact else key.hex() if isinstance(key, bytes) else str(key)
+
+
+class CachedTable:
+    """A table of what is computed again where it is missing or damaged; without a connection nothing is kept.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection, optional
+        Used in the caller's thread only.
+    name : str
+        Of the table.
+    keys : sequence of str
+        The columns of its primary key, which are text.
+    columns : str
+        Its other columns, as `CREATE TABLE` takes them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection | None, name: str, keys: Sequence[str], columns: str) -> None:
+        self._connection, self._name, self._n_keys = connection, name, len(keys)
+        self._condition = " AND ".join(f"{key} = ?" for key in keys)
+        if connection is not None:
+            declared = f"{''.join(f'{key} TEXT NOT NULL, ' for key in keys)}{columns}, PRIMARY KEY ({', '.join(keys)})"
+            with as_user_error(file_of(connection)):
+                add_table(connection, name, f"CREATE TABLE IF NOT EXISTS {name} ({declared}) WITHOUT ROWID")
+                add_table(connection, "checksums", CHECKSUMS)
+
+    def get(self, keys: Iterable[tuple[str, ...]]) -> dict[str, tuple[Any, ...]]:
+        """Return the other columns of the rows with these keys that match their checksums, by key (joined)."""
+        if self._connection is None:
+            return {}
+        query = f"SELECT * FROM {self._name} WHERE {self._condition}"
+        with as_user_error(file_of(self._connection)):
+            found = {"".join(key): self._connection.execute(query, key).fetchone() for key in keys}
+            rows = {key: row[self._n_keys :] for key, row in found.items() if row is not None}
+            undamaged = intact(self._connection, self._name, rows)
+        return {key: row for key, row in rows.items() if key in undamaged}
+
+    def put(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Store rows in place of those with the same keys."""
+        if self._connection is None or not rows:
+            return
+        marks = ", ".join("?" * len(rows[0]))
+        sums = {"".join(row[: self._n_keys]): row[self._n_keys :] for row in rows}
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", rows)
+            put_checksums(self._connection, self._name, {key: checksum(key, *rest) for key, rest in sums.items()})

@@ -27,9 +27,16 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.store import checksums
-from fp2.store.checksums import checksum
-from fp2.store.database import as_user_error, put_runtime, transaction
+from fp2.store.database import (
+    RowKey,
+    as_user_error,
+    checksum,
+    delete_checksums,
+    intact,
+    put_checksums,
+    put_runtime,
+    transaction,
+)
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -147,11 +154,6 @@ class DenseStore:
         """Yield (context, numbers) of the contexts with an answer to any question of `wanted`.
 
         Numbers have the shape (`YES_NO_NUMBERS`, questions of the set) and are NaN where there is no answer.
-
-        Raises
-        ------
-        Fp2Error
-            If an array does not match its checksum: damaged answers are never returned.
         """
         for start in range(0, len(contexts), _CHUNK):
             keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
@@ -183,10 +185,10 @@ class DenseStore:
     def _failures(self, context: bytes) -> dict[bytes, tuple[str, int]]:
         """Return question -> (reason, number of attempts) of a context, as far as they match their checksums."""
         query = "SELECT question, error, attempts, runtime, updated FROM block_failures WHERE context = ?"
-        rows: dict[checksums.Key, tuple[Any, ...]] = {
+        rows: dict[RowKey, tuple[Any, ...]] = {
             context + question: rest for question, *rest in self.connection.execute(query, (context,))
         }
-        kept = checksums.intact(self.connection, FAILURES, rows) if rows else set()
+        kept = intact(self.connection, FAILURES, rows) if rows else set()
         return {bytes(key)[32:]: rows[key][:2] for key in kept}  # type: ignore[arg-type]
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
@@ -194,11 +196,6 @@ class DenseStore:
 
         An answer replaces a failure; a failure raises the question's number of attempts, and is ignored if there is an
         answer.
-
-        Raises
-        ------
-        Fp2Error
-            If the disk is full, the store cannot be written, or an array to be completed is damaged.
         """
         with transaction(self.connection, self.path):
             now = time.time()
@@ -318,14 +315,14 @@ FAILURES = "block_failures"
 def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     """Store failures (context, question, error, attempts, runtime, updated) with their checksums."""
     connection.executemany("INSERT OR REPLACE INTO block_failures VALUES (?, ?, ?, ?, ?, ?)", rows)
-    sums = {row[0] + row[1]: checksums.checksum(row[0] + row[1], *row[2:]) for row in rows}
-    checksums.put(connection, FAILURES, sums)
+    sums = {row[0] + row[1]: checksum(row[0] + row[1], *row[2:]) for row in rows}
+    put_checksums(connection, FAILURES, sums)
 
 
 def delete_failures(connection: sqlite3.Connection, keys: Sequence[tuple[bytes, bytes]]) -> None:
     """Delete the failures of (context, question) with their checksums."""
     connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", keys)
-    checksums.delete(connection, FAILURES, [context + question for context, question in keys])
+    delete_checksums(connection, FAILURES, [context + question for context, question in keys])
 
 
 def answered(numbers: Numbers) -> NDArray[np.bool_]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fp2.errors import Fp2Error
-from fp2.store import checksums, origins, rows
-from fp2.store.database import as_user_error, has_table
+from fp2.store import origins, rows
+from fp2.store.database import as_user_error, checksummed_tables, damaged_keys, has_table, is_intact_runtime
 from fp2.store.dense import COLUMNS, DenseStore
 from fp2.store.rows import ResponseStore
 
@@ -19,11 +19,6 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     ----------
     tick : callable
         Called with the number of rows read since the last call (`count_checked`).
-
-    Raises
-    ------
-    Fp2Error
-        If the file is not a store, or so damaged that it cannot be read to its end.
     """
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         yield from (row[0] for row in store.connection.execute("PRAGMA quick_check(5)") if row[0] != "ok")
@@ -44,8 +39,7 @@ def count_checked(path: Path) -> int:
 
 
 def _answers(store: ResponseStore) -> Iterator[str | None]:
-    columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
-    for fields in store.connection.execute(f"SELECT {columns} FROM answers"):
+    for fields in store.connection.execute(f"SELECT {rows.COLUMNS} FROM answers"):
         yield _line(rows.checked, fields, store.path)
 
 
@@ -71,19 +65,19 @@ def _question_sets(store: ResponseStore) -> Iterator[str | None]:
 
 def _runtimes(store: ResponseStore) -> Iterator[str | None]:
     for mark, body in store.connection.execute("SELECT digest, json FROM runtimes"):
-        kept = checksums.is_own_digest(mark, body)
+        kept = is_intact_runtime(mark, body)
         yield None if kept else f"the runtime {mark} does not match its digest: it is recorded again by the next run"
 
 
 def _others(store: ResponseStore) -> Iterator[str | None]:
     """Check what is made again where it is damaged: failures, and what engines and models keep."""
     for table in _other_tables(store):
-        for key in checksums.changed_rows(store.connection, table):
+        for key in damaged_keys(store.connection, table):
             yield None if key is None else f"{table} {key}: it does not match its checksum, and will be made again"
 
 
 def _other_tables(store: ResponseStore) -> list[str]:
-    return [table for table in checksums.tables(store.connection) if table != origins.PLACE]
+    return [table for table in checksummed_tables(store.connection) if table != origins.PLACE]
 
 
 def _origins(store: ResponseStore) -> Iterator[str | None]:

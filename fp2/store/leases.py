@@ -18,14 +18,13 @@ from types import TracebackType
 
 from filelock import FileLock, Timeout
 
-from fp2.store.database import BUSY_SECONDS, add_table, as_user_error, transaction
+from fp2.store.database import BUSY_SECONDS, add_table, as_user_error, select_in, transaction
 
 EXPIRES = 120.0
 """Seconds until a lease that is not renewed is free."""
 HEARTBEAT = 20.0
 """Seconds between renewals."""
 _CREATE = "CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID"
-_CHUNK = 500
 Answered = Callable[[sqlite3.Connection, Sequence[str]], set[str]]
 
 
@@ -38,11 +37,6 @@ class Leases:
         The response store.
     answered : callable
         Returns which of some keys have been answered since the run read the store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
 
     def __init__(self, path: Path, answered: Answered) -> None:
@@ -94,13 +88,8 @@ class Leases:
         return set(free)
 
     def _held(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return key -> owner of the leases that have not expired."""
-        found: dict[str, str] = {}
-        for part in parts(keys, _CHUNK):
-            marks = ",".join("?" * len(part))
-            query = f"SELECT key, owner FROM leases WHERE key IN ({marks}) AND expires > ?"
-            found |= dict(self._connection.execute(query, (*part, time.time())))
-        return found
+        query = "SELECT key, owner FROM leases WHERE expires > ? AND key"
+        return dict(select_in(self._connection, query, keys, time.time()))
 
     def _is_dead(self, owner: str) -> bool:
         """Whether the lock of another run is free: its process is gone."""

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.store import checksums, dense, origins, rows
-from fp2.store.database import as_user_error, has_table, transaction
+from fp2.store import dense, origins, rows
+from fp2.store.database import as_user_error, has_table, intact, is_intact_runtime, transaction
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
 from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
 
@@ -49,12 +49,6 @@ def merge_stores(
         A file that does not exist.
     tick : callable
         Called with the number of rows read since the last call (see `count_rows`).
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or is damaged, answers conflict, their keys of people were salted differently, or the
-        target exists or cannot be written.
     """
     if target.exists():
         raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
@@ -134,8 +128,7 @@ def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterat
 def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
     differ: list[str] = []
     copy_runtimes(source.connection, target.connection)
-    columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
-    for some in _batches(source, target, f"SELECT {columns} FROM answers ORDER BY key"):
+    for some in _batches(source, target, f"SELECT {rows.COLUMNS} FROM answers ORDER BY key"):
         answers = [rows.checked(fields, source.path) for fields in some]
         differ += add_answers(target, answers)
         tick(len(some))
@@ -144,7 +137,7 @@ def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[i
 
 def copy_runtimes(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """Copy what is recorded of devices, batch sizes and versions, without rows that do not match their digests."""
-    kept = [row for row in source.execute("SELECT digest, json FROM runtimes") if checksums.is_own_digest(*row)]
+    kept = [row for row in source.execute("SELECT digest, json FROM runtimes") if is_intact_runtime(*row)]
     target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", kept)
 
 
@@ -155,7 +148,7 @@ def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[
     """
     there = target.get_many(answer.key for answer in answers)
     new = [answer for answer in answers if answer.key not in there]
-    target.connection.executemany(rows.PUT_ANSWER, [(*answer, answer.checksum()) for answer in new])
+    rows.put_answers(target.connection, new)
     rows.delete_failures(target.connection, [answer.key for answer in new])
     known = [answer for answer in answers if answer.key in there and f'"{SCORED_BY}"' not in (answer.numbers or "")]
     return [one.key for one in known if (one.text, one.numbers) != (there[one.key].text, there[one.key].numbers)]
@@ -165,7 +158,7 @@ def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[
     columns = "key, error, attempts, runtime, updated"
     for some in _batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
         by_key = {row[0]: row for row in some}
-        kept = checksums.intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
+        kept = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
         open_ones = kept - rows.answered_keys(target.connection, list(by_key))
         there = target.get_failures(list(by_key))
         new = [row for key, row in by_key.items() if key in open_ones and _tried_more(row[2], there.get(key))]
@@ -228,7 +221,7 @@ def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Call
     columns = "context, question, error, attempts, runtime, updated"
     for some in _batches(source, target, f"SELECT {columns} FROM block_failures ORDER BY context, question"):
         by_key = {row[0] + row[1]: row for row in some}
-        kept = checksums.intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
+        kept = intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
         new = [row for key, row in by_key.items() if key in kept and _is_open(ours, row)]
         dense.put_failures(target.connection, new)
         tick(len(some))
@@ -256,13 +249,7 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
 
 
 def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
-    """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one.
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or written, or an answer is damaged.
-    """
+    """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one."""
     left = list(keys) if store.seeds else []
     for seed in store.seeds:
         for start in range(0, len(left), _AT_ONCE):
@@ -275,13 +262,7 @@ def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
 
 
 def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
-    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are.
-
-    Raises
-    ------
-    Fp2Error
-        If a store cannot be read or written, or an array is damaged.
-    """
+    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are."""
     ours = DenseStore(store.connection, store.path)
     for seed in store.seeds:
         theirs = DenseStore(seed.connection, seed.path)

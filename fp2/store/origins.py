@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.store import checksums
-from fp2.store.database import as_user_error, has_table, transaction
+from fp2.store.database import (
+    as_user_error,
+    checksum,
+    delete_checksums,
+    has_table,
+    put_checksums,
+    stored_checksums,
+    transaction,
+)
 from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
@@ -77,11 +84,6 @@ def register_origins(
     ----------
     keys : mapping
         Image id -> the response keys (or contexts of dense answers) of what shows the image.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
     people, salt = dataset.people, local_salt(Path(config.paths.state))
     images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
@@ -99,11 +101,6 @@ def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, S
     """Record that what is stored under `keys` (by the salted key of an image) was derived from answers about images.
 
     Images that this store does not know are passed over: their answers are of another store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written, or what is recorded of an image does not match its checksum.
     """
     known = [image for image in recorded_images(connection, path) if image.image in keys]
     with transaction(connection, path):
@@ -130,11 +127,6 @@ def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: 
     ----------
     row : tuple
         `data, release, image, subject, path` of `RecordedImage`.
-
-    Raises
-    ------
-    Fp2Error
-        If what is recorded of the image does not match its checksum.
     """
     is_new = connection.execute(_ADD_IMAGE, row).rowcount > 0
     (number,) = connection.execute(_FIND_IMAGE, row).fetchone()
@@ -169,27 +161,21 @@ def _keys(connection: sqlite3.Connection, number: int) -> Iterable[bytes]:
 def _seal(connection: sqlite3.Connection, number: int, row: tuple[str, ...], total: int) -> None:
     """Store the checksum of an image: the sum of its keys, and a digest of that and of its row."""
     body = total.to_bytes(16, "big")
-    checksums.put(connection, PLACE, {number: body + checksums.checksum(number, *row, body)})
+    put_checksums(connection, PLACE, {number: body + checksum(number, *row, body)})
 
 
 def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tuple[str, ...]) -> int | None:
     """Return the stored sum of an image's keys, None where a version without checksums recorded it."""
-    stored = checksums.get(connection, PLACE, [number]).get(number)
+    stored = stored_checksums(connection, PLACE, [number]).get(number)
     if stored is None:
         return None
-    if checksums.checksum(number, *row, stored[:16]) != stored[16:]:
+    if checksum(number, *row, stored[:16]) != stored[16:]:
         raise _damaged(number, path)
     return int.from_bytes(stored[:16], "big")
 
 
 def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> None:
-    """Raise unless what is recorded of an image matches its checksum.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the row of the image.
-    """
+    """Raise unless what is recorded of an image matches its checksum."""
     row = (image.data, image.release, image.image, image.subject, image.path)
     stored = _stored_sum(connection, path, image.id, row)
     if stored is not None and stored != _sum(_keys(connection, image.id)):
@@ -214,13 +200,7 @@ def recorded_images(connection: sqlite3.Connection, path: Path) -> list[Recorded
 
 
 def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[RecordedImage]) -> set[str]:
-    """Return the response keys of the answers that came from the images `chosen`.
-
-    Raises
-    ------
-    Fp2Error
-        If the origins of one of them do not match their checksum.
-    """
+    """Return the response keys of the answers that came from the images `chosen`."""
     chosen = list(chosen)
     with as_user_error(path):
         for image in chosen:
@@ -269,11 +249,6 @@ def delete(
     -------
     dict
         The number of deleted rows, by table.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be written.
     """
     jobs: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
         "answers": ("key = ?", [(key,) for key in keys]),
@@ -317,14 +292,13 @@ def _sharing(
 
 def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
     """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
-    checksums.delete(connection, "failures", keys)
-    checksums.delete(connection, PLACE, [image.id for image in chosen])
+    delete_checksums(connection, "failures", keys)
+    delete_checksums(connection, PLACE, [image.id for image in chosen])
     contexts = [(bytes.fromhex(key),) for key in keys]
     connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """Return the columns of every table."""
     query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
     found: dict[str, set[str]] = {}
     for table, column in connection.execute(query):

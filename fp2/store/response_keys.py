@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -66,20 +65,11 @@ def response_key(
             "method": dict(method),
             "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
             "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
-            "decoding": _decoding(question, decoding),
+            "decoding": decoding.in_key(question.kind),
             "sample_index": question.sample,
             "task": dict(task_identity),
         }
     )
-
-
-def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
-    """Return the part of `decoding` that can change the answer to this kind of question."""
-    if question.kind == "yes_no":
-        return {}
-    if question.kind == "choice":
-        return {"choice_orders": decoding.choice_orders}
-    return {name: value for name, value in asdict(decoding).items() if name not in ("choice_orders", "samples")}
 
 
 class ResponseKeys:
@@ -98,16 +88,12 @@ class ResponseKeys:
         self._parts = []
         for question, method in zip(questions, methods, strict=True):
             asked = {"text": question.text, "kind": question.kind, "choices": list(question.choices)}
-            head = _open_json({"decoding": _decoding(question, decoding), "engine": engine, "method": method})
+            head = _open_json({"decoding": decoding.in_key(question.kind), "engine": engine, "method": method})
             tail = _open_json({"question": asked, "sample_index": question.sample, "schema": KEY_SCHEMA})
             self._parts.append((hashlib.sha256(head + b',"picture":'), b"," + tail[1:] + b',"task":'))
 
     def of(
-        self,
-        pixel_sha256: str,
-        variant: str,
-        variant_params: Mapping[str, Any],
-        task_identity: Mapping[str, Any],
+        self, pixel_sha256: str, variant: str, variant_params: Mapping[str, Any], task_identity: Mapping[str, Any]
     ) -> bytes:
         """Return the keys of one stimulus with every question, 32 bytes each."""
         shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})

@@ -3,27 +3,45 @@
 An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
 retried by the next run; an answer replaces it. Answers and failures have checksums: a damaged answer is refused, a
 damaged failure is forgotten.
+
+Which of millions of planned answers are stored is looked up without reading any (`stored_keys`): keys are compared as
+integers, those of the store in 256 ranges, one at a time, so that memory grows with the plan and not with the store. A
+plan that is small beside the store is looked up key by key.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json
-from fp2.store import checksums
-from fp2.store.database import as_user_error, connect, connect_read_only, put_runtime, transaction
+from fp2.store.database import (
+    as_user_error,
+    checksum,
+    connect,
+    connect_read_only,
+    delete_checksums,
+    intact,
+    put_checksums,
+    put_runtime,
+    select_in,
+    transaction,
+)
 
 SCORED_BY = "scored_by"
 """The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.by_model`)."""
-_CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
+COLUMNS = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
 
 
 class AnswerLike(Protocol):
@@ -80,11 +98,6 @@ class ResponseStore:
         Open an existing file to look in.
     seeds : sequence of Path
         Further stores to look in for answers; they are opened read-only (`fp2.store.merge`).
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be opened or written, or is not a response store.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, seeds: Sequence[str | Path] = ()) -> None:
@@ -107,28 +120,18 @@ class ResponseStore:
             store.connection.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
-        """Return the stored answers of `keys`; keys without an answer are not in the result.
-
-        Raises
-        ------
-        Fp2Error
-            If a row does not match its checksum: a damaged answer is never returned.
-        """
-        columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
-        found: dict[str, StoredAnswer] = {}
+        """Return the stored answers of `keys`; keys without an answer are not in the result."""
         with as_user_error(self.path):
-            for fields in _select(self.connection, f"SELECT {columns} FROM answers", keys):
-                answer = checked(fields, self.path)
-                found[answer.key] = answer
-        return found
+            rows = select_in(self.connection, f"SELECT {COLUMNS} FROM answers WHERE key", keys)
+            return {row[0]: checked(row, self.path) for row in rows}
 
     def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
         """Return the failures of `keys` that match their checksums; one is deleted once the question is answered."""
+        query = "SELECT key, error, attempts, runtime, updated FROM failures WHERE key"
         with as_user_error(self.path):
-            columns = "key, error, attempts, runtime, updated"
-            rows = {row[0]: row[1:] for row in _select(self.connection, f"SELECT {columns} FROM failures", keys)}
-            kept = checksums.intact(self.connection, FAILURES, rows)
-            return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in kept}
+            rows = {row[0]: row[1:] for row in select_in(self.connection, query, keys)}
+            undamaged = intact(self.connection, FAILURES, rows)
+        return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in undamaged}
 
     def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
         """Store a batch of (response key, answer) in one transaction.
@@ -158,79 +161,61 @@ class ResponseStore:
             failed = _keys_in(self.connection, FAILURES, [key for key, _ in batch])
             tries = {key: failure.attempts for key, failure in self.get_failures(failed).items()}
             mark = put_runtime(self.connection, runtime or {})
-            answers, failures = _split(batch, tries, mark, now)
-            self.connection.executemany(PUT_ANSWER, answers)
-            delete_failures(self.connection, [row[0] for row in answers if row[0] in failed])
+            answers: list[StoredAnswer] = []
+            failures: list[tuple[Any, ...]] = []
+            for key, row in batch:
+                tries[key] = tries.get(key, 0) + 1
+                if row.error is not None:
+                    failures.append((key, _storable(row.error), tries[key], mark, now))
+                elif row.text is None:
+                    raise ValueError(f"the row of key {key} has neither a text nor an error")
+                else:
+                    text, numbers = _storable(row.text), row.numbers
+                    json = None if numbers is None else canonical_json(dict(numbers)).decode()
+                    seconds, tokens = float(row.seconds), int(row.tokens)
+                    answers.append(StoredAnswer(key, text, seconds, tokens, tries[key], mark, now, json))
+            put_answers(self.connection, answers)
+            delete_failures(self.connection, [answer.key for answer in answers if answer.key in failed])
             done = answered_keys(self.connection, [row[0] for row in failures])
             put_failures(self.connection, [row for row in failures if row[0] not in done])
 
 
-PUT_ANSWER = """
-INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 FAILURES = "failures"
+
+
+def put_answers(connection: sqlite3.Connection, answers: Iterable[StoredAnswer]) -> None:
+    """Store answers with their checksums, in the caller's transaction; those whose key has an answer are ignored."""
+    query = f"INSERT OR IGNORE INTO answers ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    connection.executemany(query, [(*answer, answer.checksum()) for answer in answers])
 
 
 def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     """Store failures (key, error, attempts, runtime, updated) with their checksums, in the caller's transaction."""
     connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", rows)
-    checksums.put(connection, FAILURES, {row[0]: checksums.checksum(*row) for row in rows})
+    put_checksums(connection, FAILURES, {row[0]: checksum(*row) for row in rows})
 
 
 def delete_failures(connection: sqlite3.Connection, keys: Sequence[str]) -> None:
     """Delete failures with their checksums, in the caller's transaction."""
     connection.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in keys])
-    checksums.delete(connection, FAILURES, keys)
+    delete_checksums(connection, FAILURES, keys)
 
 
 def checked(fields: Sequence[Any], path: Path) -> StoredAnswer:
-    """Return an answer from its columns and checksum.
-
-    Raises
-    ------
-    Fp2Error
-        If they do not match: a damaged answer is never returned.
-    """
+    """Return an answer from its columns and checksum; one that does not match is damaged, and never returned."""
     answer = StoredAnswer._make(fields[:-1])
     if answer.checksum() != fields[-1]:  # also where one bit has turned a column of text into bytes
-        raise _damaged(answer.key, path)
+        raise Fp2Error(
+            f"the stored answer {answer.key} does not match its checksum: it was changed or the disk is failing",
+            where=str(path),
+            fix="Restore the file from a copy, or move it away and run again to ask the model again",
+        )
     return answer
-
-
-def _split(
-    batch: Sequence[tuple[str, AnswerLike]], tries: dict[str, int], runtime: str, now: float
-) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Return the rows for the answers table and for the failures table."""
-    answers: list[tuple[Any, ...]] = []
-    failures: list[tuple[Any, ...]] = []
-    for key, row in batch:
-        tries[key] = tries.get(key, 0) + 1
-        if row.error is not None:
-            failures.append((key, _storable(row.error), tries[key], runtime, now))
-        elif row.text is None:
-            raise ValueError(f"the row of key {key} has neither a text nor an error")
-        else:
-            numbers = None if row.numbers is None else canonical_json(dict(row.numbers)).decode()
-            kept = StoredAnswer(
-                key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now, numbers
-            )
-            answers.append((*kept, kept.checksum()))
-    return answers, failures
 
 
 def _storable(text: str) -> str:
     """Return `text` with lone surrogates, which UTF-8 cannot encode, replaced by the replacement character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of `head ... WHERE key IN keys`, a chunk of keys at a time."""
-    wanted = list(dict.fromkeys(keys))
-    for start in range(0, len(wanted), _CHUNK):
-        chunk = wanted[start : start + _CHUNK]
-        marks = ",".join("?" * len(chunk))
-        yield from connection.execute(f"{head} WHERE key IN ({marks})", chunk)
 
 
 def answered_keys(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
@@ -239,13 +224,78 @@ def answered_keys(connection: sqlite3.Connection, keys: Sequence[str]) -> set[st
 
 
 def _keys_in(connection: sqlite3.Connection, table: str, keys: Sequence[str]) -> set[str]:
-    """Return which of `keys` have a row in a table."""
-    return {str(key) for (key,) in _select(connection, f"SELECT key FROM {table}", keys)}
+    return {str(key) for (key,) in select_in(connection, f"SELECT key FROM {table} WHERE key", keys)}
 
 
-def _damaged(key: str, path: Path) -> Fp2Error:
-    return Fp2Error(
-        f"the stored answer {key} does not match its checksum: it was changed or the disk is failing",
-        where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model again",
-    )
+_ROW_BYTES = 400
+"""Of a stored answer, at least about: to guess how many a file holds."""
+_POINT_COST = 8
+"""How many rows are scanned in the time that one key is looked up."""
+
+
+def stored_keys(store: ResponseStore, wanted: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Return which of `wanted` have an answer; no answer is read.
+
+    Parameters
+    ----------
+    wanted : array (n,), 32 bytes each
+        Distinct response keys in ascending order.
+    """
+    with as_user_error(store.path):
+        if len(wanted) * _POINT_COST < store.path.stat().st_size / _ROW_BYTES:
+            keys = [key.hex() for key in wanted.tolist()]
+            there = answered_keys(store.connection, keys)
+            return np.fromiter((key in there for key in keys), dtype=bool, count=len(keys))
+        found = np.zeros(len(wanted), dtype=bool)
+        words = ordered_words(wanted)
+        bounds = np.searchsorted((words[0] >> np.uint64(56)).astype(np.int64), np.arange(257)).tolist()
+        for first, (low, high) in enumerate(pairwise(bounds)):
+            if low < high:
+                _mark(store.connection, first, [word[low:high] for word in words], found[low:high])
+        return found
+
+
+def distinct(keys: NDArray[np.uint8]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Return the distinct keys in ascending order (as `stored_keys` takes them), and the place of each key among them.
+
+    Parameters
+    ----------
+    keys : array (n, 32)
+        Response keys.
+    """
+    flat = np.ascontiguousarray(keys).view("V32").reshape(-1)
+    words = ordered_words(flat)
+    order = np.lexsort(words[::-1])
+    new = np.ones(len(flat), dtype=bool)
+    new[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
+    place = np.empty(len(flat), dtype=np.int64)
+    place[order] = np.cumsum(new) - 1
+    return flat[order[new]], place
+
+
+def ordered_words(keys: NDArray[np.void]) -> list[NDArray[np.uint64]]:
+    """Return keys of 32 bytes as four integers each, the most significant first: (n,) arrays."""
+    words = np.frombuffer(keys.tobytes(), dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    return [np.ascontiguousarray(words[:, place]) for place in range(4)]
+
+
+def _mark(
+    connection: sqlite3.Connection, first: int, wanted: Sequence[NDArray[np.uint64]], found: NDArray[np.bool_]
+) -> None:
+    """Set `found` where the store has the key; all keys begin with the byte `first`."""
+    low, high = f"{first:02x}", f"{first + 1:02x}" if first < 255 else "g"
+    query = "SELECT group_concat(key, '') FROM answers WHERE key >= ? AND key < ? AND length(key) = 64"
+    (text,) = connection.execute(query, (low, high)).fetchone()
+    if text is None:
+        return
+    stored = ordered_words(np.frombuffer(bytes.fromhex(text), dtype="V32"))
+    order = np.argsort(stored[0], kind="stable")
+    at = np.searchsorted(stored[0][order], wanted[0])
+    inside = at < len(order)
+    place = order[np.minimum(at, len(order) - 1)]
+    same = np.logical_and.reduce([mine == theirs[place] for mine, theirs in zip(wanted, stored, strict=True)])
+    found |= inside & same
+    # Two keys may share their first 64 bits, of which the search finds one.
+    for row in np.flatnonzero(inside & (stored[0][place] == wanted[0]) & ~same).tolist():
+        key = b"".join(int(word[row]).to_bytes(8, "big") for word in wanted).hex()
+        found[row] = bool(answered_keys(connection, [key]))

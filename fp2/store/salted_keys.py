@@ -34,11 +34,6 @@ def local_salt(state_dir: Path) -> bytes:
     """Return the 32 random bytes of `state_dir/salt`, created on first use; only the owner can read the file.
 
     The file is created in one step, so that processes that start at the same time use the same salt.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder cannot be written, or the file does not hold 32 bytes.
     """
     path = state_dir / _SALT_NAME
     try:

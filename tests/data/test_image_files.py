@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from fp2.data import image_files
-from fp2.data.image_files import BYTES_PER_PIXEL, decoding, image_file
-from fp2.data.pixels import digest_image, open_rgb
+from fp2.data import pixels
+from fp2.data.pixels import BYTES_PER_PIXEL, decoding, digest_image, image_file, open_rgb
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -56,7 +55,7 @@ def test_an_image_of_more_pixels_than_memory_holds_is_refused_from_its_header(
     path = tmp_path / "a.png"
     path.write_bytes(png_of(13_000, 13_000))
     assert "169 megapixels, more than" in str(digest_image(path).error)
-    monkeypatch.setattr(image_files, "budget", lambda: 30 * BYTES_PER_PIXEL)
+    monkeypatch.setattr(pixels, "budget", lambda: 30 * BYTES_PER_PIXEL)
     Image.new("RGB", (5, 6)).save(tmp_path / "b.png")
     Image.new("RGB", (5, 7)).save(tmp_path / "c.png")
     assert digest_image(tmp_path / "b.png").error is None
@@ -64,7 +63,7 @@ def test_an_image_of_more_pixels_than_memory_holds_is_refused_from_its_header(
 
 
 def test_threads_share_one_budget_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_files, "budget", lambda: 250 * BYTES_PER_PIXEL)
+    monkeypatch.setattr(pixels, "budget", lambda: 250 * BYTES_PER_PIXEL)
     now, most, lock = [0], [0], threading.Lock()
     all_started = threading.Barrier(8)
 

@@ -11,7 +11,6 @@ import pytest
 
 from fp2.errors import Fp2Error
 from fp2.store import origins
-from fp2.store.database import SCHEMA_VERSION
 from fp2.store.dense import DenseStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Question
@@ -154,26 +153,6 @@ def test_origins_know_contexts_and_forget_their_blocks(store: DenseStore) -> Non
     assert (gone["blocks"], gone["block_failures"]) == (1, 1)
     assert [context for context, _ in store.read([HERE, THERE], wanted)] == [THERE]
     assert origins.all_keys(store.connection, store.path) == {THERE}
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_store_of_an_earlier_version_gets_blocks(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "old.sqlite"
-    with ResponseStore(path) as opened:
-        opened.connection.executescript(
-            "DROP TABLE blocks; DROP TABLE block_failures; DROP TABLE question_sets;"
-            f"UPDATE schema SET version = {version};"
-            "INSERT INTO failures VALUES ('f', 'no', 1, 'x', 0);"
-        )
-        if version == 1:
-            opened.connection.execute("ALTER TABLE answers DROP COLUMN numbers")
-    with ResponseStore(path) as opened:
-        store = DenseStore(opened.connection, opened.path)
-        wanted = registered(store, 0)
-        store.put([piece(HERE, [0], numbers(1))], wanted)
-        assert answered(only(store, HERE, wanted)).all()
-        assert opened.get_failures(["f"])["f"].error == "no"
-        assert opened.connection.execute("SELECT version FROM schema").fetchall() == [(SCHEMA_VERSION,)]
 
 
 def _writer(path: str, worker: int, contexts: list[str]) -> None:

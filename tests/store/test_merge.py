@@ -12,10 +12,9 @@ from bench import fp2
 from fp2.errors import Fp2Error
 from fp2.store import origins
 from fp2.store.dense import DenseStore, Piece, QuestionSet
-from fp2.store.key_index import distinct, stored_keys
 from fp2.store.merge import merge_stores, take_answers, take_blocks
 from fp2.store.response_keys import response_set
-from fp2.store.rows import ResponseStore
+from fp2.store.rows import ResponseStore, distinct, stored_keys
 from fp2.tables import YES_NO_NUMBERS, Answer
 
 KEYS = [f"{k:02x}" * 32 for k in range(256)]

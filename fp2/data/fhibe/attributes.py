@@ -158,7 +158,6 @@ class AttributeReader:
         return list(labels)
 
     def _age(self, cell: str) -> list[str]:
-        """Return the age group of an age in years."""
         try:
             group = age_group(int(float(cell)))
         except (ValueError, OverflowError):
@@ -250,7 +249,6 @@ def _number(text: str) -> float:
 
 
 def _camera_class(name: str, value: float) -> str | None:
-    """Return the class of a number; None without one."""
     if not math.isfinite(value):
         return None
     if name in _STEPS:

@@ -65,13 +65,7 @@ def annotation_path(image_path: Path) -> Path:
 
 
 def read_geometry(path: Path, subject_id: str) -> Geometry:
-    """Return the geometry of `subject_id` from an annotation file (see `annotation_path`).
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing or malformed, or lacks the subject.
-    """
+    """Return the geometry of `subject_id` from an annotation file (see `annotation_path`)."""
     try:
         annotation = json.loads(path.read_text(encoding="utf-8"))
         subjects = {entry["subject_id"]: entry for entry in annotation["subject_annotation"]}
@@ -95,13 +89,7 @@ def read_geometry(path: Path, subject_id: str) -> Geometry:
 
 
 def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Keypoint]:
-    """Return keypoint name -> point from a CSV cell or the object of the JSON file, in any order of keys.
-
-    Raises
-    ------
-    Fp2Error
-        If it is neither.
-    """
+    """Return keypoint name -> point from a CSV cell or the object of the JSON file, in any order of keys."""
     points = _literal(value, "keypoints") if isinstance(value, str) else value
     try:
         return {label(name): Keypoint(float(x), float(y), bool(seen)) for name, (x, y, seen) in points.items()}
@@ -110,13 +98,7 @@ def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Key
 
 
 def parse_segments(value: str | Sequence[Mapping[str, Any]]) -> dict[str, list[Polygon]]:
-    """Return segment class -> polygons in the order of their number, from a CSV cell or the list of the JSON file.
-
-    Raises
-    ------
-    Fp2Error
-        If it is neither.
-    """
+    """Return segment class -> polygons in the order of their number, from a CSV cell or the list of the JSON file."""
     segments = _literal(value, "segments") if isinstance(value, str) else value
     polygons: dict[str, list[Polygon]] = {}
     try:

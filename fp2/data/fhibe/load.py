@@ -107,11 +107,6 @@ def read_release(
         For full resolution: the processed CSV with the fields that the annotations lack.
     tick : callable
         Called after each row or annotation.
-
-    Raises
-    ------
-    Fp2Error
-        If a table cannot be read or lacks a required column, or none of the images is found.
     """
     reader = _PeopleReader(release, expand_regions)
     for where, row in _rows(release, reader, fallback, tick):
@@ -251,7 +246,6 @@ class _PeopleReader:
 
     @staticmethod
     def _flag(cell: str, where: str) -> bool:
-        """Return the truth value of a cell."""
         flags = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
         try:
             return flags[cell.strip().lower()]
@@ -275,7 +269,6 @@ def unused(name: str, cells: list[object]) -> bool:
 
 
 def _size(row: Cells) -> tuple[int, int] | None:
-    """Return the (width, height) that a row states."""
     try:
         return int(float(row["image_width"])), int(float(row["image_height"]))
     except (KeyError, ValueError):

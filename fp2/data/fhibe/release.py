@@ -58,11 +58,6 @@ def find_release(root: Path, form: str = AUTO) -> Release:
     """Return the release at `root`, or at most three folders above or below it.
 
     The form `auto` is whole images: downsampled if there are any, else in full resolution.
-
-    Raises
-    ------
-    Fp2Error
-        If `root` is missing or cannot be read, or has no release of that form, or several.
     """
     root = root.expanduser().absolute()
     if not root.is_dir():
@@ -199,12 +194,6 @@ def listed_rows(
         Counts of files that cannot be read and of rows that remain incomplete.
     tick : callable
         Called after each annotation.
-
-    Raises
-    ------
-    Fp2Error
-        If the list lacks a column, a path leads out of the release, no annotation can be read, or a required field is
-        found nowhere.
     """
     from fp2.data.readers.table import read_rows
 
@@ -239,7 +228,6 @@ def _check_files(path: Path) -> Callable[[list[str]], None]:
 
 
 def _subjects(release: Release, listed: Mapping[str, str], where: str) -> list[Cells]:
-    """Return the cells of each subject of one image."""
     base = release.table.parent
     for name in ("img", "json"):
         relative = PurePosixPath(listed[name])

@@ -43,11 +43,6 @@ def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None
     -------
     dict
         `terms` (their date) and `acknowledged` (the time).
-
-    Raises
-    ------
-    Fp2Error
-        If these terms are not acknowledged, or the record cannot be written.
     """
     path = state / RECORD
     known = _read(path)
@@ -81,7 +76,6 @@ def _read(path: Path) -> dict[str, str] | None:
 
 
 def _ask() -> bool:
-    """Ask on the terminal; without one, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(QUESTION, end="", file=sys.stderr, flush=True)
@@ -137,13 +131,7 @@ class Fhibe(DataSource[FhibeOptions]):
         return self.options.form in WHOLE_IMAGES
 
     def load(self, context: LoadContext) -> Dataset:
-        """Return the release at `root`.
-
-        Raises
-        ------
-        Fp2Error
-            If the terms of use are not acknowledged, or as `find_release` and `read_release`.
-        """
+        """Return the release at `root`."""
         from fp2.data.fhibe.load import read_release
         from fp2.data.fhibe.release import find_release
 

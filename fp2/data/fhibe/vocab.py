@@ -43,7 +43,6 @@ class Vocabulary:
 
 
 def _words(text: str, separator: str = "|") -> tuple[str, ...]:
-    """Return the parts of `text` between separators."""
     return tuple(text.split(separator))
 
 
@@ -229,13 +228,7 @@ def label(value: str) -> str:
 
 
 def vocabulary(column: str) -> Vocabulary:
-    """Return the vocabulary of `column`.
-
-    Raises
-    ------
-    Fp2Error
-        If the column has none.
-    """
+    """Return the vocabulary of `column`."""
     try:
         return VOCABULARIES[column]
     except KeyError:
@@ -243,13 +236,7 @@ def vocabulary(column: str) -> Vocabulary:
 
 
 def code(column: str, name: str) -> str:
-    """Return `"<index>. <label>"` for one label (for a skin colour also a Fitzpatrick type, I to VI).
-
-    Raises
-    ------
-    Fp2Error
-        If the column does not have that label.
-    """
+    """Return `"<index>. <label>"` for one label (for a skin colour also a Fitzpatrick type, I to VI)."""
     words = vocabulary(column)
     if column.endswith("_skin_color") and name in SKIN_TONES:
         name = words.values[5 - SKIN_TONES.index(name)]
@@ -259,13 +246,7 @@ def code(column: str, name: str) -> str:
 
 
 def json_value(column: str, labels: str | Iterable[str]) -> str | list[str]:
-    """Return labels as in the annotation file: a sorted list (multi-choice) or one string.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown label, or for none or several in a single-choice column.
-    """
+    """Return labels as in the annotation file: a sorted list (multi-choice) or one string."""
     names = [labels] if isinstance(labels, str) else list(labels)
     codes = sorted({code(column, name) for name in names})
     if vocabulary(column).multi:

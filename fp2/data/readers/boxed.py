@@ -38,13 +38,7 @@ class Boxed:
 
 
 class Pictures:
-    """The image files below a folder, by their names.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none.
-    """
+    """The image files below a folder, by their names."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,11 +64,6 @@ def boxed_people(
 
     The primary person of an image is the one with the largest box. `others` names the image of everybody (or of every
     crowd) who is annotated and left out: they count in `n_people`.
-
-    Raises
-    ------
-    Fp2Error
-        If none of the images is there.
     """
     found = [(person, path) for person in people if (path := pictures.find(person.image)) is not None]
     if not found:
@@ -116,13 +105,7 @@ def counted(left_out: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def read_lines(file: Path) -> list[str]:
-    """Return the lines of a text file that are not blank.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
+    """Return the lines of a text file that are not blank."""
     try:
         return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeError) as error:
@@ -130,13 +113,7 @@ def read_lines(file: Path) -> list[str]:
 
 
 def read_json(file: Path, what: str = "labels") -> Any:
-    """Return what a JSON file holds; `what` it is called in messages.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
+    """Return what a JSON file holds; `what` it is called in messages."""
     try:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -29,11 +29,6 @@ def load_coco(root: Path) -> Dataset:
     """Return the people of COCO's `instances_*.json` files: boxes of the category person, without crowds.
 
     Attributes: `split`, and COCO's `size` of the person (`small` below 32 x 32 pixels of area, `large` from 96 x 96).
-
-    Raises
-    ------
-    Fp2Error
-        If no label file or image is found, or a file is malformed.
     """
     files = find_files(root, "instances_*.json")
     if not files:
@@ -73,11 +68,6 @@ def load_facet(root: Path) -> Dataset:
 
     Attributes: `gender` and `age` (presentation), `skin_tone` (the tones of the Monk scale with the most annotators'
     votes, several if they tie), `occupation` (both classes), `hair_type` and `hair_color`, as far as the file has them.
-
-    Raises
-    ------
-    Fp2Error
-        If the file or its images are not found, or a box is malformed.
     """
     file = _one(root, "annotations.csv", "FACET's annotations.csv")
     people = []
@@ -123,11 +113,6 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
 
     Attributes: `gender`, `age` (presentation; `Unknown` is none) and `split`. Groups, drawings and people who were
     labelled as young, who may be children, are left out.
-
-    Raises
-    ------
-    Fp2Error
-        If no label file or image is found, an image cannot be read, or a coordinate is no number.
     """
     files = find_files(root, _MIAP)
     if not files:
@@ -171,7 +156,7 @@ def _share_box(row: Mapping[str, str], size: tuple[int, int], where: str) -> Box
 
 
 def _image_size(path: Path) -> tuple[int, int]:
-    from fp2.data.image_files import image_file
+    from fp2.data.pixels import image_file
 
     try:
         with image_file(path) as image:
@@ -200,11 +185,6 @@ def load_wider_face(root: Path) -> Dataset:
 
     Attributes: `event`, `split`, `blur`, `expression`, `illumination`, `occlusion`, `pose`. Faces that are marked as
     invalid, or have no area, are left out.
-
-    Raises
-    ------
-    Fp2Error
-        If no label file or image is found, or a file is malformed.
     """
     files = find_files(root, "wider_face_*_bbx_gt.txt")
     if not files:

@@ -56,11 +56,6 @@ def load_hf(
         The only split to read.
     tick : callable
         Called with (images written, rows in total).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no data set, it lacks the split, a file cannot be read, or as `load_table`.
     """
     shards = _chosen(find_shards(root), split, root)
     column = columns.get("image", "")
@@ -78,13 +73,7 @@ def load_hf(
 
 
 def find_shards(root: Path) -> list[DataShard]:
-    """Return the data files below `root` with their splits, in order.
-
-    Raises
-    ------
-    Fp2Error
-        If there are none.
-    """
+    """Return the data files below `root` with their splits, in order."""
     if (root / "dataset_dict.json").is_file():
         splits = json.loads((root / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
         return [shard for name in splits for shard in _saved(root / name, name)]
@@ -99,7 +88,6 @@ def find_shards(root: Path) -> list[DataShard]:
 
 
 def _saved(folder: Path, split: str) -> list[DataShard]:
-    """Return the data files of a `state.json`."""
     try:
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         return [DataShard(folder / entry["filename"], split) for entry in state["_data_files"]]

@@ -43,11 +43,6 @@ def labelled_people(images: Sequence[LabelledImages], folder: Path, where: Path)
     """Return the people table of `images` below `folder`; an image without a subject is a subject of its own.
 
     An attribute that only some images have is empty for the others. `where` is the file or folder named in errors.
-
-    Raises
-    ------
-    Fp2Error
-        If there are no images, or a path leads out of the folder or occurs twice.
     """
     if not images:
         raise Fp2Error("no image is listed", where=str(where))
@@ -73,13 +68,7 @@ def labelled_people(images: Sequence[LabelledImages], folder: Path, where: Path)
 
 
 def image_folder(root: Path, paths: Sequence[str], chosen: Path | None = None) -> Path:
-    """Return the folder that `paths` start from: `chosen`, or else `root` or a folder at most two levels below it.
-
-    Raises
-    ------
-    Fp2Error
-        If none of a sample of the images is there.
-    """
+    """Return the folder that `paths` start from: `chosen`, or else `root` or a folder at most two levels below it."""
     sample = list(paths[:: max(1, len(paths) // _SAMPLED)])
     for folder in [chosen] if chosen else _nearby(root):
         if any((folder / path).is_file() for path in sample):
@@ -92,7 +81,6 @@ def image_folder(root: Path, paths: Sequence[str], chosen: Path | None = None) -
 
 
 def _nearby(root: Path) -> list[Path]:
-    """Return `root`, its folders and theirs, nearest first."""
     first = _folders(root)
     return [root, *first, *(inner for folder in first for inner in _folders(folder))]
 
@@ -102,13 +90,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def find_files(root: Path, pattern: str) -> list[Path]:
-    """Return the files that match `pattern` in the first folder that has any: `root`, or at most two levels below.
-
-    Raises
-    ------
-    Fp2Error
-        If `root` is not a folder.
-    """
+    """Return the files that match `pattern` in the first folder that has any: `root`, or at most two levels below."""
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
     for folder in _nearby(root):
@@ -131,11 +113,6 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
 
     An image directly in its group's folder is a subject of its own; images in a folder below it (`GROUP/PERSON/...`)
     are of one subject. Images directly in `root` belong to no group and are left out.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder is missing, or has fewer than two groups with images.
     """
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
@@ -185,11 +162,6 @@ def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool 
 
     The attribute `subset` separates two sources: `fairface` has gender, race and age; `aiface` has the skin tone only,
     as `MST 01` to `MST 10`. Unless `needs_images`, the files are not looked for.
-
-    Raises
-    ------
-    Fp2Error
-        If a list or its images are missing, a list lacks a column, or a skin tone is not 1 to 10.
     """
     faces, tones = (_only(root, name) for name in (GRAS_FACES, GRAS_TONES))
     images = [
@@ -204,12 +176,7 @@ def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool 
     ]
     paths = [image.path for image in images]
     folder = image_folder(faces.parent, paths, image_root) if needs_images else image_root or faces.parent
-    notes = (
-        EACH_ITS_OWN,
-        TONES_ALONE,
-        *_uneven(images, ("gender", "race", "age")),
-        *_uneven(images, ("skin_tone",)),
-    )
+    notes = (EACH_ITS_OWN, TONES_ALONE, *_uneven(images, ("gender", "race", "age")), *_uneven(images, ("skin_tone",)))
     return Dataset("gras", None, labelled_people(images, folder, faces), notes)
 
 
@@ -217,11 +184,6 @@ def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
     """Return FairFace's images by its label files (`fairface_label_train.csv`, `fairface_label_val.csv`).
 
     Attributes: gender, race, age and `split` (`train` or `val`).
-
-    Raises
-    ------
-    Fp2Error
-        If no label file or none of the images is found, or a file lacks a column.
     """
     files = find_files(root, FAIRFACE_LABELS)
     if not files:
@@ -244,11 +206,6 @@ def load_utkface(root: Path) -> Dataset:
 
     A name is `[age]_[gender]_[race]_[date and time]`, gender 0 male and 1 female, race 0 White, 1 Black, 2 Asian,
     3 Indian, 4 Others; images with another name are left out and counted.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder is missing, or no image in it has such a name.
     """
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
@@ -288,7 +245,6 @@ def _uneven(images: Sequence[LabelledImages], names: Sequence[str]) -> Iterator[
 
 
 def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the labels of a row in FairFace's wording."""
     age = row["age"].strip()
     found = {"gender": row["gender"].strip(), "race": row["race"].strip(), "age": _OLDEST.get(age, age)}
     return {name: [label] if label else [] for name, label in found.items()}

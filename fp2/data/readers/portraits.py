@@ -33,11 +33,6 @@ def load_celebamask_hq(root: Path) -> Dataset:
 
     Attributes: `gender` (from `Male`) and `young` as it labels them, and each of the others under its name in lower
     case with the values `yes` and `no`.
-
-    Raises
-    ------
-    Fp2Error
-        If the file or its images are not found, or a line has another length than the header.
     """
     files = find_files(root, _ATTRIBUTES)
     if not files:
@@ -63,11 +58,6 @@ def load_casual_conversations(root: Path) -> Dataset:
     The data are videos: frames have to be extracted, into a folder per subject that is named by the subject's id, or
     under names that begin with the video's (`0010_00_...jpg`). Attributes: `gender`, `age`, `skin_tone` (Fitzpatrick I
     to VI), and of version 2 `monk_skin_tone` and `location_country`.
-
-    Raises
-    ------
-    Fp2Error
-        If the file or no frame of its subjects is found.
     """
     files = find_files(root, "CasualConversations*.json")
     files = [file for file in files if file.stem in ("CasualConversations", "CasualConversationsV2")]
@@ -155,11 +145,6 @@ def load_imdb_wiki(root: Path) -> Dataset:
     Attributes: `gender`, `age` (the age group on 1 July of the year of the photograph) and `source`. A person is the
     `celeb_id`, or the number that the file name begins with. Images in which no face was detected, of people below 18
     or above 100 years, and with two detections of a face (`n_people` = 2) are counted; the last ones are kept.
-
-    Raises
-    ------
-    Fp2Error
-        If no file or image is found, or a file is malformed.
     """
     files = [file for name in ("imdb.mat", "wiki.mat") for file in find_files(root, name)]
     if not files:

@@ -49,12 +49,6 @@ def load_table(
     - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
     - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell and `nan`
       are no value. An age in whole years is replaced by its age group.
-
-    Raises
-    ------
-    Fp2Error
-        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, has an incomplete or
-        malformed box, or none of the images is found.
     """
     root = (image_root or path.parent).expanduser().absolute()
     return frame_people(read_table(path), columns, root, path, found=found)
@@ -101,13 +95,7 @@ def attribute_names(columns: Iterable[str]) -> list[str]:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Return a CSV, TSV, Parquet or JSON Lines file as a table; text is not converted (`NA` is not a missing value).
-
-    Raises
-    ------
-    Fp2Error
-        If the file has another suffix, or cannot be read.
-    """
+    """Return a CSV, TSV, Parquet or JSON Lines file as a table; text is not converted (`NA` is not a missing value)."""
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
         ".csv": _read_delimited,
         ".tsv": lambda file: _read_delimited(file, "\t"),
@@ -229,7 +217,6 @@ def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -
 
 
 def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
-    """Return cells as text; raise Fp2Error if one is empty."""
     texts = [_text(cell) for cell in cells]
     if "" in texts:
         raise Fp2Error(f"column {column!r} is empty in row {texts.index('') + 1}", where=str(path))
@@ -272,7 +259,6 @@ def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: 
 
 
 def _pixels(cell: Any, column: str, path: Path) -> float:
-    """Return a cell of a box in pixels; NaN if it is empty."""
     text = _text(cell)
     try:
         value = float(text or "nan")
@@ -307,7 +293,6 @@ def _text(cell: Any) -> str:
 
 
 def _values(cell: Any) -> list[str]:
-    """Return the distinct values of one attribute cell."""
     if isinstance(cell, list | tuple | set | np.ndarray):
         texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
     else:
@@ -347,12 +332,6 @@ def read_rows(
 
     `check_header` is called once, before the first row, and raises if a column is lacking. Columns in `skip` are left
     out of the rows.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing or not text in this encoding, a column occurs twice, or a row has another length than
-        the header.
     """
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)

@@ -109,13 +109,7 @@ class ImageEncoder:
         return resolve_checkpoint(self.spec.id, self.spec.revision, self._digests)
 
     def identity(self) -> dict[str, Any]:
-        """Return everything about the model that can change an embedding. Imports neither torch nor transformers.
-
-        Raises
-        ------
-        Fp2Error
-            If the checkpoint is missing or is none of such a network.
-        """
+        """Return everything about the model that can change an embedding. Imports neither torch nor transformers."""
         identity = {
             "engine": self._kind,
             "method": METHOD,
@@ -157,18 +151,12 @@ class ImageEncoder:
 
         A file is decoded once for consecutive tasks, such as the variants of one image. An error about one image is
         that image's error.
-
-        Raises
-        ------
-        Fp2Error
-            If the model cannot be loaded.
         """
         tasks = iter(tasks)
         while window := list(itertools.islice(tasks, _WINDOW)):
             yield from self._window(window)
 
     def _reading(self) -> dict[str, Any]:
-        """Return what else of the method can change an embedding."""
         check_image_encoder(self.checkpoint)
         return {"output": "pooled", "crop": self._crop}
 
@@ -216,7 +204,6 @@ class ImageEncoder:
         yield from (done[id(task)] for task in window)
 
     def _embed_batch(self, batch: Sequence[_Decoded]) -> list[ImageEmbedding]:
-        """Embed decoded images together, or one by one if that fails."""
         done = [ImageEmbedding(one.task, None, one.error) for one in batch if one.error is not None]
         good = [one for one in batch if one.error is None]
         if not good:
@@ -274,13 +261,7 @@ class DualEncoder(ImageEncoder):
         return self._dual.scale
 
     def embed_texts(self, texts: Sequence[str], *, normalise: bool = True) -> Vectors:
-        """Return the embeddings (n, d) of texts, in their order; each distinct text is embedded once.
-
-        Raises
-        ------
-        Fp2Error
-            If the model cannot be loaded, or a text is longer than it reads.
-        """
+        """Return the embeddings (n, d) of texts, in their order; each distinct text is embedded once."""
         keys = {text: self._key(text=text) for text in texts}
         found = self._cache.get(list(keys.values()))
         missing = [text for text, key in keys.items() if key not in found]

@@ -57,13 +57,7 @@ class DualEngine(BaseEngine):
         return self.encoder.identity()
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return the version of the method.
-
-        Raises
-        ------
-        Fp2Error
-            If the question is not a choice, or no image is to be shown.
-        """
+        """Return the version of the method."""
         if question.kind != "choice":
             fix = "Ask it as kind: choice, or choose a model that generates text"
             what = "a dual encoder compares images with texts and generates none"

@@ -97,13 +97,7 @@ _FAMILIES = {
 
 
 def text_format_of(checkpoint: Checkpoint) -> TextFormat:
-    """Return the text format of the checkpoint's family.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not a dual encoder of a known family.
-    """
+    """Return the text format of the checkpoint's family."""
     if checkpoint.model_type not in _FAMILIES:
         kind = checkpoint.model_type or "without a model type"
         raise Fp2Error(
@@ -167,13 +161,7 @@ class LoadedDual(LoadedEncoder):
     max_tokens: int
 
     def text_inputs(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the model's inputs for `texts`.
-
-        Raises
-        ------
-        Fp2Error
-            If a text is longer than the model reads: truncated, it would be another text.
-        """
+        """Return the model's inputs for `texts`."""
         full_length = self.text_format.full_length
         formatted = [text.lower() if self.text_format.lowercase else text for text in texts]
         lengths = [len(ids) for ids in self.tokenizer(formatted)["input_ids"]]
@@ -192,13 +180,7 @@ class LoadedDual(LoadedEncoder):
 
 
 def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
-    """Load a dual encoder on `device` (`auto`, `cpu`, `cuda`, ...), fetching its weights if they are not here.
-
-    Raises
-    ------
-    Fp2Error
-        If the checkpoint is not a dual encoder, its weights are damaged or incomplete, or the device is missing.
-    """
+    """Load a dual encoder on `device` (`auto`, `cpu`, `cuda`, ...), fetching its weights if they are not here."""
     text_format_of(checkpoint)
     return _loaded("dual", checkpoint, spec, device, _load_dual)
 
@@ -236,7 +218,6 @@ def _read_processors(path: Path, spec: HfSpec, *kinds: str) -> list[Any]:
 
 
 def _load_images(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedEncoder:
-    """Load image processor and model from a folder."""
     import torch
 
     (image_processor,) = _read_processors(path, spec)
@@ -260,7 +241,6 @@ def _square(image_processor: Any, checkpoint: Checkpoint) -> int:
 
 
 def _load_dual(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedDual:
-    """Load tokenizer, image processor and model from a folder."""
     import torch
 
     image_processor, tokenizer = _read_processors(path, spec, "AutoTokenizer")

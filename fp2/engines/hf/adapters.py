@@ -27,13 +27,7 @@ _UNSUPPORTED = ("use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", 
 
 
 def adapter_folder(checkpoint: Checkpoint, name: str) -> Path:
-    """Return the folder of an adapter: one in the checkpoint (fetched for a hub model), or a path of its own.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not there and cannot be fetched.
-    """
+    """Return the folder of an adapter: one in the checkpoint (fetched for a hub model), or a path of its own."""
     own = Path(name).expanduser()
     folder = own if own.is_dir() else checkpoint.path / name
     if not _complete(folder) and checkpoint.revision is not None and not own.is_absolute():
@@ -45,13 +39,7 @@ def adapter_folder(checkpoint: Checkpoint, name: str) -> Path:
 
 
 def adapter_identity(checkpoint: Checkpoint, name: str, digests: FileDigests) -> str:
-    """Return what stands for an adapter in the response key: its name if the commit pins it, else its files' digest.
-
-    Raises
-    ------
-    Fp2Error
-        If a folder does not have it.
-    """
+    """Return what stands for an adapter in the response key: its name if the commit pins it, else its files' digest."""
     if checkpoint.revision is not None and not Path(name).expanduser().is_dir():
         return name
     folder = adapter_folder(checkpoint, name)
@@ -59,13 +47,7 @@ def adapter_identity(checkpoint: Checkpoint, name: str, digests: FileDigests) ->
 
 
 def merge_adapter(model: Any, folder: Path) -> None:
-    """Add an adapter to the weights of a model.
-
-    Raises
-    ------
-    Fp2Error
-        If it is no LoRA adapter of linear layers, or does not fit the model.
-    """
+    """Add an adapter to the weights of a model."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -107,7 +89,6 @@ def _pairs(tensors: dict[str, torch.Tensor], folder: Path) -> dict[str, tuple[to
 
 
 def _weight(model: Any, name: str, shape: tuple[int, int], folder: Path) -> torch.Tensor:
-    """Return the weight of a linear layer of the model."""
     try:
         weight: torch.Tensor = model.get_submodule(name).weight
     except AttributeError:

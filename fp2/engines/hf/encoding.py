@@ -138,7 +138,6 @@ class PromptEncoder:
         return self._after_image[key]
 
     def _image_end(self, ids: Tokens) -> int:
-        """Return the place after the last image token (0 without any)."""
         return next((place + 1 for place in range(len(ids) - 1, -1, -1) if ids[place] in self._image_tokens), 0)
 
     def _check(self, image: Image.Image | None, prompt: str, ids: Tokens) -> None:

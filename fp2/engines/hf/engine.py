@@ -195,14 +195,7 @@ class HfEngine(BaseEngine):
         self._stored = texts
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers batch by batch: every question of every task once, in any order.
-
-        Raises
-        ------
-        Fp2Error
-            If the model cannot be loaded, the device is missing, the chat template cannot be rendered, or prefix
-            sharing gives other numbers than full prompts.
-        """
+        """Yield answers batch by batch: every question of every task once, in any order."""
         tasks = iter(tasks)
         first = next(tasks, None)
         if first is None:
@@ -225,7 +218,6 @@ class HfEngine(BaseEngine):
 
     @functools.cached_property
     def _session(self) -> Session:
-        """The loaded model."""
         import torch
 
         loaded = self._load()
@@ -245,7 +237,6 @@ class HfEngine(BaseEngine):
         )
 
     def _ask_together(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
-        """Ask about pending images, those of one layout together."""
         alike: dict[Any, list[ImageQuestions]] = {}
         for group in pending:
             alike.setdefault((group.encoded.layout, group.scored and group.questions), []).append(group)
@@ -307,7 +298,6 @@ class HfEngine(BaseEngine):
 
 
 def _timed(batch: list[ImageQuestions], ask: Callable[[list[ImageQuestions]], list[Answer]]) -> list[Answer]:
-    """Ask, and divide the wall time equally among the answers."""
     started = time.perf_counter()
     answers = ask(batch)
     share = (time.perf_counter() - started) / max(1, len(answers))
@@ -317,6 +307,5 @@ def _timed(batch: list[ImageQuestions], ask: Callable[[list[ImageQuestions]], li
 
 
 def _failures(group: ImageQuestions, error: Exception) -> list[Answer]:
-    """Return the failed answers of an image's questions."""
     reason = f"the model failed: {type(error).__name__}: {error}"
     return [failed(group.task, question, reason) for question in group.questions]

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fp2.tables import Decoding
+
 Pair = tuple[int, int]
 """The index of an image in the batch, and the index of one of its prompts."""
 Pick = Callable[[Sequence[Pair], torch.Tensor], list[int]]
@@ -63,28 +65,33 @@ def greedy(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
 
 
 class Sampler:
-    """Samples from softmax(logits / temperature), with a random stream for each pair.
+    """Samples from softmax(logits), changed by the options of `decoding`, with a random stream for each pair.
 
     A uniform number of the pair's stream is looked up in the cumulative probabilities (inverse transform sampling), so
     a sample depends on its seed and not on the rest of the batch.
 
     Parameters
     ----------
-    temperature : float
-        Above 0.
+    decoding : Decoding
+        With a temperature above 0.
     seed_of : callable
         The seed of each pair.
     """
 
-    def __init__(self, temperature: float, seed_of: Callable[[Pair], int]) -> None:
-        self.temperature, self._seed_of = temperature, seed_of
+    def __init__(self, decoding: Decoding, seed_of: Callable[[Pair], int]) -> None:
+        import transformers
+
+        self._seed_of = seed_of
+        self._processors = [getattr(transformers, name)(value) for name, value in decoding.processors()]
         self._streams: dict[Pair, torch.Generator] = {}
 
     def __call__(self, pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
         """Return a sampled token for each pair."""
         check_logits(logits)
         exact = logits.double() if logits.device.type != "mps" else logits.cpu().double()
-        cumulative = torch.softmax(exact / self.temperature, dim=-1).cumsum(dim=-1)
+        for processor in self._processors:
+            exact = processor(None, exact)
+        cumulative = torch.softmax(exact, dim=-1).cumsum(dim=-1)
         uniform = [torch.rand((), generator=self._stream(pair), dtype=torch.float64) for pair in pairs]
         thresholds = torch.stack(uniform).to(cumulative.device)[:, None] * cumulative[:, -1:]
         drawn: list[int] = torch.searchsorted(cumulative, thresholds, right=True)[:, 0].tolist()

@@ -90,13 +90,7 @@ class InputBuilder:
         """The first image with prompts on which strategies are compared."""
 
     def build(self, task: ImageTask) -> TaskInputs:
-        """Decode the image of `task`, and encode its questions.
-
-        Raises
-        ------
-        Fp2Error
-            If the chat template cannot be rendered.
-        """
+        """Decode the image of `task`, and encode its questions."""
         try:
             image = self._image(task)
         except Exception as error:  # a decoder can raise anything; it is the error of this image only
@@ -145,7 +139,6 @@ class InputBuilder:
         return next((token for token in self._special_tokens if any(token in text for text in texts)), "")
 
     def _image(self, task: ImageTask) -> Image.Image | None:
-        """Return the image to show."""
         if task.blind:
             return None if self._loaded.facts.text_only else GREY
         return open_image(task)
@@ -167,7 +160,6 @@ class InputBuilder:
         return ImageQuestions(task, questions, encoded, tuple(prompts), scored)
 
     def _prompt(self, text: str, *, image: bool) -> str:
-        """Return the prompt for `text`; each is rendered once a run."""
         if (text, image) not in self._prompts:
             self._prompts[text, image] = self._format.text(text, image)
         return self._prompts[text, image]

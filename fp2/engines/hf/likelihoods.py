@@ -59,11 +59,6 @@ def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoF
     tokenizer : PreTrainedTokenizer
     words : (str, str), optional
         The spellings of Yes and No whose first token is read; None is `Yes` and `No`.
-
-    Raises
-    ------
-    Fp2Error
-        If no single token reads yes, or none reads no, or the first token of a given spelling does not read so.
     """
     found: dict[str, list[int]] = {"yes": [], "no": []}
     for token, index in tokenizer.get_vocab().items():
@@ -143,13 +138,7 @@ def option_tokens(tokenizer: Any, option: str) -> tuple[Tokens, ...]:
 
 
 def check_options(question: Question, options: Mapping[str, tuple[Tokens, ...]]) -> None:
-    """Raise unless a question's options can be told apart by their tokens.
-
-    Raises
-    ------
-    Fp2Error
-        If there are fewer than two, one has no token, or one is a prefix of another, which could never be likelier.
-    """
+    """Raise unless a question's options can be told apart by their tokens."""
     where = f"question {question.question_id}"
     if len(set(question.choices)) < 2 or not all(options[option] for option in question.choices):
         raise Fp2Error("a choice needs at least two different options, none of them empty", where=where)

@@ -31,11 +31,6 @@ class LoadedEngine(HfEngine):
     name : str
     decoding : Decoding
     options : HfOptions, optional
-
-    Raises
-    ------
-    Fp2Error
-        If the objects cannot be saved as a model and a processor of transformers can.
     """
 
     serves = (NAME,)
@@ -61,7 +56,6 @@ class LoadedEngine(HfEngine):
         return read_small_files(self._name, Path(self._files.name), weights_digest(self._model))
 
     def _load(self) -> LoadedModel:
-        """Return the model as it is, with its processor."""
         folder = Path(self._files.name)
         processor = load_processor_of(self.checkpoint, folder, self.spec)
         device = input_device(self._model, str(self._model.device))

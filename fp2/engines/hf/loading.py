@@ -32,13 +32,6 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     spec : HfSpec
     device : str
         Where it goes (see `resolve_device`), unless `spec.placement` spreads it over several devices.
-
-    Raises
-    ------
-    Fp2Error
-        If the checkpoint is not a vision-language model, its weights are damaged or incomplete, its processor is
-        missing, it needs code or a library that is not allowed or not installed, a device of its map is missing, or it
-        does not fit into memory.
     """
     check_allowed(checkpoint, spec)
     check_pinned(checkpoint, spec)
@@ -52,7 +45,6 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
 
 
 def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
-    """Load processor and model from a folder."""
     if uses_custom_code(checkpoint, spec):
         return load_custom(checkpoint, path, spec, device)
     processor = load_processor_of(checkpoint, path, spec)
@@ -64,13 +56,7 @@ def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> Load
 
 
 def load_processor_of(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
-    """Return the processor of a checkpoint in the folder `path`.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be loaded.
-    """
+    """Return the processor of a checkpoint in the folder `path`."""
     try:
         return load_processor(path, checkpoint, backend=spec.image_backend, remote_code=spec.trust_remote_code)
     except Fp2Error:
@@ -88,11 +74,6 @@ def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
         A class of transformers with `from_pretrained`.
     path, spec, device
         See `load`.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be loaded, or weights are missing.
     """
     import torch
 
@@ -120,13 +101,7 @@ def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
 
 
 def model_class(checkpoint: Checkpoint) -> str:
-    """Return the class of transformers to load: the auto class for images and text, or the one the checkpoint names.
-
-    Raises
-    ------
-    Fp2Error
-        If the checkpoint is not a model that takes images and generates text.
-    """
+    """Return the class of transformers to load: the auto class for images and text, or the one the checkpoint names."""
     served: Any = importlib.import_module("transformers.models.auto.modeling_auto")
     known: Any = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     if checkpoint.model_type in served.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
@@ -153,11 +128,6 @@ def check_pinned(checkpoint: Checkpoint, spec: HfSpec) -> None:
     """Raise if code of the checkpoint may run and is not pinned: it could change without notice.
 
     A folder is pinned by its digests, a hub model by a full commit hash (a branch or tag can move).
-
-    Raises
-    ------
-    Fp2Error
-        Naming the revision to pin.
     """
     if not (spec.trust_remote_code and checkpoint.code):
         return
@@ -228,11 +198,6 @@ def _check_nf4(model: Any) -> None:
     Weights are quantised in blocks of 64 that continue from row to row, and its CPU kernels (0.50) read them as blocks
     within a row: where rows are not a multiple of 64, values are wrong, on some processors with an error and on others
     without one. The kernel for processors with AVX512-BF16 takes outputs in multiples of 32.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first such layer.
     """
     kind = importlib.import_module("bitsandbytes").nn.Linear4bit
     for name, layer in model.named_modules():

@@ -83,13 +83,7 @@ class HfSpec:
 
     @classmethod
     def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:
-        """Return the spec of a config group `model`.
-
-        Raises
-        ------
-        Fp2Error
-            If a setting is out of range.
-        """
+        """Return the spec of a config group `model`."""
         names = {entry.name for entry in fields(cls)} - {"placement"}
         given = {name: model[name] for name in names if model.get(name) is not None}
         return replace(read_options(cls, given, "model"), placement=placement)

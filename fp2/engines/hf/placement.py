@@ -101,13 +101,7 @@ class Placement:
 
     @classmethod
     def of(cls, options: LocalOptions) -> Placement:
-        """Return the placement that an engine's options ask for.
-
-        Raises
-        ------
-        Fp2Error
-            If a value is unknown.
-        """
+        """Return the placement that an engine's options ask for."""
         spread, limits = options.device_map, options.max_memory
         if spread is not None and options.device != "auto":
             fix = "Set engine.device=auto, or engine.device_map=null"
@@ -120,14 +114,7 @@ class Placement:
         )
 
     def check(self, device: str, dtype: str) -> None:
-        """Raise if this machine lacks a device or the attention, before anything is loaded.
-
-        Raises
-        ------
-        Fp2Error
-            If a device of the map is missing; or flash attention is asked for and its package, a GPU or a 16-bit dtype
-            is missing.
-        """
+        """Raise if this machine lacks a device or the attention, before anything is loaded."""
         if self.device_map is not None and not isinstance(self.device_map, str):
             for place in sorted({place for _, place in self.device_map} - {"disk"}, key=str):
                 resolve_device(f"cuda:{place}" if isinstance(place, int) else place, "engine.device_map")
@@ -167,13 +154,7 @@ class Placement:
         return options
 
     def check_modules(self, model: Any) -> None:
-        """Raise if the mapping names a module that the loaded model lacks, which transformers ignores silently.
-
-        Raises
-        ------
-        Fp2Error
-            Naming the first such module, and the nearest that exists.
-        """
+        """Raise if the mapping names a module that the loaded model lacks, which transformers ignores silently."""
         if self.device_map is None or isinstance(self.device_map, str):
             return
         known = {name for name, _ in model.named_modules()} | {name for name, _ in model.named_parameters()}
@@ -184,13 +165,7 @@ class Placement:
 
 
 def resolve_device(name: str, where: str = "engine.device") -> str:
-    """Return the torch device for `auto`, `cpu`, `mps`, `cuda` or `cuda:N`; `where` is the setting that names it.
-
-    Raises
-    ------
-    Fp2Error
-        If the device is unknown, or is a GPU that torch does not see.
-    """
+    """Return the torch device for `auto`, `cpu`, `mps`, `cuda` or `cuda:N`; `where` is the setting that names it."""
     import torch
 
     kind, _, index = name.partition(":")

@@ -38,11 +38,6 @@ def candidates(requested: str, allowed: str, checkable: bool, attention: str) ->
         rounding, so that an unknown family shares nothing otherwise.
     attention : str
         Of the loaded model: `tree` needs one that takes a mask.
-
-    Raises
-    ------
-    Fp2Error
-        If more is requested than the family, the attention or the check allows.
     """
     masks = attention in ("sdpa", "eager")
     if requested == "auto" and allowed == "auto":

@@ -98,13 +98,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
 
 
 def check_backend(image_processor: Any, backend: str) -> None:
-    """Raise if an image processor is not on the backend that the response key names.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the other backend.
-    """
+    """Raise if an image processor is not on the backend that the response key names."""
     torchvision: Any = importlib.import_module("transformers.image_processing_backends").TorchvisionBackend
     if isinstance(image_processor, torchvision) == (backend == "torchvision"):
         return
@@ -152,7 +146,6 @@ def _check_files(path: Path, backend: str) -> None:
 
 
 def _auto(name: str) -> Any:
-    """Return an attribute of transformers, which is imported now."""
     return getattr(importlib.import_module("transformers"), name)
 
 
@@ -186,7 +179,6 @@ def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any
 
 
 def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
-    """Return one of the processors that a processor consists of."""
     if "video" in name:
         return NoVideos()
     if "image" in name:

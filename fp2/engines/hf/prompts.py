@@ -28,13 +28,7 @@ DATE_PARTS = {  # by the directives of strftime, in English for every locale
 
 
 def check_prompt(prompt: str | None, chat: bool | None = None) -> None:
-    """Raise unless a user's prompt format has `{image}` and `{question}` once each, and no chat template is asked for.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the mistake.
-    """
+    """Raise unless a user's prompt format has `{image}` and `{question}` once each, and no chat template is set."""
     if prompt is None:
         return
     for mark in (IMAGE, QUESTION):
@@ -83,13 +77,7 @@ class PromptFormat:
 
     @property
     def form(self) -> Form:
-        """The origin of the format.
-
-        Raises
-        ------
-        Fp2Error
-            If the chat template is asked for and the checkpoint has none.
-        """
+        """The origin of the format."""
         if self.prompt is not None:
             return "own"
         has = self.checkpoint.chat_template_digest is not None
@@ -106,13 +94,7 @@ class PromptFormat:
         return {"form": form, "format": self._plain}
 
     def text(self, question: str, image: bool = True) -> str:
-        """Return the prompt for `question`, with the image token if there is an image.
-
-        Raises
-        ------
-        Fp2Error
-            If the chat template cannot be rendered, or leaves out the image or the question.
-        """
+        """Return the prompt for `question`, with the image token if there is an image."""
         if self.form == "chat":
             return self._chat(question, image)
         plain = self._plain if image else self._plain.replace(IMAGE + "\n", IMAGE)

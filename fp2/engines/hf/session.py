@@ -195,9 +195,8 @@ class Session:
         return self._plain
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
-        """Return generated answers."""
-        sampled = self.decoding.temperature > 0
-        pick = Sampler(self.decoding.temperature, lambda pair: self._seed(batch, pair)) if sampled else greedy
+        decoding = self.decoding
+        pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
         if self._stored and isinstance(strategy, SharedPrefix):
             self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]

@@ -169,7 +169,6 @@ class SharedPrefix:
         return state.texts
 
     def _prefill(self, batch: Sequence[EncodedPrompts]) -> _PrefixCache:
-        """Compute the common prefix of prompts of one layout."""
         cache = Cache(layer_class_to_replicate=_PrefixLayer)
         options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
         self._reset_positions()

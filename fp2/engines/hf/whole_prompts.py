@@ -187,5 +187,4 @@ def _extended(encoded: EncodedPrompts, name: str, length: int, n_appended: int) 
 
 
 def _until_end(row: list[int], end_tokens: set[int]) -> list[int]:
-    """Truncate after the first end token."""
     return next((row[: place + 1] for place, token in enumerate(row) if token in end_tokens), row)

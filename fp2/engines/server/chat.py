@@ -51,13 +51,8 @@ def messages(text: str, image: str | None) -> list[dict[str, Any]]:
 
 def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed: int) -> dict[str, Any]:
     """Return the request for an answer in words: greedy, or sampled with `seed`."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": messages(text, image),
-        "max_tokens": decoding.max_new_tokens,
-        "temperature": decoding.temperature,
-    }
-    return body if decoding.temperature <= 0 else {**body, "top_p": 1.0, "seed": seed}
+    sampling = {"top_p": 1.0, "seed": seed} if decoding.sampled else {}
+    return {"model": model, "messages": messages(text, image), **sampling, **decoding.request()}
 
 
 async def post_chat(channel: Channel, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -191,10 +191,7 @@ class ServerClient:
         for server in self.pool.servers:
             address = server.address
             server.http = httpx2.AsyncClient(
-                headers={
-                    "Accept-Encoding": "gzip",
-                    **({"Authorization": f"Bearer {self._key}"} if self._key else {}),
-                },
+                headers={"Accept-Encoding": "gzip", **({"Authorization": f"Bearer {self._key}"} if self._key else {})},
                 timeout=httpx2.Timeout(self._timeout, connect=min(10.0, self._timeout), pool=None),
                 limits=httpx2.Limits(max_connections=self._concurrency),
                 verify=True if address.encrypted or not address.loopback else no_trust,

@@ -16,24 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import (
-    BaseEngine,
-    ModelProfile,
-    Price,
-    failed,
-    seed_of,
-    versions,
-)
+from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
-from fp2.engines.server.client import (
-    IS_PATH,
-    Channel,
-    ServerClient,
-    UnreachableError,
-    base_name,
-    without_folder,
-)
+from fp2.engines.server.client import IS_PATH, Channel, ServerClient, UnreachableError, base_name, without_folder
 from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
@@ -162,24 +148,12 @@ class OpenAICompatEngine(BaseEngine):
         }
 
     def client(self) -> ServerClient:
-        """Return a client for other requests (`ServerClient.stream`), to the servers that were planned with.
-
-        Raises
-        ------
-        Fp2Error
-            If there is no server, or its report is no longer the one that the plan was made for.
-        """
+        """Return a client for other requests (`ServerClient.stream`), to the servers that were planned with."""
         self._check_same_server()
         return self._client()
 
     def remembered(self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str) -> dict[str, Any]:
-        """Return how this server is asked for `what`: what `find` returned while its report was the present one.
-
-        Raises
-        ------
-        Fp2Error
-            If it is not known and the server does not answer, or `find` raises it.
-        """
+        """Return how this server is asked for `what`: what `find` returned while its report was the present one."""
         if held := self._report.methods.get(key):
             return held
         if self._from_memory:
@@ -191,14 +165,7 @@ class OpenAICompatEngine(BaseEngine):
         return held
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers as they arrive.
-
-        Raises
-        ------
-        Fp2Error
-            If there is no server, it refuses the key, does not know the model, ignores images, or its report is no
-            longer the one that the plan was made for.
-        """
+        """Yield answers as they arrive."""
         tasks = iter(tasks)
         first = next(tasks, None)
         if first is None:
@@ -269,7 +236,6 @@ class OpenAICompatEngine(BaseEngine):
             raise RefusedError("a server ignores images")
 
     def _check_same_server(self) -> None:
-        """Raise if the report has changed since the plan was made."""
         if not self._from_memory:
             return
         try:
@@ -287,7 +253,6 @@ class OpenAICompatEngine(BaseEngine):
             yield task
 
     def _check_task(self, client: ServerClient, task: ImageTask) -> None:
-        """Check, once, that the server can answer this kind of task."""
         kinds = {question.kind for question in task.questions}
         for kind in sorted(kinds & SCORED):
             self._method(kind)
@@ -348,7 +313,6 @@ class OpenAICompatEngine(BaseEngine):
         return client
 
     def _count(self, client: ServerClient) -> None:
-        """Add what became of a client's requests."""
         for counts, server in zip(self._served_by, client.pool.servers, strict=True):
             counts.update(replies=server.replies, failures=server.failures, excluded=int(server.excluded is not None))
             if server.reports_cache:

@@ -86,13 +86,7 @@ class Address:
 
 
 def parse_addresses(base_url: str | Sequence[str]) -> tuple[Address, ...]:
-    """Return the parts of an address, or of several.
-
-    Raises
-    ------
-    Fp2Error
-        As `parse_address`, or if an address is there twice.
-    """
+    """Return the parts of an address, or of several."""
     given = [base_url] if isinstance(base_url, str) else base_url
     found = tuple(parse_address(str(one)) for one in given)
     if len({address.base for address in found}) < len(found):
@@ -101,13 +95,7 @@ def parse_addresses(base_url: str | Sequence[str]) -> tuple[Address, ...]:
 
 
 def parse_address(base_url: str) -> Address:
-    """Return the parts of an address.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not `http(s)://host[:port][/path]`, or contains a password or a query.
-    """
+    """Return the parts of an address."""
     where = "model.base_url"
     fix = "Give http(s)://host:port/v1; the API key belongs in the environment variable that model.api_key_env names"
     try:

@@ -20,16 +20,9 @@ from fp2.engines.server.client import Channel, UnreachableError
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
-from fp2.store import checksums
-from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
+from fp2.store.database import CachedTable
 from fp2.tables import ChoiceOrders, Decoding, Question
 
-_TABLE = "server_reports"
-_CREATE = f"""
-CREATE TABLE IF NOT EXISTS {_TABLE} (
-    address TEXT NOT NULL, model TEXT NOT NULL, asked REAL NOT NULL, json TEXT NOT NULL, PRIMARY KEY (address, model)
-) WITHOUT ROWID
-"""
 _MODEL_FIELDS = ("id", "owned_by", "root", "parent", "max_model_len", "meta")  # the others change with every start
 _PROBES: Mapping[str, Question] = {
     "yes_no": Question("probe", "probe", "Is this picture dark?", "yes_no"),
@@ -60,41 +53,24 @@ class Report:
 
 
 class ServerReports:
-    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere).
-
-    Raises
-    ------
-    Fp2Error
-        If the database cannot be read or written; so do the methods.
-    """
+    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere)."""
 
     def __init__(self, connection: sqlite3.Connection | None = None) -> None:
-        self._connection = connection
-        if connection is not None:
-            with as_user_error(file_of(connection)):
-                add_table(connection, _TABLE, _CREATE)
-                add_table(connection, "checksums", CHECKSUMS)
+        self._table = CachedTable(
+            connection, "server_reports", ["address", "model"], "asked REAL NOT NULL, json TEXT NOT NULL"
+        )
 
     def get(self, address: str, model: str) -> Report | None:
         """Return the last report, if there is one and it matches its checksum."""
-        if self._connection is None:
-            return None
-        query = f"SELECT asked, json FROM {_TABLE} WHERE address = ? AND model = ?"
-        with as_user_error(file_of(self._connection)):
-            row = self._connection.execute(query, (address, model)).fetchone()
-            if row is None or not checksums.intact(self._connection, _TABLE, {address + model: row}):
-                return None
-        held = json.loads(row[1])
-        return Report(held["told"], held["ways"], held["sees"], asked=row[0])
+        for asked, content in self._table.get([(address, model)]).values():
+            report = json.loads(content)
+            return Report(report["told"], report["ways"], report["sees"], asked=asked)
+        return None
 
     def put(self, address: str, model: str, report: Report) -> None:
         """Keep a report in place of the last one."""
-        if self._connection is not None:
-            held = json.dumps({"told": report.reported, "ways": report.methods, "sees": report.uses_images})
-            row, key = (report.asked, held), address + model
-            with transaction(self._connection, file_of(self._connection)):
-                self._connection.execute(f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?)", (address, model, *row))
-                checksums.put(self._connection, _TABLE, {key: checksums.checksum(key, *row)})
+        content = json.dumps({"told": report.reported, "ways": report.methods, "sees": report.uses_images})
+        self._table.put([(address, model, report.asked, content)])
 
 
 async def request_report(channel: Channel, model: str) -> Report:
@@ -139,13 +115,7 @@ def key_refused(error: RefusedError) -> Fp2Error:
 
 
 def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
-    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the setting.
-    """
+    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown."""
     if isinstance(error, RefusedError) and error.status == 401:
         raise key_refused(error) from error
     if isinstance(error, RefusedError) and error.status == 404:
@@ -176,11 +146,6 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
         See `scoring_methods`.
     images : Mapping
         `black` and `white`: base64 of a PNG each.
-
-    Raises
-    ------
-    Fp2Error
-        If none works, or the server fails.
     """
     reasons: dict[str, str] = {}
     for method in scoring_methods(scoring):
@@ -227,12 +192,7 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
 
 
 async def score(
-    channel: Channel,
-    method: ScoringMethod,
-    model: str,
-    question: Question,
-    image: str | None,
-    orders: ChoiceOrders,
+    channel: Channel, method: ScoringMethod, model: str, question: Question, image: str | None, orders: ChoiceOrders
 ) -> Probabilities:
     """Send the requests of a scoring method, one after the other, and read the numbers.
 

@@ -155,7 +155,6 @@ def _read_yes_no(tokens: Mapping[str, float], used: int) -> Probabilities:
 
 
 def _lettered(question: Question, order: Sequence[int]) -> str:
-    """Return the question with its options listed by letters."""
     lines = "\n".join(f"{string.ascii_uppercase[i]}. {question.choices[place]}" for i, place in enumerate(order))
     listed = question.text.replace(OPTIONS, lines) if OPTIONS in question.text else f"{question.text}\n{lines}"
     return f"{listed}\n{_ANSWER_LETTER}"
@@ -252,7 +251,6 @@ class TypedDecisions:
         return mean_over_orders(question, rows, [mass for _, mass in answers], used)
 
     def _state(self, image: str | None) -> dict[str, Any]:
-        """Return the part of a request that shows the image."""
         key = "state" if self.name == "systemone" else "input"
         if image is None:
             return {key: NO_IMAGE}

@@ -137,12 +137,11 @@ class VllmSession(Session):
 
     def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
-        temperature, most = self.decoding.temperature, self.decoding.max_new_tokens
         generated = self._vllm.generate(
             [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],
             [
-                {"temperature": temperature, "max_tokens": most, "detokenize": False}
-                | ({"seed": self._seed(batch, (row, prompt))} if temperature > 0 else {})
+                {**self.decoding.request(), "detokenize": False}
+                | ({"seed": self._seed(batch, (row, prompt))} if self.decoding.sampled else {})
                 for row, _, prompt in asked
             ],
         )

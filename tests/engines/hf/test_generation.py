@@ -9,6 +9,7 @@ import scipy.stats
 import torch
 
 from fp2.engines.hf.generation import Sampler, greedy
+from fp2.tables import Decoding
 
 LOGITS = torch.tensor([1.0, 0.0, -1.0, 2.0])
 
@@ -20,7 +21,7 @@ def test_greedy_takes_the_most_likely() -> None:
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_draws_follow_the_softmax_at_the_temperature(temperature: float) -> None:
     pairs = [(0, prompt) for prompt in range(4000)]
-    drawn = Sampler(temperature, lambda pair: pair[1])(pairs, LOGITS.expand(len(pairs), -1))
+    drawn = Sampler(Decoding(temperature=temperature), lambda pair: pair[1])(pairs, LOGITS.expand(len(pairs), -1))
     expected = scipy.special.softmax(LOGITS.double().numpy() / temperature) * len(pairs)
     assert scipy.stats.chisquare(np.bincount(drawn, minlength=4), expected).pvalue > 1e-3
 
@@ -28,10 +29,11 @@ def test_draws_follow_the_softmax_at_the_temperature(temperature: float) -> None
 def test_a_sample_depends_on_its_own_seed_only() -> None:
     pairs = [(0, 3), (1, 1), (2, 2)]
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
-    together = Sampler(1.0, lambda pair: 10 * pair[0] + pair[1])
+    together = Sampler(Decoding(temperature=1.0), lambda pair: 10 * pair[0] + pair[1])
     said = [together(pairs, logits), together(pairs, logits)]
     for place, pair in enumerate(pairs):
-        alone = Sampler(1.0, lambda pair: 10 * pair[0] + pair[1])
+        alone = Sampler(Decoding(temperature=1.0), lambda pair: 10 * pair[0] + pair[1])
         own = [alone([pair], logits[place : place + 1])[0] for _ in range(2)]
         assert own == [step[place] for step in said]
-    assert Sampler(1.0, lambda pair: 7)(pairs[:1], logits[:1]) == Sampler(1.0, lambda pair: 7)(pairs[1:2], logits[:1])
+    first, second = (Sampler(Decoding(temperature=1.0), lambda pair: 7)(pairs[i : i + 1], logits[:1]) for i in (0, 1))
+    assert first == second

@@ -200,12 +200,11 @@ class QuerySession(Session):
     def _query(self, batch: Sequence[ImageQuestions], row: int) -> Iterator[Answer]:
         group, model = batch[row], self.loaded.model
         encoded = model.encode(group.encoded.image_inputs[RAW_PIXELS][0])
-        temperature = self.decoding.temperature
-        settings = {"temperature": temperature, "top_p": 1.0, "max_tokens": self.decoding.max_new_tokens}
+        settings = {"top_p": 1.0, **self.decoding.request()}
         for question, prompts in group:
             self._plain.calls += 1
             with torch.random.fork_rng(), torch.no_grad():
-                torch.manual_seed(self._seed(batch, (row, prompts[0])) if temperature > 0 else 0)
+                torch.manual_seed(self._seed(batch, (row, prompts[0])) if self.decoding.sampled else 0)
                 text = model.query(encoded, question.text, settings)
             with self.loaded.lock:
                 length = len(model.tokenizer(text)["input_ids"])

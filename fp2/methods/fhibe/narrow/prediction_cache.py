@@ -20,49 +20,28 @@ import numpy as np
 from fp2.hashing import digest
 from fp2.methods.fhibe.narrow.model_outputs import decode_labels
 from fp2.methods.fhibe.narrow.predictions import Pixels, Prediction, encode_mask, read_rle
-from fp2.store import checksums
-from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
+from fp2.store.database import CachedTable
 
 TABLE = "narrow_predictions"
-_CREATE = f"""
-CREATE TABLE IF NOT EXISTS {TABLE} (
-    model TEXT NOT NULL, shown TEXT NOT NULL, path TEXT NOT NULL, said TEXT NOT NULL, PRIMARY KEY (model, shown)
-) WITHOUT ROWID
-"""
 
 
 class PredictionCache:
     """The cached predictions of one model on one task, in an open SQLite database."""
 
     def __init__(self, connection: sqlite3.Connection, identity: Mapping[str, Any], task: str) -> None:
-        self._connection, self._model = connection, digest({"identity": identity, "task": task})
-        with as_user_error(file_of(connection)):
-            add_table(connection, TABLE, _CREATE)
-            add_table(connection, "checksums", CHECKSUMS)
+        self._model = digest({"identity": identity, "task": task})
+        self._table = CachedTable(connection, TABLE, ["model", "shown"], "path TEXT NOT NULL, said TEXT NOT NULL")
 
     def get(self, shown: str) -> list[Prediction] | None:
         """Return the predictions about `shown` (a digest), None if there are none, or they are damaged."""
-        query = f"SELECT path, said FROM {TABLE} WHERE model = ? AND shown = ?"
-        with as_user_error(file_of(self._connection)):
-            row = self._connection.execute(query, (self._model, shown)).fetchone()
-            if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
-                return None
-        return [_prediction(one) for one in json.loads(row[1])]
+        for _, text in self._table.get([(self._model, shown)]).values():
+            return [_prediction(one) for one in json.loads(text)]
+        return None
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
-        """Store the predictions about the image at `path`.
-
-        Raises
-        ------
-        Fp2Error
-            If the store cannot be written.
-        """
+        """Store the predictions about the image at `path`."""
         text = json.dumps([_record(one) for one in predictions], separators=(",", ":"))
-        row = (self._model, shown, os.path.abspath(path), text)
-        with transaction(self._connection, file_of(self._connection)):
-            self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
-            key = self._model + shown
-            checksums.put(self._connection, TABLE, {key: checksums.checksum(key, *row[2:])})
+        self._table.put([(self._model, shown, os.path.abspath(path), text)])
 
 
 def _record(prediction: Prediction) -> dict[str, Any]:

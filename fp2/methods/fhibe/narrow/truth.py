@@ -112,7 +112,7 @@ def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
     """
     if geometry.size is not None:
         return geometry.size
-    from fp2.data.image_files import image_file
+    from fp2.data.pixels import image_file
 
     try:
         with image_file(path) as image:
