@@ -38,6 +38,7 @@ from fp2.protocols.fingerprint.supplements import SupplementEntry
 from fp2.scorers.outcomes import outcome_columns
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import Outcome, PanelSettings
 
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")
 REGIONS = ("Africa", "Americas", "Asia", "Europe", "Northern America", "Oceania")
@@ -150,16 +151,16 @@ def plain_seconds(values: np.ndarray, groups: list[str], subjects: list[str], re
 def growth(rng: np.random.Generator, quick: bool) -> dict[str, float]:
     """Return the exponents of processor time in rows and in resamples, over a factor of four."""
     sizes = (500, 1000, 2000)
-    options: dict[str, Any] = {"seed": 1, "value_ranges": (-9.0, 9.0)}
 
     def panel(subjects: int, resamples: int) -> float:
         person = np.repeat(np.arange(subjects), 3)
         values = rng.normal(size=(len(person), 12))
         group = rng.integers(0, 6, subjects)[person]
-        counts = {"n_permutations": resamples, "n_bootstrap": resamples}
-        return timed(
-            lambda: disparity_panel(values, group, person, images=np.arange(len(person)), **counts, **options)
-        )[2]
+        outcome = Outcome(value_range=(-9.0, 9.0))
+        settings = PanelSettings(n_permutations=resamples, n_bootstrap=resamples, seed=1)
+        return timed(lambda: disparity_panel(values, group, person, outcome, settings, images=np.arange(len(person))))[
+            2
+        ]
 
     base = 2_000 if quick else 6_000
     panel(200, 200)

@@ -15,12 +15,11 @@ import numpy as np
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import ICC, IMAGES, NORMAL_SD, World, draw, shifts
 from fp2.protocols.fingerprint.disparities import SEVERITIES, severity
+from fp2.stats.composite import composite_test
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.permutation import permutation_p
-from fp2.stats.core.units import prepare
-from fp2.stats.disparities import composite_test, range_influence
-from fp2.stats.joint import joint_permutations
-from fp2.stats.options import make_options
+from fp2.stats.core.resampling import joint_permutations
+from fp2.stats.core.units import permutation_p, prepare
+from fp2.stats.disparities import range_influence
 
 PROBES, SPREAD, SHARED = 6, 0.35, 0.5
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}
@@ -49,13 +48,10 @@ def composites(world: World, n: int, seed: int, n_permutations: int = 399) -> Ar
     )
     values = np.concatenate([part.values * SPREAD / NORMAL_SD + shift[:, None] * share for part in parts], axis=1)
     entries = read_entries(values, data.groups, data.subjects, data.images)
-    options = make_options(
-        values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=False,
-        smallest_effects=0.05, n_permutations=n_permutations, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
-    )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "every world has two large groups"
-    joint = joint_permutations(p, options)
+    m = values.shape[1]
+    joint = joint_permutations(p, np.zeros(m, dtype=bool), np.ones(m), n_permutations, seed)
     mean = joint.observed.mean[:, 0]
     raw = np.ptp(mean, axis=0) * p.scale
     panel: Any = SimpleNamespace(

@@ -14,10 +14,9 @@ from benchmarks.validity.measure import p_values
 from benchmarks.validity.worlds import ALPHA, Data, World
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import GroupMoments, YesNo, moments, pair_error, pair_table, pairs
-from fp2.stats.core.permutation import Labels, Permuter
 from fp2.stats.core.resampling import observed_moments, resampled_moments, with_agreement
 from fp2.stats.core.sums import group_sums
-from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.core.units import Labels, Permuter, Prepared, prepare
 
 
 def prepared(data: Data) -> Prepared:

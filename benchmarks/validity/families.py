@@ -10,10 +10,9 @@ from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.adjustment import adjust_p_values, step_down_max_t
 from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.resampling import JointPermutations, joint_permutations
 from fp2.stats.core.units import Prepared, prepare
 from fp2.stats.interval import GapTest, gap_tests
-from fp2.stats.joint import JointPermutations, joint_permutations
-from fp2.stats.options import make_options
 
 PROBES = 6
 SCORERS, RUN_PROBES, RUN_CUTS = 6, 2, 2
@@ -86,7 +85,9 @@ def _false_claims(rows: np.ndarray, tops: np.ndarray, null: np.ndarray, gap: boo
     primary = rejected(tops[:, 0])
     gates = rejected(tops)
     inside = by_scorer & gates[:, :, None]
-    comparison = ComparisonSettings(ALPHA, "holm", "scorer", "0", 10, 999, 0, 1)
+    comparison = ComparisonSettings(
+        alpha=ALPHA, correction="holm", family="scorer", primary="0", n_permutations=999, seed=1
+    )
     names = [str(s) for _ in range(RUN_CUTS) for s in range(SCORERS) for _ in range(RUN_PROBES)]
     together = rejected(np.concatenate([rows.reshape(-1), tops[:, 0]]), shares([*names, *["0"] * RUN_CUTS], comparison))
     run, own = together[: rows.size].reshape(rows.shape), together[rows.size :]
@@ -163,7 +164,8 @@ def _tests(
     values: np.ndarray, cut: np.ndarray, subjects: np.ndarray, images: np.ndarray, seed: int, yes_no: bool, n: int
 ) -> list[GapTest]:
     p, joint = prepared(values, cut, subjects, images, seed, yes_no, n)
-    return [test for test in gap_tests(p, joint, np.full(values.shape[1], yes_no)) if test is not None]
+    tests = gap_tests(p, joint.observed, joint.max_t_permuted, np.full(values.shape[1], yes_no))
+    return [test for test in tests if test is not None]
 
 
 def prepared(
@@ -171,10 +173,7 @@ def prepared(
 ) -> tuple[Prepared, JointPermutations]:
     """Return the data of many columns, and their joint permutations."""
     entries = read_entries(values, cut, subjects, images)
-    options = make_options(
-        values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=yes_no,
-        smallest_effects=0.05, n_permutations=n, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=10,
-    )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "two large groups"
-    return p, joint_permutations(p, options)
+    m = values.shape[1]
+    return p, joint_permutations(p, np.full(m, yes_no), np.ones(m), n, seed)

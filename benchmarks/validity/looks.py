@@ -57,7 +57,9 @@ def looks_verdicts(world: World, n: int, seed: int, n_permutations: int = 999) -
     rng = np.random.default_rng(seed)
     parts = [draw(world, rng, m, shared=0.3) for _ in range(n)]
     everything = replace(parts[0], values=np.concatenate([part.values for part in parts], axis=1))
-    plain = ComparisonSettings(ALPHA, "holm", "scorer", "0", 10, n_permutations, 0, 1)
+    plain = ComparisonSettings(
+        alpha=ALPHA, correction="holm", family="scorer", primary="0", n_permutations=n_permutations, seed=1
+    )
     names = [f"{kind}_{name}" for kind in ("different", "smaller", "larger") for name in ("naive", *SPENDING)]
     found = {name: np.zeros(n) for name in names}
     for now, share in enumerate(AT, start=1):
@@ -94,7 +96,7 @@ def _tested(
     Without a gap equivalence is true, and not tested.
     """
     p, joint = prepared(data.values, data.groups, data.subjects, data.images, seed, world.yes_no, n_permutations)
-    tests = gap_tests(p, joint, np.full(data.values.shape[1], world.yes_no))
+    tests = gap_tests(p, joint.observed, joint.max_t_permuted, np.full(data.values.shape[1], world.yes_no))
     rows = [
         DisparityRow(
             raw=1.0, p_value=float(value), minimum_effect_p=test.exceeds_p(bound) if test else None,

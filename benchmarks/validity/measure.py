@@ -13,13 +13,12 @@ from scipy.special import fdtrc
 from scipy.stats import chi2, rankdata
 
 from benchmarks.validity.worlds import Data, World
-from fp2.stats.assemble import shrunken_range
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.permutation import TIE
-from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.core.resampling import JointPermutations, joint_permutations
+from fp2.stats.core.units import TIE, Prepared, prepare
+from fp2.stats.effects import permuted_divergences, shrunken_range
 from fp2.stats.interval import GapTest, gap_tests
-from fp2.stats.joint import JointPermutations, joint_permutations
-from fp2.stats.options import make_options
+from fp2.stats.rows import Outcome, PanelSettings
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,14 +38,11 @@ def measure(
     """
     entries = read_entries(data.values, data.groups, data.subjects, data.images)
     m = data.values.shape[1]
-    options = make_options(
-        m, higher_is_better=True, value_ranges=world.scale, bins=None, yes_no=world.yes_no, smallest_effects=bound,
-        n_permutations=n_permutations, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
-    )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "every world has two large groups"
-    joint = joint_permutations(p, options)
-    tests = gap_tests(p, joint, options.yes_no)
+    outcomes = [Outcome(value_range=world.scale, yes_no=world.yes_no)] * m
+    joint = joint_permutations(p, np.full(m, world.yes_no), np.ones(m), n_permutations, seed)
+    tests = gap_tests(p, joint.observed, joint.max_t_permuted, np.full(m, world.yes_no))
     raw = _range(joint) * p.scale
     permuted = joint.raw_permuted * p.scale
     found = joint.observed
@@ -63,7 +59,7 @@ def measure(
     }
     return {
         "p": p_values(joint.max_t, joint.max_t_permuted),
-        "js_p": p_values(joint.js, joint.js_permuted),
+        "js_p": p_values(*permuted_divergences(p, outcomes, PanelSettings(n_permutations=n_permutations, seed=seed))),
         **_asymptotic(p),
         "raw": raw,
         "excess": raw - np.nanmean(permuted, axis=0),

@@ -14,9 +14,10 @@ from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import Data, World, draw
 from fp2.stats.adjusted import Design
 from fp2.stats.core.entries import read_entries
-from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import permutation_p
 from fp2.stats.effects import kruskal_wallis
-from fp2.stats.specifications.panel import PanelSettings, SpecifiedTest, curve_test, joint_statistics
+from fp2.stats.rows import PanelSettings
+from fp2.stats.specifications.panel import SpecifiedTest, curve_test, joint_statistics
 
 MULTIVERSE_WORLDS = (
     World("normal"),
@@ -68,7 +69,7 @@ def _one(world: World, data: Data, rng: np.random.Generator, seed: int) -> dict[
 
     joint = joint_statistics(
         entries, [str(one) for one in people[order]], tests, yes_no=[False] * values.shape[1],
-        settings=PanelSettings(PERMUTATIONS, seed), adjustment=adjustment,
+        settings=PanelSettings(n_permutations=PERMUTATIONS, seed=seed), adjustment=adjustment,
     )  # fmt: skip
     assert joint is not None
     gaps = np.array([one.raw for one in joint.found])

@@ -6,13 +6,11 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import World, draw, shifts
-from fp2.stats.assemble import named_pair, worst_confidence_set
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import PairTable, pair_table
-from fp2.stats.core.resampling import observed_moments
+from fp2.stats.core.resampling import joint_permutations, observed_moments
 from fp2.stats.core.units import prepare
-from fp2.stats.joint import joint_permutations
-from fp2.stats.options import make_options
+from fp2.stats.disparities import named_pair, worst_confidence_set
 
 NAMING_WORLDS = (
     World("normal", gap=0.5, where="two largest"),
@@ -36,13 +34,9 @@ def naming(world: World, n: int, seed: int) -> Arrays:
     """
     data = draw(world, np.random.default_rng(seed), n)
     entries = read_entries(data.values, data.groups, data.subjects, data.images)
-    options = make_options(
-        n, higher_is_better=True, value_ranges=world.scale, bins=None, yes_no=world.yes_no, smallest_effects=0.05,
-        n_permutations=199, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
-    )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "every world has two large groups"
-    joint = joint_permutations(p, options)
+    joint = joint_permutations(p, np.full(n, world.yes_no), np.ones(n), 199, seed)
     table, cautious = (
         pair_table(found) for found in (joint.observed, observed_moments(p.y, p.member, p.eligible, p.units.dependent))
     )

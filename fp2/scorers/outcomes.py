@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
+from fp2.stats.rows import Outcome
 from fp2.tables import question_of, sample_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from fp2.cuts import Cut
+    from fp2.scorers.base import Scorer
     from fp2.stats.core.numeric import FloatArray
 
 REFUSAL = "refusal"
@@ -157,3 +159,21 @@ def value_ranges(values: np.ndarray, scales: Sequence[tuple[float, float]]) -> l
         (min(low, float(least)), max(high, float(most)))
         for (low, high), (least, most) in zip(scales, ends, strict=True)
     ]
+
+
+def outcomes_in(values: np.ndarray, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes with the scale and the kind that their `values` (n, m) have (`value_ranges`)."""
+    ranges = value_ranges(values, [outcome.value_range for outcome in outcomes])
+    yes_no = yes_no_columns(values, [outcome.yes_no for outcome in outcomes])
+    return [
+        replace(outcome, value_range=scale, yes_no=whole)
+        for outcome, scale, whole in zip(outcomes, ranges, yes_no, strict=True)
+    ]
+
+
+def outcome_of(scorer: Scorer) -> Outcome:
+    """Return what the values of a scorer are."""
+    return Outcome(
+        higher_is_better=scorer.higher_is_better, value_range=scorer.value_range, bins=len(scorer.bins) - 1,
+        yes_no=scorer.yes_no, smallest_effect=scorer.smallest_effect,
+    )  # fmt: skip

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
-from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import permutation_p
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE
 
 NOT_SEPARABLE = "not_separable"

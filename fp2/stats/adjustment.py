@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.numeric import FloatArray, finite
-from fp2.stats.core.permutation import TIE
+from fp2.stats.core.units import TIE
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
 from fp2.verdicts import Verdict
 

@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import GroupMoments, YesNo, max_t_squared, moments
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
-from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.resampling import permuted_moments, resampled_moments, v0_permutation
 from fp2.stats.core.sums import Cross, Sums, weighted_sums
-from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.core.units import Prepared, permutation_p, prepare
 
 _STREAM = 8
 

@@ -1,4 +1,7 @@
-"""Effect sizes, asymptotic reference tests and the intraclass correlation of subject means; none decides a verdict."""
+"""What a row holds beside its test: shrunken gap, effect sizes, divergence, reference tests, intraclass correlation.
+
+None of them decides a verdict.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import FloatArray, IntArray, finite
+from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, finite
+from fp2.stats.core.sums import group_histograms
+from fp2.stats.core.units import Labels, Permuter, Prepared
+from fp2.stats.rows import Outcome, PanelSettings
+
+JS_PERMUTATIONS = 2_000
 
 
 def join_ties(samples: Sequence[FloatArray]) -> list[FloatArray]:
@@ -156,3 +164,121 @@ def icc_oneway(values: FloatArray, cell: IntArray, group: IntArray) -> tuple[flo
         return None, None
     icc = (between - within) / denominator
     return icc, 1 + (k0 - 1) * max(icc, 0.0)
+
+
+def paule_mandel(means: ArrayLike, variances: ArrayLike) -> tuple[float, float]:
+    """Return (tau^2, mu): the between-group variance by Paule and Mandel (1982), and the weighted mean.
+
+    tau^2 makes the weighted sum of squares equal its expectation k - 1 (DerSimonian and Kacker 2007), and is 0 if the
+    sum is below that without it. The sum falls with tau^2, so that bisection finds the root.
+
+    Parameters
+    ----------
+    means, variances : (k,)
+        Group means and their squared standard errors (> 0).
+    """
+    y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+
+    def at(tau2: float) -> tuple[float, float]:
+        weight = 1.0 / (v + tau2)
+        mu = float((weight * y).sum() / weight.sum())
+        return float((weight * (y - mu) ** 2).sum()) - (len(y) - 1), mu
+
+    over, mu = at(0.0)
+    if over <= 0:
+        return 0.0, mu
+    low, high = 0.0, float(np.ptp(y)) ** 2 + float(v.max())
+    while at(high)[0] > 0:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[0] > 0 else (low, middle)
+        if high - low <= 1e-14 * high:
+            break
+    return high, at(high)[1]
+
+
+def shrunken_range(means: ArrayLike, variances: ArrayLike) -> float:
+    """Return the estimate of the gap: max - min of the means, each shrunken by tau^2 / (tau^2 + v_g) towards mu.
+
+    means, variances (k,) as in `paule_mandel`. Where some v_g is 0 nothing is shrunken. Raises ValueError for fewer
+    than two groups.
+    """
+    y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    if len(y) < 2:
+        raise ValueError("a range needs at least two groups")
+    if not (v > 0).all():
+        return float(np.ptp(y))
+    tau2, mu = paule_mandel(y, v)
+    theta: FloatArray = mu + tau2 / (tau2 + v) * (y - mu)
+    return float(np.ptp(theta))
+
+
+def divergence(totals: FloatArray, valid: BoolArray) -> FloatArray:
+    """Return the generalised Jensen-Shannon divergence [H(mean of P_g) - mean of H(P_g)] / log2 k, in [0, 1].
+
+    Parameters
+    ----------
+    totals : (G, ..., bins)
+        Unnormalised histograms of the groups.
+    valid : (G, ...)
+        The k groups that count.
+
+    Returns
+    -------
+    (...)
+        NaN with fewer than two groups. For k = 2 the square of the Jensen-Shannon distance in base 2 (Lin 1991).
+    """
+    weight = totals.sum(axis=-1, keepdims=True)
+    p = np.where(valid[..., None], totals / np.where(weight > 0, weight, 1.0), 0.0)
+    k = valid.sum(axis=0)
+    safe = np.maximum(k, 2)
+
+    def entropy(share: FloatArray) -> FloatArray:
+        bits: FloatArray = -np.sum(share * np.log2(np.where(share > 0, share, 1.0)), axis=-1)
+        return bits
+
+    mixture, own = entropy(p.sum(axis=0) / safe[..., None]), (entropy(p) * valid).sum(axis=0) / safe
+    return np.where(k >= 2, np.clip((mixture - own) / np.log2(safe), 0.0, 1.0), np.nan)
+
+
+def permuted_divergences(
+    p: Prepared, outcomes: Sequence[Outcome], settings: PanelSettings
+) -> tuple[FloatArray, FloatArray]:
+    """Return the observed divergence (m,) and those of the first permutations (min(B, 2000), m); NaN if unbounded.
+
+    Each subject has weight 1, spread over its images. The relabellings are those of the panel's other statistics: the
+    same streams from their beginning.
+    """
+    table = _unit_histograms(p, outcomes)
+    # a bin without any answer adds nothing
+    table = table[:, :, table.any(axis=(0, 1))]
+    permuter, total = Permuter(p.units, settings.seed), min(settings.n_permutations, JS_PERMUTATIONS)
+    step = p.data.chunk(max(1, total // max(1, table.shape[2])))
+    bounded = np.array([outcome.n_bins is not None for outcome in outcomes])
+
+    def batch(labels: Labels) -> FloatArray:
+        sums = group_histograms(p.data, labels, table)
+        valid = (sums.sum(axis=-1) >= 2 - 1e-6) & p.eligible[:, None, :]
+        return np.where(bounded, divergence(sums, valid), np.nan)
+
+    permuted = [batch(permuter.draw(min(step, total - start))) for start in range(0, total, step)]
+    return batch(permuter.observed())[0], np.concatenate(permuted)
+
+
+def _unit_histograms(p: Prepared, outcomes: Sequence[Outcome]) -> FloatArray:
+    """Return each unit's shares of its answered images per bin, (C, m, most bins); zeros where a unit is not used."""
+    most = max((outcome.n_bins or 1 for outcome in outcomes), default=1)
+    table = np.zeros((*p.data.count.shape, most))
+    for j, outcome in enumerate(outcomes):
+        if (bins := outcome.n_bins) is None:
+            continue
+        low, high = outcome.value_range
+        present = np.isfinite(p.image_values[:, j])
+        scaled = (p.image_values[present, j] - low) / (high - low)
+        bin_of = np.clip(np.floor(scaled * bins + 1e-9).astype(np.intp), 0, bins - 1)
+        counts = np.bincount(p.image_unit[present] * bins + bin_of, minlength=len(table) * bins)
+        counts = counts.reshape(-1, bins).astype(np.float64)
+        table[:, j, :bins] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    table[p.data.count == 0] = 0.0
+    return table

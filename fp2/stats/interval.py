@@ -9,17 +9,15 @@ Equivalence is stated where the upper end is below the smallest effect of intere
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fp2.stats.core.moments import NO_SPREAD, GroupMoments, contrast_weight, pair_table, pairs, worst_shares
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
-from fp2.stats.core.permutation import TIE, permutation_p
 from fp2.stats.core.resampling import observed_moments, resampled_moments
-from fp2.stats.core.units import Prepared
-from fp2.stats.joint import JointPermutations
+from fp2.stats.core.units import TIE, Prepared, permutation_p
 
 FEW = 10
 """Number of subjects off the most frequent value below which a t interval of their group's mean does not hold."""
@@ -280,60 +278,59 @@ def _wilson(rate: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, Floa
     return np.maximum((centre - half) / (1 + square), 0.0), np.minimum((centre + half) / (1 + square), 1.0)
 
 
-def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[GapTest | None]:
-    """Return the test of every outcome, None where fewer than two groups are valid; yes_no (m,) marks 0/1 outcomes."""
+def gap_tests(
+    p: Prepared, observed: GroupMoments, max_t_permuted: FloatArray, yes_no: BoolArray
+) -> list[GapTest | None]:
+    """Return the test of every outcome, None where fewer than two groups are valid.
+
+    Parameters
+    ----------
+    observed, max_t_permuted : GroupMoments, (B, m)
+        The observed moments, and the largest studentised contrasts under permutation.
+    yes_no : (m,)
+        Which outcomes are 0/1.
+    """
     cautious = observed_moments(p.y, p.member, p.eligible, p.units.dependent)
-    tables = pair_table(joint.observed), pair_table(cautious)
-    own = _at_own_rates(joint.observed, p)
-    own_pairs = pair_table(own)
-    out: list[GapTest | None] = []
+    table, cautious_table = pair_table(observed), pair_table(cautious)
+    # the squared errors of yes/no outcomes at the groups' own rates
+    rate = p.centre + p.scale * np.nan_to_num(observed.mean)
+    square = np.where(p.scale > 0, p.scale, 1.0) ** 2
+    variance = observed.design * np.maximum(rate * (1 - rate), 0.0) / square
+    own = replace(observed, error=np.where(observed.valid, variance / np.maximum(observed.n, 1.0), np.inf))
+    own_table = pair_table(own)
+    tests: list[GapTest | None] = []
     for j, scale in enumerate(p.scale.tolist()):
-        valid = np.flatnonzero(joint.observed.valid[:, 0, j])
+        valid = np.flatnonzero(observed.valid[:, 0, j])
         if len(valid) < 2:
-            out.append(None)
+            tests.append(None)
             continue
-        seen = np.isfinite(tables[0].gap[:, j])
-        n, binary = joint.observed.n[valid, 0, j], bool(yes_no[j])
-        error, null = tables[0].error[seen, j] * scale, joint.observed.error[valid, 0, j] * scale**2
+        compared = np.isfinite(table.gap[:, j])
+        n, binary = observed.n[valid, 0, j], bool(yes_no[j])
+        error, null = table.error[compared, j] * scale, observed.error[valid, 0, j] * scale**2
         share, reach, skewness = np.zeros((3, len(valid)))
         if binary:
-            design = joint.observed.design[valid, 0, j]
-            constant = joint.observed.variance[valid, 0, j] == 0
+            constant = observed.variance[valid, 0, j] == 0
             # without any spread nothing shows that the answers of a subject are independent
-            n = n / np.where(constant, 1.0, design)
+            n = n / np.where(constant, 1.0, observed.design[valid, 0, j])
         else:
             samples = [p.y[p.member[:, g], g, j] for g in valid]
             samples = [sample[np.isfinite(sample)] for sample in samples]
             share, reach = _off_the_mode(samples, scale)
             skewness = np.array([_skewness(sample) for sample in samples])
-        shared = _shared(tables[1].error[seen, j], cautious.error[valid, 0, j])
-        out.append(
+        single, pair_error = cautious.error[valid, 0, j], cautious_table.error[compared, j]
+        apart = np.sqrt([single[g] + single[h] for g, h in pairs(len(valid))])
+        tests.append(
             GapTest(
-                mean=joint.observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
-                own_error=own_pairs.error[seen, j] * scale if binary else error, null=null,
-                own=own.error[valid, 0, j] * scale**2 if binary else null, permuted=joint.max_t_permuted[:, j],
-                overall=contrast_weight(joint.observed, len(valid)), yes_no=binary,
-                shared=shared, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
-                group_error=np.sqrt(cautious.error[valid, 0, j]) * scale, skewness=skewness, share=share, reach=reach,
+                mean=observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
+                own_error=own_table.error[compared, j] * scale if binary else error, null=null,
+                own=own.error[valid, 0, j] * scale**2 if binary else null, permuted=max_t_permuted[:, j],
+                overall=contrast_weight(observed, len(valid)), yes_no=binary,
+                shared=np.where(apart > 0, pair_error / np.where(apart > 0, apart, 1.0), 1.0),
+                t_error=pair_error * scale, df=cautious_table.df[compared, j],
+                group_error=np.sqrt(single) * scale, skewness=skewness, share=share, reach=reach,
             )
         )  # fmt: skip
-    return out
-
-
-def _shared(pair: FloatArray, single: FloatArray) -> FloatArray:
-    """Return the standard errors of pairs over those without common subjects, from the groups' squared errors (k,)."""
-    apart = np.sqrt([single[g] + single[h] for g, h in pairs(len(single))])
-    return np.where(apart > 0, pair / np.where(apart > 0, apart, 1.0), 1.0)
-
-
-def _at_own_rates(found: GroupMoments, p: Prepared) -> GroupMoments:
-    """Return the moments with the squared errors of yes/no outcomes at the groups' own rates."""
-    from dataclasses import replace
-
-    rate = p.centre + p.scale * np.nan_to_num(found.mean)
-    square = np.where(p.scale > 0, p.scale, 1.0) ** 2
-    variance = found.design * np.maximum(rate * (1 - rate), 0.0) / square
-    return replace(found, error=np.where(found.valid, variance / np.maximum(found.n, 1.0), np.inf))
+    return tests
 
 
 def _off_the_mode(samples: list[FloatArray], scale: float) -> tuple[FloatArray, FloatArray]:
@@ -370,6 +367,6 @@ def worst_probabilities(p: Prepared, sign: FloatArray, *, n_bootstrap: int, seed
     """
     _, resamples = resampled_moments(p, n_bootstrap, seed)
     worst = np.zeros(p.eligible.shape)
-    for found in resamples:
-        worst += worst_shares(found, sign).sum(axis=1)
+    for resampled in resamples:
+        worst += worst_shares(resampled, sign).sum(axis=1)
     return worst / n_bootstrap

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import CHUNK_BYTES, FloatArray, finite, stream
-from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import permutation_p
 
 NO_SPREAD = 1e-12
 ROUNDING = 1e-7

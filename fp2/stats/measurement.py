@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, stream
-from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import permutation_p
 from fp2.stats.rows import OK
 
 LEAST_LABELLED = 10

@@ -17,9 +17,8 @@ from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.core.entries import cell_means, read_entries, subject_means_by_group
 from fp2.stats.core.moments import NO_GAP, GroupMoments, pair_error
 from fp2.stats.core.numeric import FloatArray, finite
-from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.resampling import permuted_moments
-from fp2.stats.core.units import prepare
+from fp2.stats.core.units import permutation_p, prepare
 from fp2.stats.effects import hedges_g, join_ties, rank_biserial
 
 

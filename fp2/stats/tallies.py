@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import MEAN_TIE, NO_GAP, GroupMoments, pair_error, pairs, range_of_means
 from fp2.stats.core.numeric import FloatArray, IntArray
-from fp2.stats.core.permutation import TIE, permutation_p
 from fp2.stats.core.resampling import permuted_moments
-from fp2.stats.core.units import prepare
+from fp2.stats.core.units import TIE, permutation_p, prepare
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.numeric import FloatArray, finite
-from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import permutation_p
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.random_factors import Beyond, beyond, group_table
+from fp2.stats.rows import Outcome, PanelSettings
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,8 @@ def _interaction_p(
 ) -> float | None:
     """Return the p-value of the interaction from y (n, T) without missing values; None if it is not tested."""
     panel = disparity_panel(
-        y - y.mean(axis=1, keepdims=True), groups, subjects, images=images, value_ranges=(-np.inf, np.inf),
-        n_permutations=n_permutations, n_bootstrap=0, seed=seed, min_subjects=min_subjects,
+        y - y.mean(axis=1, keepdims=True), groups, subjects, Outcome(value_range=(-np.inf, np.inf)),
+        PanelSettings(n_permutations=n_permutations, seed=seed, min_subjects=min_subjects), images=images,
     )  # fmt: skip
     if any(row.p_value is None for row in panel.rows):
         return None

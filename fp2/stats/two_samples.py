@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import NO_GAP, GroupMoments, YesNo, moments, pair_error, pairs
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
-from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.resampling import V0_PERMUTATION, resampled_moments
 from fp2.stats.core.sums import weighted_sums
-from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.core.units import Prepared, permutation_p, prepare
 from fp2.stats.distance import FingerprintDistance, by_outcome, length, lengths, profile
 
 _STREAM = 7

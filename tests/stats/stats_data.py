@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
-from fp2.stats.entropy import divergence
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.effects import divergence
+from fp2.stats.rows import Outcome, Panel, PanelSettings
 
 UNEQUAL = (60, 40, 25, 14, 10)
+
+
+def panel_of(values, groups, subjects, *, images=None, **options) -> Panel:
+    """Compare outcomes; options are fields of `PanelSettings` and of `Outcome`: in a list one of each, else of all."""
+    settings = {one.name: options.pop(one.name) for one in fields(PanelSettings) if one.name in options}
+    outcomes = [
+        Outcome(**{name: value[j] if isinstance(value, list) else value for name, value in options.items()})
+        for j in range(np.shape(values)[1] if np.ndim(values) > 1 else 1)
+    ]
+    return disparity_panel(values, groups, subjects, outcomes, PanelSettings(**settings), images=images)
 
 
 def clustered(rng, sizes=UNEQUAL, images=3, icc=0.3, columns=1, sd=0.2, gap=0.0):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
-from stats_data import clustered
+from stats_data import clustered, panel_of
 from statsmodels.stats.multitest import multipletests
 
 from fp2.stats.adjustment import METHODS, adjust_p_values, default_permutations, step_down, step_down_max_t
-from fp2.stats.disparities import disparity_panel
 
 ORACLES = {
     "holm": lambda p: multipletests(p, method="holm")[1],
@@ -55,8 +54,8 @@ def test_step_down_over_panels_is_no_stricter_than_single_steps_and_finds_the_ga
     values, groups, subjects, images = clustered(rng, columns=5)
     values[:, 0] += 0.4 * (groups == "group E")
     other = np.where(subjects % 2 == 0, "x", "y")
-    options = {"n_permutations": 499, "n_bootstrap": 0, "seed": 2, "value_ranges": (-9, 9)}
-    panels = [disparity_panel(values, cut, subjects, images=images, **options) for cut in (groups, other)]
+    options = {"n_permutations": 499, "n_bootstrap": 0, "seed": 2, "value_range": (-9, 9)}
+    panels = [panel_of(values, cut, subjects, images=images, **options) for cut in (groups, other)]
     adjusted = step_down(panels, range(10))
     rows = [row for panel in panels for row in panel.rows]
     assert len(adjusted) == 10

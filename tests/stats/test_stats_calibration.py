@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stats_data import clustered
+from stats_data import clustered, panel_of
 
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import YesNo, moments, worst_shares
-from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.resampling import joint_permutations
 from fp2.stats.core.sums import group_sums
-from fp2.stats.core.units import prepare
-from fp2.stats.disparities import disparity_panel
+from fp2.stats.core.units import Permuter, prepare
 from fp2.stats.interval import worst_probabilities
-from fp2.stats.joint import joint_permutations
-from fp2.stats.options import make_options
 
 WIDE = (-50.0, 50.0)
 UNIT_SIZES = (1586, 1064, 184, 86, 61, 19)
@@ -28,8 +25,8 @@ def panels(make, n_panels=6, **options):
     rows = []
     for k in range(n_panels):
         values, groups, subjects, images = make(np.random.default_rng(100 + k))
-        defaults = {"n_permutations": 399, "n_bootstrap": 0, "seed": k, "value_ranges": WIDE}
-        rows += disparity_panel(values, groups, subjects, images=images, **{**defaults, **options}).rows
+        defaults = {"n_permutations": 399, "n_bootstrap": 0, "seed": k, "value_range": WIDE}
+        rows += panel_of(values, groups, subjects, images=images, **{**defaults, **options}).rows
     return rows
 
 
@@ -57,12 +54,8 @@ def test_the_worst_group_of_noise_is_named_again_as_often_as_expected():
     for k in range(6):
         entries = read_entries(*clustered(np.random.default_rng(100 + k), sizes=(80, 40, 20, 12), columns=100))
         p = prepare(entries, cell_means(entries), 10)
-        options = make_options(
-            100, higher_is_better=True, value_ranges=WIDE, bins=None, yes_no=False, smallest_effects=0.05,
-            n_permutations=399, n_bootstrap=200, seed=k, alpha=0.05, min_subjects=10,
-        )  # fmt: skip
-        joint = joint_permutations(p, options)
-        shares = worst_probabilities(p, options.sign, n_bootstrap=200, seed=k)
+        joint = joint_permutations(p, np.zeros(100, dtype=bool), np.ones(100), 399, seed=k)
+        shares = worst_probabilities(p, np.ones(100), n_bootstrap=200, seed=k)
         smallest = [entries.names[code] for code in p.units.kept].index("group D")
         worst = joint.observed.mean[:, 0].argmin(axis=0) == smallest
         again += list(shares[smallest, worst])
@@ -76,8 +69,8 @@ def test_chance_level_of_six_unequal_groups():
     rng = np.random.default_rng(0)
     groups = np.repeat([f"g{k}" for k in range(6)], UNIT_SIZES)
     values = rng.normal(0, 0.35, (len(groups), 1))
-    panel = disparity_panel(
-        values, groups, np.arange(len(groups)), n_permutations=2_000, n_bootstrap=0, seed=1, value_ranges=WIDE
+    panel = panel_of(
+        values, groups, np.arange(len(groups)), n_permutations=2_000, n_bootstrap=0, seed=1, value_range=WIDE
     )
     row, unit = panel.rows[0], 0.35 / values.std()
     assert row.null_mean * unit == pytest.approx(0.106, abs=0.004)
@@ -99,7 +92,7 @@ def test_chance_level_with_six_images_a_subject():
     """The same groups as images, six a subject with ICC 0.3, have a null mean of 0.168."""
     sizes = tuple(round(n / 6) for n in UNIT_SIZES)
     values, groups, subjects, images = clustered(np.random.default_rng(3), sizes, images=6, sd=0.35)
-    panel = disparity_panel(
+    panel = panel_of(
         values,
         groups,
         subjects,
@@ -107,7 +100,7 @@ def test_chance_level_with_six_images_a_subject():
         n_permutations=4_000,
         n_bootstrap=0,
         seed=1,
-        value_ranges=WIDE,
+        value_range=WIDE,
         min_subjects=3,
     )
     expected = 0.35 * np.sqrt((1 + 5 * 0.3) / 6)

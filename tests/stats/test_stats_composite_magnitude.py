@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stats_data import clustered
+from stats_data import clustered, panel_of
 
-from fp2.stats.disparities import composite_test, disparity_panel
+from fp2.stats.composite import composite_test
 
 
 def panel_and_test(rng, sizes, gap, columns=4):
     values, groups, subjects, images = clustered(rng, sizes, columns=columns, gap=gap)
-    panel = disparity_panel(
-        values, groups, subjects, images=images, n_permutations=299, n_bootstrap=0, seed=1, value_ranges=(-9.0, 9.0)
+    panel = panel_of(
+        values, groups, subjects, images=images, n_permutations=299, n_bootstrap=0, seed=1, value_range=(-9.0, 9.0)
     )
     return panel, composite_test(panel, range(columns))
 
@@ -28,8 +28,8 @@ def test_magnitude_is_the_root_of_squares_less_their_permutation_mean():
 
 def test_influence_is_the_standard_error_of_the_extreme_means():
     values, groups, subjects, images = clustered(np.random.default_rng(2), (50, 35), columns=1)
-    panel = disparity_panel(
-        values, groups, subjects, images=images, n_permutations=9, n_bootstrap=0, seed=1, value_ranges=(-9.0, 9.0)
+    panel = panel_of(
+        values, groups, subjects, images=images, n_permutations=9, n_bootstrap=0, seed=1, value_range=(-9.0, 9.0)
     )
     squares = sum(group.sd**2 / group.n_subjects for group in panel.rows[0].groups)
     assert (panel.influence**2).sum() == pytest.approx(squares)

@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
-from stats_data import clustered
+from stats_data import clustered, panel_of
 
-from fp2.stats.disparities import disparity_panel
 from fp2.stats.effects import answer_d
 from fp2.stats.pairwise import pairwise_permutation_panel
 
@@ -20,7 +19,7 @@ OPTIONS = {"n_permutations": 19, "seed": 1}
 def test_the_pair_named_is_that_of_the_largest_t():
     rng = np.random.default_rng(1)
     values, groups, subjects, images = clustered(rng, SIZES, columns=30)
-    panel = disparity_panel(values, groups, subjects, images=images, n_bootstrap=0, value_ranges=(-9.0, 9.0), **OPTIONS)
+    panel = panel_of(values, groups, subjects, images=images, n_bootstrap=0, value_range=(-9.0, 9.0), **OPTIONS)
     pairs = pairwise_permutation_panel(values, groups, subjects, images=images, yes_no=[False] * 30, **OPTIONS)
     by_means = 0
     for row, tests in zip(panel.rows, pairs, strict=True):
@@ -41,7 +40,7 @@ def test_worst_set_equals_welch_tests_against_every_other_group():
     base = (base - base.mean()) / base.std(ddof=1)
     values = np.concatenate([base, base + 0.3, base + 0.8])
     groups, people = np.repeat(["a", "b", "c"], 40), np.arange(120)
-    panel = disparity_panel(values[:, None], groups, people, n_bootstrap=0, value_ranges=(-9.0, 9.0), **OPTIONS)
+    panel = panel_of(values[:, None], groups, people, n_bootstrap=0, value_range=(-9.0, 9.0), **OPTIONS)
     expected = {"a", "b", "c"}
     for g, h in itertools.permutations("abc", 2):
         test = stats.ttest_ind(values[groups == g], values[groups == h], equal_var=False, alternative="greater")

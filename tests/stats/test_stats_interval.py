@@ -10,17 +10,16 @@ import sys
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from stats_data import panel_of
 from statsmodels.stats.proportion import proportion_confint
 
 import fp2.stats
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import stream
-from fp2.stats.core.resampling import observed_moments
+from fp2.stats.core.resampling import joint_permutations, observed_moments
 from fp2.stats.core.units import prepare
-from fp2.stats.disparities import disparity, disparity_panel
+from fp2.stats.disparities import disparity
 from fp2.stats.interval import gap_tests
-from fp2.stats.joint import joint_permutations
-from fp2.stats.options import make_options
 
 
 def test_interval_equals_plain_loops():
@@ -29,7 +28,7 @@ def test_interval_equals_plain_loops():
     samples = [rng.normal(shift, 0.2, n) for shift, n in ((0.0, 20), (0.05, 14), (0.35, 10))]
     options = {"n_permutations": 199, "n_bootstrap": 150, "seed": 7}
     y, groups = np.concatenate(samples), np.repeat(["a", "b", "c"], [20, 14, 10])
-    panel = disparity_panel(y[:, None], groups, range(44), **options)
+    panel = panel_of(y[:, None], groups, range(44), **options)
     row = panel.rows[0]
     critical = np.sort(panel.max_t_permuted[:, 0])[-10]  # the tenth largest of 199: p <= .05 above it
     pairs = list(itertools.combinations(range(3), 2))
@@ -69,10 +68,10 @@ def test_the_interval_excludes_a_gap_exactly_where_the_test_rejects_it(yes_no):
     values = rng.normal(0, 0.2, (114, 40)) + np.linspace(0, 0.3, 40) * (groups == "c")[:, None]
     if yes_no:
         values = (rng.random((114, 40)) < 0.03 + np.linspace(0, 0.6, 40) * (groups == "c")[:, None]) * 1.0
-    options = {"n_permutations": 199, "n_bootstrap": 0, "seed": 1, "min_subjects": 5, "value_ranges": (-2, 2)}
+    options = {"n_permutations": 199, "n_bootstrap": 0, "seed": 1, "min_subjects": 5, "value_range": (-2, 2)}
     if yes_no:
-        options |= {"yes_no": True, "value_ranges": (0, 1)}
-    rows = disparity_panel(values, groups, subjects, **options).rows
+        options |= {"yes_no": True, "value_range": (0, 1)}
+    rows = panel_of(values, groups, subjects, **options).rows
     seen = set()
     for row in rows:
         for alpha in (0.01, 0.05, 0.2):
@@ -155,8 +154,8 @@ def test_the_minimum_detectable_gap_of_rates_is_found_with_its_power():
     def rows(gap, columns):
         rate = np.repeat([0.4, 0.4, 0.4, 0.4 - gap / 2, 0.4 + gap / 2], sizes)
         y = (rng.random((len(groups), columns)) < rate[:, None]).astype(float)
-        return disparity_panel(
-            y, groups, range(len(groups)), yes_no=True, value_ranges=(0, 1), n_permutations=299, n_bootstrap=0, seed=1
+        return panel_of(
+            y, groups, range(len(groups)), yes_no=True, value_range=(0, 1), n_permutations=299, n_bootstrap=0, seed=1
         ).rows
 
     gap = np.mean([row.mde80 for row in rows(0.0, 60)])
@@ -197,10 +196,7 @@ def test_the_contrast_of_all_groups_is_the_least_distance_to_means_within_the_bo
 
 def _only_test(y, groups):
     entries = read_entries(y[:, None], groups, range(len(y)), None)
-    options = make_options(
-        1, higher_is_better=True, value_ranges=(-3.0, 3.0), bins=None, yes_no=False, smallest_effects=0.05,
-        n_permutations=999, n_bootstrap=0, seed=1, alpha=0.05, min_subjects=10,
-    )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
-    (test,) = gap_tests(p, joint_permutations(p, options), np.array([False]))
+    joint = joint_permutations(p, np.array([False]), np.ones(1), 999, seed=1)
+    (test,) = gap_tests(p, joint.observed, joint.max_t_permuted, np.array([False]))
     return test

@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize
 from stats_data import clustered, tangled
 
-from fp2.stats.assemble import shrunken_range
 from fp2.stats.distance import fingerprint_distance
+from fp2.stats.effects import shrunken_range
 from fp2.stats.profiles import compact_letters, rank_models
 
 SIZES = (50, 35, 20, 12)

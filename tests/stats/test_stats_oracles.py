@@ -17,9 +17,8 @@ from statsmodels.genmod.cov_struct import Exchangeable
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.oneway import anova_oneway
 
-from fp2.stats.assemble import paule_mandel, shrunken_range
 from fp2.stats.disparities import disparity
-from fp2.stats.effects import hedges_g, icc_oneway
+from fp2.stats.effects import hedges_g, icc_oneway, paule_mandel, shrunken_range
 from fp2.stats.matched import tost_p
 
 

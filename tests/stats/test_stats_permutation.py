@@ -9,14 +9,13 @@ from statistics import fmean
 import numpy as np
 import pytest
 from scipy.stats import permutation_test
-from stats_data import clustered, tangled
+from stats_data import clustered, panel_of, tangled
 
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import YesNo, max_t_squared, moments, range_of_means
-from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import group_sums
-from fp2.stats.core.units import prepare
-from fp2.stats.disparities import disparity, disparity_panel
+from fp2.stats.core.units import Permuter, prepare
+from fp2.stats.disparities import disparity
 
 
 def loop_statistics(people, v0=1.0, rate=None, least=2):
@@ -176,15 +175,15 @@ def test_result_does_not_depend_on_the_chunking(monkeypatch):
         "n_bootstrap": 83,
         "seed": 11,
         "min_subjects": 3,
-        "value_ranges": (-9, 9),
+        "value_range": (-9, 9),
     }
-    whole = disparity_panel(values, groups, subjects, images=images, **args)
+    whole = panel_of(values, groups, subjects, images=images, **args)
     plain = clustered(np.random.default_rng(1), columns=2)
-    plain_whole = disparity_panel(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
+    plain_whole = panel_of(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
     for module in ("units", "resampling"):
         monkeypatch.setattr(f"fp2.stats.core.{module}.CHUNK_BYTES", 20_000)
-    cut = disparity_panel(values, groups, subjects, images=images, **args)
-    plain_cut = disparity_panel(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
+    cut = panel_of(values, groups, subjects, images=images, **args)
+    plain_cut = panel_of(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
     for one, other in ((whole, cut), (plain_whole, plain_cut)):
         np.testing.assert_allclose(one.raw_permuted, other.raw_permuted, rtol=1e-9)
         np.testing.assert_allclose(one.max_t_permuted, other.max_t_permuted, rtol=1e-6)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from stats_data import clustered, jensen_shannon, tangled
 
 from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.assemble import shrunken_range
 from fp2.stats.disparities import disparity
+from fp2.stats.effects import shrunken_range
 
 FAST = {"n_permutations": 59, "n_bootstrap": 39, "min_subjects": 3}
 WIDE = (-100.0, 100.0)

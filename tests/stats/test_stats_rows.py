@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from stats_data import clustered
+from stats_data import clustered, panel_of
 
 from fp2.stats.adjustment import adjust
 from fp2.stats.bounds import bounds_between, refusal_ends
-from fp2.stats.disparities import composite_test, disparity, disparity_panel
+from fp2.stats.composite import composite_test
+from fp2.stats.disparities import disparity, disparity_panel
 from fp2.stats.entropy import response_diversity
+from fp2.stats.rows import Outcome, PanelSettings
 
 FAST = {"n_permutations": 199, "n_bootstrap": 99, "seed": 3}
 
@@ -42,7 +44,7 @@ def test_one_eligible_group_is_too_few_subjects():
 
 
 def test_no_entries_at_all():
-    panel = disparity_panel(np.empty((0, 2)), [], [], images=[], **FAST)
+    panel = panel_of(np.empty((0, 2)), [], [], images=[], **FAST)
     assert [r.status for r in panel.rows] == ["too_few_subjects"] * 2
     assert panel.raw_permuted.shape == (199, 2)
 
@@ -70,7 +72,7 @@ def test_small_groups_are_listed_but_never_extreme_and_do_not_change_the_rest():
 def test_group_without_answers_leaves_the_column_but_not_the_panel():
     values, groups, subjects, images = clustered(np.random.default_rng(2), columns=2)
     values[groups == "group A", 0] = np.nan
-    panel = disparity_panel(values, groups, subjects, images=images, **FAST)
+    panel = panel_of(values, groups, subjects, images=images, **FAST)
     silent, full = panel.rows
     assert [g.eligible for g in silent.groups] == [False, True, True, True, True]
     assert (silent.groups[0].mean, silent.groups[0].n_subjects) == (None, 0)
@@ -87,7 +89,7 @@ def test_permuted_group_with_fewer_than_two_answers_leaves_the_maximum():
     y = rng.normal(0, 0.2, 40)
     groups = np.repeat(["a", "b", "c"], [20, 17, 3])
     y[20:37] = np.where(rng.random(17) < 0.7, np.nan, y[20:37])
-    panel = disparity_panel(y, groups, np.arange(40), **FAST, min_subjects=2)
+    panel = panel_of(y, groups, np.arange(40), **FAST, min_subjects=2)
     assert panel.rows[0].status == "ok"
     assert 0 < panel.rows[0].p_value <= 1
     assert np.isfinite(panel.raw_permuted).all()
@@ -179,7 +181,7 @@ def test_one_image_must_hold_one_value_in_all_its_groups():
         ({"n_permutations": 0}, "n_permutations"),
         ({"alpha": 1.0}, "alpha"),
         ({"value_range": (1, -1)}, "low < high"),
-        ({"smallest_effect": -0.1}, "negative"),
+        ({"smallest_effect": -0.1}, "smallest_effect >= 0"),
         ({"bins": 1}, "bins"),
     ],
 )
@@ -190,11 +192,9 @@ def test_input_that_makes_no_sense_is_refused(change, message):
         disparity(*positional, **args)
 
 
-def test_per_column_options_must_fit_the_columns():
-    with pytest.raises(ValueError, match="2 entries for 1"):
-        disparity_panel([[0.1]], ["a"], ["s"], higher_is_better=[True, False], **FAST)
-    with pytest.raises(ValueError, match="value_ranges"):
-        disparity_panel([[0.1]], ["a"], ["s"], value_ranges=[(0, 1), (0, 1)], **FAST)
+def test_outcomes_must_fit_the_columns():
+    with pytest.raises(ValueError, match="2 outcomes for 1"):
+        disparity_panel([[0.1]], ["a"], ["s"], [Outcome(), Outcome(higher_is_better=False)], PanelSettings(**FAST))
 
 
 def test_worst_group_is_at_the_bad_end():
@@ -257,13 +257,13 @@ def test_panel_row_equals_disparity_alone():
     values[:, 1] = np.where(np.isnan(values[:, 1]), np.nan, values[:, 1] > 0)
     values = np.clip(values, -1, 1)
     settings = [(True, (-1, 1), False), (False, (0, 1), True), (True, (-2.0, 2.0), False)]
-    panel = disparity_panel(
+    panel = panel_of(
         values,
         groups,
         subjects,
         images=images,
         higher_is_better=[s[0] for s in settings],
-        value_ranges=[s[1] for s in settings],
+        value_range=[s[1] for s in settings],
         yes_no=[s[2] for s in settings],
         **FAST,
     )
@@ -289,7 +289,7 @@ def test_panel_row_equals_disparity_alone():
 def test_composite_is_the_mean_of_raws_with_the_joint_null():
     values, groups, subjects, images = clustered(np.random.default_rng(13), columns=4)
     values[:, 3] = np.nan
-    panel = disparity_panel(values, groups, subjects, images=images, value_ranges=(-9, 9), **FAST)
+    panel = panel_of(values, groups, subjects, images=images, value_range=(-9, 9), **FAST)
     result = composite_test(panel, [0, 2, 3])
     raws = [panel.rows[0].raw, panel.rows[2].raw]
     assert result.value == pytest.approx(np.mean(raws))
@@ -311,7 +311,7 @@ def test_composite_is_the_mean_of_raws_with_the_joint_null():
 def test_joint_permutations_keep_the_correlation_of_outcomes():
     values, groups, subjects, images = clustered(np.random.default_rng(14), columns=1)
     twice = np.repeat(values, 2, axis=1)
-    panel = disparity_panel(twice, groups, subjects, images=images, value_ranges=(-9, 9), **FAST)
+    panel = panel_of(twice, groups, subjects, images=images, value_range=(-9, 9), **FAST)
     np.testing.assert_array_equal(panel.raw_permuted[:, 0], panel.raw_permuted[:, 1])
     assert composite_test(panel, [0, 1]).p_value == panel.rows[0].p_value
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stats_data import panel_of
 
 from fp2.stats.adjusted import Design, adjusted_panel
-from fp2.stats.disparities import disparity_panel
-from fp2.stats.rows import TOO_FEW, UNINFORMATIVE
+from fp2.stats.rows import TOO_FEW, UNINFORMATIVE, PanelSettings
 from fp2.stats.specifications.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
 from fp2.stats.specifications.panel import (
-    PanelSettings,
     SpecifiedPanel,
     SpecifiedTest,
     curve_test,
@@ -50,7 +49,7 @@ class World:
         m = values.shape[1]
         return specification_panel(
             values, self.labels, self.names, self.images, tests, smallest_effects=[0.05] * m, yes_no=[False] * m,
-            settings=PanelSettings(B, 3), adjustment=self.adjustment,
+            settings=PanelSettings(n_permutations=B, seed=3), adjustment=self.adjustment,
         )  # fmt: skip
 
 
@@ -68,8 +67,8 @@ def tested(world: World) -> SpecifiedPanel:
 
 
 def test_subjects_alike_are_tested_as_in_a_disparity_row(world: World, tested: SpecifiedPanel) -> None:
-    row = disparity_panel(
-        world.values, world.labels, world.names, images=world.images, value_ranges=(-9.0, 9.0), n_permutations=B,
+    row = panel_of(
+        world.values, world.labels, world.names, images=world.images, value_range=(-9.0, 9.0), n_permutations=B,
         n_bootstrap=0, seed=3,
     )  # fmt: skip
     for j in (0, 1):

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import binom
+from stats_data import panel_of
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
@@ -43,7 +44,6 @@ from benchmarks.validity.studies import (
 from benchmarks.validity.summary import summarise
 from benchmarks.validity.worlds import SIZES, World, draw
 from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.disparities import disparity_panel
 
 pytestmark = pytest.mark.long
 
@@ -223,8 +223,8 @@ def test_what_is_simulated_are_the_rows_own_numbers(world):
     data = draw(world, np.random.default_rng(1), 6)
     options = {"n_permutations": 99, "seed": 3}
     found = measure(world, data, **options)
-    panel = disparity_panel(
-        data.values, data.groups, data.subjects, images=data.images, value_ranges=world.scale, yes_no=world.yes_no,
+    panel = panel_of(
+        data.values, data.groups, data.subjects, images=data.images, value_range=world.scale, yes_no=world.yes_no,
         n_bootstrap=0, **options,
     )  # fmt: skip
     names = {"p": "p_value", "low": "ci_low", "high": "ci_high", "exceeds_p": "minimum_effect_p"}
@@ -242,8 +242,8 @@ def test_yes_no_with_few_images_takes_the_variance_that_these_make():
     y = [(rng.random(k) < r).astype(float) for k, r in zip(images, rate, strict=True)]
     subject = np.repeat(np.arange(27), images)
     group = np.where(subject < 15, "a", "b")
-    row = disparity_panel(
-        np.concatenate(y), group, subject, yes_no=True, value_ranges=(0, 1), n_permutations=9, n_bootstrap=0, seed=0
+    row = panel_of(
+        np.concatenate(y), group, subject, yes_no=True, value_range=(0, 1), n_permutations=9, n_bootstrap=0, seed=0
     ).rows[0]
     means = np.array([part.mean() for part in y])
     total, centre = images.sum(), np.concatenate(y).mean()

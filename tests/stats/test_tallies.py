@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from stats_data import panel_of
 
-from fp2.stats.disparities import disparity_panel
 from fp2.stats.tallies import Tally, tally_extremes
 
 GROUPS = np.array(list("AAAABBBCCD"))
@@ -37,9 +37,9 @@ def test_the_counts_are_those_of_the_rows() -> None:
     values[rng.random(values.shape) < 0.1] = np.nan
     higher, yes_no = [True] * 8 + [False] * 2, [j == 4 for j in range(10)]
     found = tally(values, groups, subjects, higher_is_better=higher, yes_no=yes_no)
-    rows = disparity_panel(
+    rows = panel_of(
         values, groups, subjects, higher_is_better=higher, yes_no=yes_no, n_permutations=9, n_bootstrap=0, seed=1,
-        min_subjects=5, value_ranges=[(0.0, 1.0) if j == 4 else (-2.0, 2.0) for j in range(10)],
+        min_subjects=5, value_range=[(0.0, 1.0) if j == 4 else (-2.0, 2.0) for j in range(10)],
     ).rows  # fmt: skip
     assert found.n == 9
     for end, counted in (("worst", found.worst), ("best", found.best)):

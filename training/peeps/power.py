@@ -18,6 +18,7 @@ from fp2.methods.peeps.cues import Seen, see
 from fp2.methods.peeps.data.figure import sample_image_cues, sample_person
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import Outcome, PanelSettings
 
 SUBJECTS, PICTURES, PERMUTATIONS, ALPHA = 400, 3, 1999, 0.05
 
@@ -63,9 +64,8 @@ def tests(planted: Planted, data: Simulated, seed: int) -> Iterator[tuple[tuple[
     """Yield ((probe, attribute), p, worst group, best group, raw disparity) for every cell of one data set."""
     for attribute, index in data.groups.items():
         names = np.array(planted.groups[attribute])[index]
-        panel = disparity_panel(
-            data.values, names, data.subjects, n_permutations=PERMUTATIONS, n_bootstrap=0, seed=seed
-        )
+        settings = PanelSettings(n_permutations=PERMUTATIONS, seed=seed)
+        panel = disparity_panel(data.values, names, data.subjects, Outcome(), settings)
         for probe, row in zip(planted.probes, panel.rows, strict=True):
             yield (probe, attribute), float(row.p_value), str(row.worst_group), str(row.best_group), float(row.raw)
 

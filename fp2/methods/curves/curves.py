@@ -67,7 +67,7 @@ def curves_of(
     probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
 ) -> list[Curve]:  # fmt: skip
     """Return the curve of every probe, and of the composite where there are several."""
-    from fp2.stats.specifications.panel import PanelSettings, specification_panel
+    from fp2.stats.specifications.panel import specification_panel
 
     tests, places = _tests(specifications, outcomes, probes)
     values, c = outcomes.values(table), run.comparison
@@ -80,7 +80,7 @@ def curves_of(
         values, table["group"].to_numpy(dtype=object), table["subject_id"].to_numpy(dtype=object),
         table["image_id"].to_numpy(dtype=object), tests,
         smallest_effects=[run.scorers[name].smallest_effect for name in outcomes.scorers],
-        yes_no=outcomes.yes_no(run, values), settings=PanelSettings(n_permutations, c.seed, c.alpha),
+        yes_no=outcomes.yes_no(run, values), settings=replace(c, n_permutations=n_permutations),
         adjustment=adjustment, tick=tick,
     )  # fmt: skip
     images = _ImageTests(table, values)
@@ -140,7 +140,7 @@ def _add_points(
     tested: SpecifiedPanel, images: _ImageTests,
 ) -> None:  # fmt: skip
     """Add the point of one specification to every curve."""
-    from fp2.stats.disparities import composite_test
+    from fp2.stats.composite import composite_test
 
     panel = tested.part(list(own.values()))
     part = _share(run) / len(run.cuts)

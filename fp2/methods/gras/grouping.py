@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.stats.core.numeric import BoolArray, IntArray
-from fp2.stats.core.permutation import Permuter
-from fp2.stats.core.units import Units, unit_classes
+from fp2.stats.core.units import Permuter, Units, unit_classes
 
 if TYPE_CHECKING:
     import pandas as pd

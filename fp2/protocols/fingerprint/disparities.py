@@ -7,7 +7,7 @@ of another scorer. The unit of analysis is the subject.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.family import corrected
@@ -18,10 +18,10 @@ from fp2.scorers.outcomes import (
     entries_of,
     members,
     outcome_columns,
+    outcome_of,
+    outcomes_in,
     question_adjusted,
     samples_averaged,
-    value_ranges,
-    yes_no_columns,
 )
 from fp2.verdicts import Verdict
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
     from fp2.stats.bounds import GapBounds
-    from fp2.stats.disparities import CompositeTest
-    from fp2.stats.rows import DisparityRow, Panel
+    from fp2.stats.rows import DisparityRow, Outcome, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: Mapping[str, Any] = {
@@ -132,67 +131,46 @@ def fingerprint(
     Fp2Error
         If no subject has a value for a cut.
     """
+    from fp2.stats.disparities import disparity_panel
+
     if not scorers:
         return Disparities([], {}, [])
     wide = outcome_columns(scores)
+    columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
+    tables = {cut.name: members(people, cut) for cut in cuts}
+    if not columns:
+        return Disparities([], {cut: dict(NO_COMPOSITE) for cut in tables}, [])
+    outcomes = [outcome_of(scorers[scorer]) for _, scorer in columns]
+    ends = _refusal_ends(scores, columns, scorers)
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
-    worst: list[GapBounds | None] = []
+    bounds_of_rows: list[GapBounds | None] = []
     panels: list[Panel] = []
-    columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
-    ends = _refusal_ends(scores, columns, scorers)
-    for cut in cuts:
-        table = members(people, cut)
-        entries = entries_of(wide, table)
-        if not columns:
-            composites[cut.name] = dict(NO_COMPOSITE)
-            continue
-        panel = _panel(entries, columns, scorers, comparison)
-        panels.append(panel)
-        rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
-        composites[cut.name] = _composite(panel, entries, columns, scorers, comparison)
-        coverage += _coverage(entries, columns, cut.name)
-        worst += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
+    for cut, table in tables.items():
+        e = entries_of(wide, table)
+        own = outcomes_in(e.values, outcomes)
+        panels.append(panel := disparity_panel(e.values, e.groups, e.subjects, own, comparison, images=e.images))
+        rows += [(probe, scorer, cut, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
+        primary = [j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary]
+        composites[cut] = _composite(panel, e, {j: columns[j][0] for j in primary}, outcomes, comparison)
+        coverage += _coverage(e, columns, cut)
+        bounds_of_rows += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
         tick()
     disparities = corrected(rows, panels, composites, comparison)
-    for row, found in zip(disparities, worst, strict=True):
-        row.update(_bounds_of(row, found))
-    for one in composites.values():
-        reach = one["magnitude_low"], one["magnitude_high"]
-        one["severity"] = severity(one["adjusted_p"], *reach, bounds, comparison.alpha)
+    for row, gap_bounds in zip(disparities, bounds_of_rows, strict=True):
+        row.update(_bounds_columns(row, gap_bounds))
+    for cut_composite in composites.values():
+        interval = cut_composite["magnitude_low"], cut_composite["magnitude_high"]
+        cut_composite["severity"] = severity(cut_composite["adjusted_p"], *interval, bounds, comparison.alpha)
     return Disparities(disparities, composites, coverage)
 
 
-def _panel(
-    entries: OutcomeArrays, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: ComparisonSettings
-) -> Any:
-    from fp2.stats.disparities import disparity_panel
-
-    used = [scorers[scorer] for _, scorer in columns]
-    return disparity_panel(
-        entries.values,
-        entries.groups,
-        entries.subjects,
-        images=entries.images,
-        higher_is_better=[s.higher_is_better for s in used],
-        value_ranges=value_ranges(entries.values, [s.value_range for s in used]),
-        bins=[len(s.bins) - 1 for s in used],
-        yes_no=yes_no_columns(entries.values, [s.yes_no for s in used]),
-        smallest_effects=[s.smallest_effect for s in used],
-        n_permutations=c.n_permutations,
-        n_bootstrap=c.n_bootstrap,
-        seed=c.seed,
-        alpha=c.alpha,
-        min_subjects=c.min_subjects,
-    )
-
-
 def _composite(
-    panel: Panel, entries: OutcomeArrays, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer],
+    panel: Panel, entries: OutcomeArrays, probes: Mapping[int, str], outcomes: Sequence[Outcome],
     comparison: ComparisonSettings,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5).
+    """Return the composite over `probes` (column of the panel -> name) that have a value, with its test.
 
     `groups` are those that count in every one of these probes. Where a probe has others too, because values are
     missing, the probes are compared again without them: the composite is about the same groups in all probes. Without
@@ -200,36 +178,30 @@ def _composite(
     """
     import numpy as np
 
-    from fp2.stats.disparities import composite_test
+    from fp2.stats.composite import composite_test
+    from fp2.stats.disparities import disparity_panel
 
-    present = [
-        j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary and panel.rows[j].raw is not None
-    ]
-    compared = [{g.group for g in panel.rows[j].groups if g.eligible} for j in present]
+    chosen = [j for j in probes if panel.rows[j].raw is not None]
+    names = [probes[j] for j in chosen]
+    compared = [{group.group for group in panel.rows[j].groups if group.eligible} for j in chosen]
     groups = sorted(set.intersection(*compared)) if compared else []
-    probes, chosen = [columns[j][0] for j in present], present
-    if any(len(one) > len(groups) for one in compared):
+    if any(len(of_probe) > len(groups) for of_probe in compared):
         if len(groups) < 2:
-            return {**NO_COMPOSITE, "probes": probes, "groups": groups}
-        here = np.isin(entries.groups.astype(str), groups)
-        values = entries.values[here][:, present]
-        part = OutcomeArrays(values, entries.groups[here], entries.subjects[here], entries.images[here])
-        panel, chosen = _panel(part, [columns[j] for j in present], scorers, comparison), list(range(len(present)))
-    test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
-    raw = {probe: panel.rows[j].raw for probe, j in zip(probes, chosen, strict=True)}
-    known = {probe: value for probe, value in raw.items() if value is not None}
+            return {**NO_COMPOSITE, "probes": names, "groups": groups}
+        inside = np.isin(entries.groups.astype(str), groups)
+        values = entries.values[inside][:, chosen]
+        panel = disparity_panel(
+            values, entries.groups[inside], entries.subjects[inside],
+            outcomes_in(values, [outcomes[j] for j in chosen]), comparison, images=entries.images[inside],
+        )  # fmt: skip
+        chosen = list(range(len(chosen)))
+    test = asdict(composite_test(panel, chosen, comparison.alpha))
+    raw = {name: panel.rows[j].raw for name, j in zip(names, chosen, strict=True)}
+    with_value = {name: value for name, value in raw.items() if value is not None}
     return {
-        "value": composite(known) if known else None,
-        "null_mean": test.null_mean,
-        "null_p95": test.null_p95,
-        "excess": test.excess,
-        "p_value": test.p_value,
-        "adjusted_p": None,
-        "magnitude": test.magnitude,
-        "magnitude_low": test.magnitude_low,
-        "magnitude_high": test.magnitude_high,
-        "severity": None,
-        "probes": probes,
+        **{name: test.get(name) for name in NO_COMPOSITE},
+        "value": composite(with_value) if with_value else None,
+        "probes": names,
         "groups": groups,
     }
 
@@ -249,9 +221,9 @@ def _refusal_ends(
         if scorer == REFUSAL:
             out.append(None)
             continue
-        own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
-        ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
-        keyed = own[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        outcome = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
+        ends = refusal_ends(outcome["value"], outcome["refused"], scorers[scorer].value_range)
+        keyed = outcome[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
         keyed = samples_averaged(keyed, ["low", "high"])
         means = keyed.groupby(["image_id", "subject_id"], sort=False)[["low", "high"]].mean()
         for end in ("low", "high"):
@@ -277,13 +249,13 @@ def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: 
     )
 
 
-def _bounds_of(row: Mapping[str, Any], found: GapBounds | None) -> dict[str, Any]:
-    """Return the keys of the bounds of a row, and whether its verdict holds whatever the refused answers were.
+def _bounds_columns(row: Mapping[str, Any], bounds: GapBounds | None) -> dict[str, Any]:
+    """Return the columns of the bounds of a row, and whether its verdict holds whatever the refused answers were.
 
     A significant difference holds if the interval of the bounds lies above 0 (above the smallest effect for `biased`),
     an equivalence if it lies below the smallest effect. None without refusals, or with another verdict.
     """
-    low, high, ci_low, ci_high = found or (None, None, None, None)
+    low, high, ci_low, ci_high = bounds or (None, None, None, None)
     holds = None
     if low is not None and high is not None and ci_low is not None and ci_high is not None and high - low > 1e-12:
         if row["significant"]:
@@ -300,17 +272,10 @@ def _coverage(entries: OutcomeArrays, columns: list[tuple[str, str]], cut: str) 
 
     out = []
     for group in sorted(set(entries.groups)):
-        here = entries.groups == group
-        counts = (~np.isnan(entries.values[here])).sum(axis=0)
+        values = entries.values[entries.groups == group]
+        keys = {"cut": cut, "group": group}
         out += [
-            {
-                "cut": cut,
-                "group": group,
-                "probe": probe,
-                "scorer": scorer,
-                "n_images": int(here.sum()),
-                "with_value": int(n),
-            }
-            for (probe, scorer), n in zip(columns, counts, strict=True)
+            {**keys, "probe": probe, "scorer": scorer, "n_images": len(values), "with_value": int(n)}
+            for (probe, scorer), n in zip(columns, (~np.isnan(values)).sum(axis=0), strict=True)
         ]
     return out

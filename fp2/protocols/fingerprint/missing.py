@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.text import Text
 
-from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
+from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
@@ -89,7 +89,7 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
 def _rows(run: ComparedRun, columns: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
     names = cast("list[tuple[str, str]]", list(columns.columns))
-    every = tested(run, columns, [Outcome(SMALLEST)] * len(names))
+    every = tested(run, columns, [rate(SMALLEST)] * len(names))
     return [
         {
             "probe": str(names[one.column][0]),

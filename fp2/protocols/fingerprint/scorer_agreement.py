@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
+from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
 from fp2.scorers.registry import KEYS, dimensions
+from fp2.stats.rows import Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,11 +189,11 @@ def _tests(pairs: Sequence[_Pair], run: ComparedRun) -> list[dict[str, Any]]:
         if pair.kind is not None:
             same = (both["first_class"] == both["second_class"]).astype("float64")
             parts.append(both.assign(value=same, scorer=f"{number} {SAME}"))
-            outcomes[f"{number} {SAME}"] = (pair, SAME, Outcome(SMALLEST, higher_is_better=True))
+            outcomes[f"{number} {SAME}"] = (pair, SAME, rate(SMALLEST, higher_is_better=True))
         share = _share(both["first"], pair.first) - _share(both["second"], pair.second)
         parts.append(both.assign(value=share, scorer=f"{number} {DIFFERENCE}"))
         least = pair.first.smallest_effect / (pair.first.value_range[1] - pair.first.value_range[0])
-        whole = Outcome(least, (-1.0, 1.0), yes_no=False, higher_is_better=True)
+        whole = Outcome(smallest_effect=least, bins=2)
         outcomes[f"{number} {DIFFERENCE}"] = (pair, DIFFERENCE, whole)
     columns = outcome_columns(pd.concat(parts, ignore_index=True)) if parts else pd.DataFrame()
     names = cast("list[tuple[str, str]]", list(columns.columns))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.notes import Note, NoteKind, Stage
 from fp2.protocols.fingerprint.looks import Looks, looks_of
+from fp2.stats.rows import PanelSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,18 +33,13 @@ MOST_PERMUTATIONS = 10_000_000
 """More are not advised."""
 
 
-@dataclass(frozen=True)
-class ComparisonSettings:
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings(PanelSettings):
     """The settings of the comparison: the `analysis` config resolved, and the seed."""
 
-    alpha: float
     correction: str
     family: str
     primary: str
-    min_subjects: int
-    n_permutations: int
-    n_bootstrap: int
-    seed: int
     looks: Looks | None = None
 
     def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:

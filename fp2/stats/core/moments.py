@@ -248,6 +248,10 @@ class PairTable:
     error: FloatArray
     df: FloatArray
 
+    def column(self, j: int) -> PairTable:
+        """Return the pairs of one outcome, each (pairs,)."""
+        return PairTable(self.gap[:, j], self.error[:, j], self.df[:, j])
+
 
 def pair_table(found: GroupMoments) -> PairTable:
     """Tabulate the pairs of an observed batch of one (b = 1)."""

@@ -7,16 +7,15 @@ all outcomes: a subject without an answer to an outcome is drawn too and drops o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fp2.stats.core.entries import count_and_sum
-from fp2.stats.core.moments import GroupMoments, YesNo, moments
+from fp2.stats.core.moments import GroupMoments, YesNo, max_t_squared, moments, range_of_means, worst_shares
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
-from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import Cross, Sums, group_sums
-from fp2.stats.core.units import Prepared, UnitData
+from fp2.stats.core.units import Permuter, Prepared, UnitData
 
 UNEVEN_IMAGES = 1.25
 """Ratio of two groups' mean images a subject from which the variance of a score's means follows from the images."""
@@ -90,6 +89,55 @@ def _uneven_images(p: Prepared) -> BoolArray:
     most, least = np.where(counts, mean, -np.inf).max(axis=0), np.where(counts, mean, np.inf).min(axis=0)
     uneven: BoolArray = most >= UNEVEN_IMAGES * least
     return uneven
+
+
+@dataclass(frozen=True)
+class JointPermutations:
+    """Observed statistics and their B permutations; means and gaps are scaled.
+
+    Attributes
+    ----------
+    observed : GroupMoments
+    max_t : (m,)
+        Observed largest studentised contrast.
+    raw_permuted, max_t_permuted : (B, m)
+    worst_again : (G, m)
+        How often a resample names the same worst group again, given that a permutation made it the worst; NaN if none
+        did.
+    """
+
+    observed: GroupMoments
+    max_t: FloatArray
+    raw_permuted: FloatArray
+    max_t_permuted: FloatArray
+    worst_again: FloatArray
+
+
+def joint_permutations(p: Prepared, yes_no: BoolArray, sign: FloatArray, n: int, seed: int) -> JointPermutations:
+    """Draw `n` permutations of a panel once and compute the permuted statistics of every outcome from them.
+
+    yes_no (m,) marks yes/no outcomes; sign (m,): +1 where a low mean is bad, else -1.
+    """
+    m = len(p.scale)
+    raw, largest = np.empty((n, m)), np.empty((n, m))
+    worst, again = np.zeros(p.eligible.shape), np.zeros(p.eligible.shape)
+    normal = stream(seed, 0, 2)
+    observed, batches = permuted_moments(p, yes_no, n, seed)
+    start = 0
+    for permuted in batches:
+        b = permuted.mean.shape[1]
+        raw[start : start + b] = range_of_means(permuted)
+        largest[start : start + b] = np.sqrt(max_t_squared(permuted))
+        shares = worst_shares(permuted, sign)
+        worst += shares.sum(axis=1)
+        # a resampled mean is about normal around the mean (common subjects of two groups are neglected)
+        noise = normal.standard_normal((b, len(p.eligible))).T[:, :, None]
+        error = np.sqrt(permuted.variance / np.maximum(permuted.n, 1.0))
+        mean = np.where(permuted.valid, permuted.mean * sign + noise * error, np.inf)
+        again += np.where(mean <= mean.min(axis=0), shares, 0.0).sum(axis=1)
+        start += b
+    repeated = np.where(worst > 0, again / np.where(worst > 0, worst, 1.0), np.nan)
+    return JointPermutations(observed, np.sqrt(max_t_squared(observed)[0]), raw, largest, repeated)
 
 
 def resampled_moments(p: Prepared, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:

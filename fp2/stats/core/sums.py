@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
-from fp2.stats.core.permutation import Labels
-from fp2.stats.core.units import UnitData
+from fp2.stats.core.units import Labels, UnitData
 
 
 class Cross(NamedTuple):

@@ -3,17 +3,25 @@
 An image's *label set* is the set of groups that it counts in. An *exchangeable unit* is all images of one subject that
 carry one label set; a subject whose attribute never changes is one unit. Labels are permuted across units: whole
 subjects with the same number of units exchange their label sets (Winkler et al. 2014, NeuroImage 92, call such
-subjects exchangeability blocks).
+subjects exchangeability blocks). Only subjects with the same number k of units do, and the order of the label sets over
+a subject's units is shuffled. An attribute that never changes has k = 1 for every subject and is permuted freely.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fp2.stats.core.entries import Cells, Entries, count_and_sum
-from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray
+from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, stream
+
+TIE = 1e-9
+"""Relative and absolute difference below which two statistics tie: they differ by rounding alone."""
+
+Labels = list[IntArray]
+"""For each class of subjects the label sets of their units in a batch of relabellings, (b, S, k)."""
 
 
 @dataclass(frozen=True)
@@ -232,3 +240,48 @@ def _centre_and_scale(total: FloatArray, count: FloatArray) -> tuple[FloatArray,
 def _scaled(mean: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
     """Return (mean - centre) / scale, exactly 0 in an outcome without spread; NaN stays."""
     return np.where(scale > 0, (mean - centre) / np.where(scale > 0, scale, 1.0), mean * 0.0)
+
+
+class Permuter:
+    """Draws relabellings of the exchangeable units, from one pair of random streams per class of subjects.
+
+    Parameters
+    ----------
+    units : Units
+    seed : int
+    *key : int
+        Of the random streams, for several permutations under one seed.
+    exchanged : sequence of (S, k), optional
+        The classes of subjects that exchange their labels; all by default.
+    """
+
+    def __init__(self, units: Units, seed: int, *key: int, exchanged: Sequence[IntArray] | None = None) -> None:
+        classes = units.classes if exchanged is None else exchanged
+        self._own = [units.label_set[c] for c in classes]
+        self._streams = [(stream(seed, *key, c.shape[1], 0), stream(seed, *key, c.shape[1], 1)) for c in classes]
+
+    def observed(self) -> Labels:
+        """Return the observed labels, as a batch of one."""
+        return [own[None] for own in self._own]
+
+    def draw(self, b: int) -> Labels:
+        """Return `b` random relabellings."""
+        return [
+            self._draw(own, across, within, b) for own, (across, within) in zip(self._own, self._streams, strict=True)
+        ]
+
+    @staticmethod
+    def _draw(own: IntArray, across: np.random.Generator, within: np.random.Generator, b: int) -> IntArray:
+        if own.shape[1] == 1:
+            return across.permuted(np.broadcast_to(own[:, 0], (b, len(own))), axis=1)[:, :, None]
+        tuples = own[across.permuted(np.broadcast_to(np.arange(len(own)), (b, len(own))), axis=1)]
+        return within.permuted(tuples, axis=2)
+
+
+def permutation_p(observed: float, permuted: FloatArray) -> float:
+    """Return (1 + #{T* >= T}) / (B + 1) (Phipson and Smyth 2010); permuted (B,).
+
+    A permutation without a statistic (NaN) counts as at least as large, and so do ties. Statistics have no units.
+    """
+    reached = ~(permuted < observed * (1 - TIE) - TIE)
+    return float((1 + int(reached.sum())) / (len(permuted) + 1))

@@ -22,12 +22,10 @@ from fp2.stats.adjusted import NOT_SEPARABLE, Design, Fit, difference, fit_model
 from fp2.stats.core.entries import Entries
 from fp2.stats.core.moments import GroupMoments, contrast_weight, max_t_squared, pair_table, range_of_means
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
-from fp2.stats.core.permutation import Labels, Permuter
 from fp2.stats.core.resampling import studentised_moments, with_agreement
 from fp2.stats.core.sums import group_sums
-from fp2.stats.core.units import Prepared
+from fp2.stats.core.units import Labels, Permuter, Prepared
 from fp2.stats.interval import GapTest, gap_tests
-from fp2.stats.joint import JointPermutations
 from fp2.stats.rows import OK, TOO_FEW
 
 SUBJECTS, IMAGES, ADJUSTED = "subjects", "images", "adjusted"
@@ -190,9 +188,7 @@ def _row_test(
     parts = {name: getattr(found, name)[:, :, one] for name in ("mean", "variance", "error", "n", "valid", "design")}
     correlation = None if found.correlation is None else found.correlation[..., one]
     own = GroupMoments(**parts, pool=found.pool[:, one], correlation=correlation)
-    nothing = np.zeros((1, 1))
-    joint = JointPermutations(own, nothing[0], nothing, permuted[:, None], nothing, nothing[0], nothing)
-    return gap_tests(cut, joint, np.array([yes_no]))[0]
+    return gap_tests(cut, own, permuted[:, None], np.array([yes_no]))[0]
 
 
 def _of_images(sums: FloatArray, eligible: BoolArray) -> GroupMoments:

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.adjusted import Design
-from fp2.stats.assemble import shrunken_range
 from fp2.stats.core.entries import Entries, cell_means, read_entries
 from fp2.stats.core.numeric import FloatArray, IntArray
-from fp2.stats.core.permutation import TIE, permutation_p
-from fp2.stats.core.units import Prepared, prepare
-from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
+from fp2.stats.core.units import TIE, Prepared, permutation_p, prepare
+from fp2.stats.effects import shrunken_range
+from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel, PanelSettings
 from fp2.stats.specifications.estimators import (
     ADJUSTED,
     IMAGES,
@@ -43,15 +42,6 @@ class SpecifiedTest(NamedTuple):
     outcome: int
     estimator: str
     least: int
-
-
-@dataclass(frozen=True)
-class PanelSettings:
-    """Number of permutations, their seed, and the level of the intervals."""
-
-    n_permutations: int
-    seed: int
-    alpha: float = 0.05
 
 
 @dataclass(frozen=True)

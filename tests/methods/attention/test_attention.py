@@ -30,7 +30,9 @@ SCORERS = {
     "first_mention": FirstMention("first_mention", True, (0.0, 1.0), 0.05),
     "word_share": WordShare("word_share", True, (0.0, 1.0), 0.025),
 }
-COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "first_mention", 10, 999, 100, 1)
+COMPARISON = ComparisonSettings(
+    correction="holm", family="scorer", primary="first_mention", n_permutations=999, n_bootstrap=100, seed=1
+)
 BOUNDS = {"low": 0.02, "moderate": 0.1, "high": 0.25}
 
 

@@ -20,7 +20,9 @@ from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 
-COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 999, 100, 1)
+COMPARISON = ComparisonSettings(
+    correction="holm", family="scorer", primary="valence", n_permutations=999, n_bootstrap=100, seed=1
+)
 LABELS = {
     "woman": ["a woman", "a picture of a woman"],
     "man": ["a man", "a picture of a man"],

@@ -11,8 +11,9 @@ from fp2.protocols.fingerprint.family import corrected, shares
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 from fp2.stats.adjustment import METHODS, adjust_p_values
 from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import Outcome
 
-COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
+COMPARISON = ComparisonSettings(correction="holm", family="scorer", primary="valence", n_permutations=4999, seed=1)
 
 
 def test_half_of_alpha_belongs_to_the_primary_scorer_and_the_rest_to_the_others_in_equal_parts():
@@ -49,7 +50,7 @@ def panel():
     groups, subjects = np.repeat(["a", "b", "c"], 30), np.arange(90)
     values = np.clip(rng.normal(0, 0.2, (90, 4)), -1, 1)
     values[60:, [0, 2]] += 0.3
-    return disparity_panel(np.clip(values, -1, 1), groups, subjects, n_permutations=4999, n_bootstrap=0, seed=1)
+    return disparity_panel(np.clip(values, -1, 1), groups, subjects, Outcome(), COMPARISON)
 
 
 NAMES = (("trust", "valence"), ("age", "valence"), ("trust", "refusal"), ("age", "refusal"))

@@ -17,10 +17,11 @@ from fp2.protocols.fingerprint.looks import Looks
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings, too_few_permutations
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import Outcome
 from fp2.stats.sequential import repeated_p
 
 AT = (0.25, 0.5, 0.75, 1.0)
-COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
+COMPARISON = ComparisonSettings(correction="holm", family="scorer", primary="valence", n_permutations=4999, seed=1)
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -73,7 +74,7 @@ def panel() -> Any:
     values = rng.normal(0, 0.2, (90, 4))
     values[60:, [0, 2]] += 0.3
     subjects, groups = np.arange(90), np.repeat(["a", "b", "c"], 30)
-    return disparity_panel(np.clip(values, -1, 1), groups, subjects, n_permutations=4999, n_bootstrap=0, seed=1)
+    return disparity_panel(np.clip(values, -1, 1), groups, subjects, Outcome(), COMPARISON)
 
 
 def _rows(panel: Any, **changed: Any) -> list[Any]:

@@ -8,7 +8,7 @@ interval that accounts for several images of one subject, and a test that permut
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.stats.adjustment import adjust, default_permutations
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.proportions import proportions_by_group
+from fp2.stats.rows import Outcome
 from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
@@ -240,17 +241,16 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
         entries[names].to_numpy(dtype=float),
         entries["group"].to_numpy(dtype=object),
         entries["subject_id"].to_numpy(dtype=object),
+        [
+            Outcome(
+                higher_is_better=name != WRONG, value_range=(0.0, 1.0), yes_no=True,
+                smallest_effect=setting.options.smallest_effect,
+            )
+            for name in names
+        ],
+        replace(comparison, n_permutations=max(comparison.n_permutations, least)),
         images=entries["image_id"].to_numpy(dtype=object),
-        higher_is_better=[name != WRONG for name in names],
-        value_ranges=[(0.0, 1.0)] * len(names),
-        yes_no=[True] * len(names),
-        smallest_effects=[setting.options.smallest_effect] * len(names),
-        n_permutations=max(comparison.n_permutations, least),
-        n_bootstrap=comparison.n_bootstrap,
-        seed=comparison.seed,
-        alpha=comparison.alpha,
-        min_subjects=comparison.min_subjects,
-    ).rows
+    ).rows  # fmt: skip
 
 
 def _adjusted(found: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
