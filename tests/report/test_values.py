@@ -101,6 +101,15 @@ def test_rows_of_small_groups_can_be_left_out_and_are_counted() -> None:
     assert (len(table.rows), table.label) == (1, "Pairs; 1 of small groups not shown")
 
 
+def test_the_name_of_a_small_group_that_stands_out_is_hidden_and_terminal_tables_have_their_caption() -> None:
+    columns = [Column("Cut"), Column("Disparity", Kind.NUMBER), Column("Worst", Kind.NAME)]
+    rows = [Row(["age", 0.5, Cell("old", subjects=9)]), Row(["tone", 0.25, Cell("VI", subjects=10)])]
+    shown = _terminal([Table("worst", columns, rows, ["By ", Name("<cut>")], primary=True)])
+    assert shown.startswith("By <cut>")
+    assert "VI" in shown
+    assert "old" not in shown
+
+
 def test_explanations_are_folded_once_and_findings_are_not_repeated() -> None:
     finding = Finding("valence by region", True, "biased")
     values: list[Value] = [
