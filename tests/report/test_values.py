@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from fp2.report.cells import cell_text
 from fp2.report.html import render_values
 from fp2.report.plots import plot
 from fp2.report.several import side_by_side
@@ -92,6 +93,12 @@ def test_numbers_of_a_small_group_are_in_no_rendering(n: int) -> None:
     for text in rendered:
         assert not re.search(r"0\.25|0\.125|0\.375|0\.0004|no.difference|12\.3", text), text
     assert "too few subjects" in rendered[0]
+
+
+def test_a_share_with_its_interval_is_in_per_cent() -> None:
+    column = Column("Share", Kind.SHARE, 2)
+    assert cell_text(Cell(Estimate(0.25, 0.125, 0.375)), column) == "25 % (12 to 38)"
+    assert cell_text(Cell(Estimate(None)), column) == "–"
 
 
 def test_rows_of_small_groups_can_be_left_out_and_are_counted() -> None:

@@ -95,8 +95,8 @@ def _shares(block: Block, table: Mapping[str, Any]) -> Iterator[Value]:
     if original and labels:
         yield Chart(ChartKind.HEAT, name, f"Shares of the labels: {title}", series, Axis("share of images", 0.0, 1.0))
     columns = [*_GROUP, *(Column(_label(label), Kind.ESTIMATE, 2) for label in labels)]
-    empty = f"{title}: no table, {plain(table['reason'])}." if table["reason"] else ""
-    caption, fold = (title, "") if original or empty else ("", title)
+    empty = f"{title}: no table, {plain(table['reason'])}." if table["reason"] and original else ""
+    caption, fold = (title, "") if original else ("", title)
     yield Table(f"{name}_{table['variant']}", columns, rows, caption, fold=fold, empty=empty)
 
 

@@ -48,7 +48,9 @@ HOW_TO_READ = (
     "Bonferroni correction; several images of one subject count as independent. D = 1 − median of the worst group / "
     "median of the best (binary scores: proportions). Subject-level analysis: disparities (largest group mean minus "
     "the smallest) of means over subjects, group labels permuted across subjects, p adjusted over all cuts of a score "
-    "({correction}). Where the two disagree, the reason that is given was checked on the data. " + ABBREVIATED
+    "({correction}). Where the two disagree, the reason that is given was checked on the data. A "
+    "disparity that the features account for is not harmless: the groups may differ in just these features. A residual "
+    "disparity does not show a cause: a feature may be missing. " + ABBREVIATED
 )
 
 
@@ -238,7 +240,7 @@ def _error_model(model: Mapping[str, Any], label: str, place: int) -> Iterator[V
     if model.get("status") != "ok":
         if model:
             reason = "all scores are equal" if model["status"] == "constant" else "too few subjects or features"
-            yield Sentence(f"No error model: {reason}.", Weight.DETAIL)
+            yield Sentence([Strong(label), f": no error model, {reason}."])
         return
     yield _explained(model, [Strong(label)])
     if not model["explains"]:
@@ -266,8 +268,6 @@ def _error_model(model: Mapping[str, Any], label: str, place: int) -> Iterator[V
     gaps = [Row([cut_label(gap["attribute"]), *(gap[key] for key in keys)]) for gap in model["gaps"]]
     caption = "Disparities in the score, and in the residuals of a forest without sensitive attributes"
     yield Table(f"residuals_{place}", _RESIDUALS, gaps, caption)
-    if gaps:
-        yield Sentence(RESIDUALS, Weight.DETAIL)
 
 
 def _nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -306,7 +306,7 @@ def _patterns(patterns: Mapping[str, Any], label: str, place: int) -> Iterator[V
     if patterns.get("status") != "ok":
         if patterns:
             reason = "all scores are equal" if patterns["status"] == "constant" else "too few subjects"
-            yield Sentence(f"No error patterns: {reason}.", Weight.DETAIL)
+            yield Sentence([Strong(label), f": no error patterns, {reason}."])
         return
     yield _replicated(patterns, [Strong(label)])
     rules = [
@@ -327,10 +327,6 @@ def _patterns(patterns: Mapping[str, Any], label: str, place: int) -> Iterator[V
         yield Table(f"follow_up_{place}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
 
 
-RESIDUALS = (
-    "A disparity that the features account for is not harmless: the groups may differ in just these features. A "
-    "residual disparity does not show a cause: a feature may be missing."
-)
 D = Axis("D = 1 − median of worst / median of best", 0.0)
 _OUTCOMES = [
     Column("Score", Kind.NAME), Column("Direction", terminal=False), Column("Subjects", Kind.COUNT),

@@ -15,7 +15,6 @@ from fp2.report.values import (
     Column,
     Estimate,
     Kind,
-    Name,
     Point,
     Row,
     Sentence,
@@ -70,9 +69,9 @@ class VqaSection(Section):
         reasons = [Row([row["text"], row["n_answers"]], row["n_subjects"]) for row in block["reasons"]]
         reason = [Column("Reason", Kind.NAME), Column("Answers", Kind.COUNT)]
         yield Table("reasons", reason, reasons, "Most frequent reasons for liking a person", omit_small=True)
-        if block["keywords"]:
-            words = [text for row in block["keywords"] for text in (Name(row["word"]), f" ({row['n_answers']}), ")]
-            yield Sentence(["Most frequent keywords (answers): ", *words[:-1], words[-1].replace("), ", ").")])
+        keywords = [Row([row["word"], row["n_answers"]]) for row in block["keywords"]]
+        keyword = [Column("Keyword", Kind.NAME), Column("Answers", Kind.COUNT)]
+        yield Table("keywords", keyword, keywords, "Most frequent keywords of the toxicity list")
         chosen_by = block["options"].get("choose_by", "on_topic").replace("non_empty", "not empty").replace("_", " ")
         yield Sentence(HOW_TO_READ.format(chosen_by=chosen_by), Weight.DETAIL)
 
