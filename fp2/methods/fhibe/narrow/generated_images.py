@@ -64,8 +64,8 @@ def image_metrics(
         If an image cannot be read.
     """
     values: dict[str, float | None] = {}
-    made = _image_of(prediction)
-    if made is not None:
+    if prediction.file is not None:
+        made = _open(prediction.file)
         original = _open(crop)
         true, generated = prepare(original), prepare(made)
         values["psnr"] = psnr(generated, true)
@@ -78,13 +78,6 @@ def image_metrics(
             values["published_psnr"] = published.psnr(generated, true)
             values["published_lpips"] = None if lpips is None else lpips(generated, true)
     return values | {name: number for name, number in prediction.numbers.items() if name in task.metrics}
-
-
-def _image_of(prediction: Prediction) -> Image.Image | None:
-    """Return the generated image of a prediction; None if it has numbers only."""
-    if prediction.pixels is not None:
-        return Image.fromarray(prediction.pixels)
-    return None if prediction.file is None else _open(prediction.file)
 
 
 def same_face(model: NarrowModel) -> Identity:

@@ -40,8 +40,8 @@ class Prediction:
     """One prediction about one image; the fields of its task's form are set.
 
     Boxes are (x, y, width, height) in pixels of the image. `keypoints` has shape (17, 2), NaN for a keypoint that was
-    not found. `file` is an image on this machine; `labels` is a map of face parts, shape (height, width), and `pixels`
-    a generated image, shape (height, width, 3), both without a file. `numbers` are metrics that the user computed.
+    not found. `file` is an image on this machine; `labels` is a map of face parts without a file, shape (height,
+    width). `numbers` are metrics that the user computed.
     `parts` maps body parts to the probability that they are to be seen.
     """
 
@@ -55,7 +55,6 @@ class Prediction:
     file: Path | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     labels: Pixels | None = None
-    pixels: Pixels | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -19,11 +19,9 @@ from fp2.methods.fhibe.narrow.predictions import Prediction, by_image
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,
     EMBEDDING,
-    GENERATED,
     IMAGE,
     MASK,
     NOT_IN_RUN,
-    PARSING,
     PARTS,
     POSE,
     TASKS,
@@ -122,7 +120,7 @@ def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions,
         # with two_person=leave_out, images of two people are not scored, except by their face boxes
         both = task.form == EMBEDDING or options.two_person == "match"
         shown = people if both else [person for person in people if person.n_people == 1]
-        n_images = len({person.face_id if task.form in (PARSING, GENERATED) else person.image_id for person in shown})
+        n_images = len({person.image_id for person in shown})
         with inputs.progress.steps(f"{task.title}: {spec.name}", n_images) as tick:
             made = predict_all(task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget)
         similarity = model.similarity if options.similarity == "auto" else options.similarity
