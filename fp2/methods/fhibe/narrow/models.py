@@ -97,11 +97,6 @@ def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
     """Return the model of a YAML file of `conf/narrow`.
 
     A path is not accepted: the settings of a run would have a place on this machine, and not what the file says.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none of that name.
     """
     from fp2.config import choices
 
@@ -119,11 +114,6 @@ def identity_spec(name: str) -> ModelSpec | None:
     ----------
     name : str
         A face verification model of `conf/narrow`, or `none`.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such model, or it has another task.
     """
     if name == "none":
         return None
@@ -136,14 +126,7 @@ def identity_spec(name: str) -> ModelSpec | None:
 
 
 def read_spec(path: Path) -> ModelSpec:
-    """Return the model that a YAML file describes.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read, a setting is missing, unknown or of another type, or its class is no narrow model or
-        does not have the task.
-    """
+    """Return the model that a YAML file describes."""
     import yaml
 
     try:
@@ -195,11 +178,6 @@ def predict_all(
 
     An image that cannot be read, or on which the model fails, is left out with the reason and tried again by the next
     run. `tick` is called after each other image.
-
-    Raises
-    ------
-    Fp2Error
-        If the model cannot be loaded, or more than `error_budget` of the images fail (a share; above 1 a count).
     """
     cache = PredictionCache(store, model.identity(), task.name)
     pixels = PixelIndex(store).digest_many([person.image_path for person in people])

@@ -47,13 +47,7 @@ class PredictionCache:
         return [_prediction(one) for one in json.loads(row[1])]
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
-        """Store the predictions about the image at `path`.
-
-        Raises
-        ------
-        Fp2Error
-            If the store cannot be written.
-        """
+        """Store the predictions about the image at `path`."""
         text = json.dumps([_record(one) for one in predictions], separators=(",", ":"))
         row = (self._model, shown, os.path.abspath(path), text)
         with transaction(self._connection, file_of(self._connection)):
