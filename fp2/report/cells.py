@@ -32,6 +32,7 @@ def _number(value: float | None, column: Column) -> str:
 
 
 def _estimate(estimate: Estimate, column: Column) -> str:
+    unit = " %" if column.kind is Kind.SHARE and estimate.value is not None else ""
     if column.kind is Kind.SHARE:
         ends = [None if end is None else 100 * end for end in (estimate.value, estimate.low, estimate.high)]
         estimate, column = Estimate(*ends), Column(column.label, digits=max(0, column.digits - 2))
@@ -40,7 +41,7 @@ def _estimate(estimate: Estimate, column: Column) -> str:
         interval = f"{_number(estimate.low, column)} to {_number(estimate.high, column)}"
     if column.kind is Kind.INTERVAL:
         return interval
-    words = _number(estimate.value, column)
+    words = _number(estimate.value, column) + unit
     return words if estimate.value is None or interval == DASH else f"{words} ({interval})"
 
 

@@ -121,6 +121,8 @@ def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]
     for name, group in groupby(shown, key=lambda value: value.name if isinstance(value, Table) else ""):
         if name:
             tables = [value for value in group if isinstance(value, Table)]
+            if tables[0].label and not tables[0].cut:
+                yield Text(spaced(tables[0].label), style="bold")
             yield _table(tables)
             continue
         for value in group:

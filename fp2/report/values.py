@@ -130,7 +130,7 @@ class Cell:
     strong, muted : bool
         Emphasised; or faint, where it may be chance.
     subjects : int, optional
-        The size of the group that the value is about, where that is not the row's.
+        The size of the group that the value is about, where that is not the row's; words are hidden, too.
     level : float, optional
         From -1 to 1: its place on the colour scale of a heat map; 0 is neutral.
     mark : {"", "low", "high"}
@@ -472,8 +472,9 @@ def _cells(row: Row, columns: Sequence[Column], min_cell: int) -> list[Cell]:
     for given, column in zip(row.cells, columns, strict=True):
         cell = as_cell(given)
         n = row.subjects if cell.subjects is None else cell.subjects
-        small = n is not None and n < min_cell and not (column.public or column.kind.is_words)
-        cells.append(replace(cell, value=Hidden(TOO_FEW), detail="", level=None, mark="") if small else cell)
+        shown = cell.subjects is None and (column.public or column.kind.is_words)
+        small = n is not None and n < min_cell and not shown
+        cells.append(replace(cell, value=Hidden(TOO_FEW), detail="", level=None, mark="", title="") if small else cell)
     return cells
 
 

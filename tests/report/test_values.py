@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from fp2.report.cells import cell_text
 from fp2.report.html import render_values
 from fp2.report.plots import plot
 from fp2.report.several import side_by_side
@@ -94,11 +95,26 @@ def test_numbers_of_a_small_group_are_in_no_rendering(n: int) -> None:
     assert "too few subjects" in rendered[0]
 
 
+def test_a_share_with_its_interval_is_in_per_cent() -> None:
+    column = Column("Share", Kind.SHARE, 2)
+    assert cell_text(Cell(Estimate(0.25, 0.125, 0.375)), column) == "25 % (12 to 38)"
+    assert cell_text(Cell(Estimate(None)), column) == "–"
+
+
 def test_rows_of_small_groups_can_be_left_out_and_are_counted() -> None:
     large, small = _table(30).rows[0], _table(3).rows[0]
     (table,) = suppressed([Table("pairs", COLUMNS, [large, small], "Pairs", omit_small=True)], 10)
     assert isinstance(table, Table)
     assert (len(table.rows), table.label) == (1, "Pairs; 1 of small groups not shown")
+
+
+def test_the_name_of_a_small_group_that_stands_out_is_hidden_and_terminal_tables_have_their_caption() -> None:
+    columns = [Column("Cut"), Column("Disparity", Kind.NUMBER), Column("Worst", Kind.NAME)]
+    rows = [Row(["age", 0.5, Cell("old", subjects=9)]), Row(["tone", 0.25, Cell("VI", subjects=10)])]
+    shown = _terminal([Table("worst", columns, rows, ["By ", Name("<cut>")], primary=True)])
+    assert shown.startswith("By <cut>")
+    assert "VI" in shown
+    assert "old" not in shown
 
 
 def test_explanations_are_folded_once_and_findings_are_not_repeated() -> None:

@@ -12,10 +12,11 @@ from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.methods.fhibe.scores.analysis import ScoresAnalysis, change, numbers_of, within_condition
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
-from fp2.methods.fhibe.scores.figures import large_top
 from fp2.methods.fhibe.scores.options import Metric, ScoresOptions
+from fp2.methods.fhibe.scores.section import highest_disparities
 from fp2.plugins import read_options
 from fp2.protocols.task_tables import ScoreComparison
+from fp2.report.values import as_cell, charts, suppressed, tables
 
 ANALYSIS = ScoreComparison(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
 PLAIN: dict[str, Any] = {"error_model": None, "patterns": None}
@@ -159,13 +160,15 @@ def test_all_attributes_of_rules_are_followed_up_and_conditions_take_everything(
     assert len(found(looked_into=1)["patterns"]["found"]) == 1
 
 
-def test_highest_disparities_with_a_small_group_are_not_shown() -> None:
+@pytest.mark.parametrize(("min_cell", "worst"), [(10, ["b"]), (9, ["few", "b"]), (41, [])])
+def test_highest_disparities_with_a_small_group_are_not_shown(min_cell: int, worst: list[str]) -> None:
     groups = [{"group": "a", "n_subjects": 40}, {"group": "b", "n_subjects": 30}, {"group": "few", "n_subjects": 9}]
-    rows = [{"cut": "age", "groups": groups}]
     lines = [
-        {"outcome": "recall", "cut": "age", "worst": worst, "best": "a", "disparity": 0.2} for worst in ("few", "b")
-    ]
-    block = {"outcomes": [{"label": "recall", "benchmark": {"rows": rows}}], "top": lines}
-    assert [line["worst"] for line in large_top(block, 10)] == ["b"]
-    assert [line["worst"] for line in large_top(block, 9)] == ["few", "b"]
-    assert large_top(block, 41) == []
+        {"outcome": "recall", "intersection": "A", "cut": "age", "worst": worst, "best": "a", "disparity": 0.2,
+         "agreement": "both"}
+        for worst in ("few", "b")
+    ]  # fmt: skip
+    outcome = {"label": "recall", "benchmark": {"rows": [{"cut": "age", "groups": groups}]}}
+    values = suppressed(highest_disparities({"outcomes": [outcome], "top": lines}, "top"), min_cell)
+    assert [as_cell(row.cells[3]).value for row in tables(values)[0].rows] == worst
+    assert sum(len(series.points) for series in charts(values)[0].series) == len(worst)

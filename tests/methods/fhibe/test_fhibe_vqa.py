@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,8 @@ from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
 from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
-from fp2.report.page import render
+from fp2.report.html import render_values
+from fp2.report.values import Hidden, Table, as_cell, charts, flat, suppressed
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
@@ -275,25 +275,18 @@ def test_errors_are_counted_for_people_who_are_she_or_he_only() -> None:
     assert scores["value"].isna().tolist() == [False, False, True, False, False, True, True, True, True]
 
 
-def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path: Path) -> None:
-    results = {
-        "cuts": ["region", "pronoun", "age", "skin_tone"], "complete": True, "n_subjects": SUBJECTS, "n_images": 800,
-        "model": {"name": "peeps_vlm", "id": "pkg://x", "embedded": True}, "dataset": {"name": "peeps"},
+def test_section_shows_rates_prompts_and_charts_and_hides_small_groups() -> None:
+    results = {"cuts": ["region", "pronoun", "age", "skin_tone"]}
+    values = list(VqaSection().values(found(), results))
+    shown, hidden = (suppressed(values, least) for least in (10, 10_000))
+    assert {chart.file for chart in charts(shown) if chart.series and chart.in_files} == {
+        "fhibe_vqa_gender", "fhibe_vqa_occupations", "fhibe_vqa_toxic"
     }  # fmt: skip
-    section = VqaSection()
-    drawn = list(section.figures(found(), results, tmp_path, 10))
-    shown = section.context(found(), results, 10)
-    assert {path.name for path in drawn} == set(shown["alts"])
-    assert all(path.stat().st_size > 10_000 for path in drawn)
-    pictures = {path.name: "data:image/png;base64," for path in drawn}
-    context = {"section": shown, "results": results, "pictures": pictures}
-    page = render("own.html.j2", context, {"own.html.j2": section.template.read_text(encoding="utf-8")})
-    assert page.count("<img") == 3
-    assert "Why is this person likeable?" in page
-    assert "<bdi>engineer</bdi>" in page
-    assert "Oceania" in page
-    assert list(section.figures(found(), results, tmp_path, 10_000)) == []
-    hidden = section.context(found(), results, 10_000)
-    assert hidden["alts"] == {}
-    assert hidden["tables"] == hidden["over"] == hidden["reasons"] == []
-    assert any("wrong pronoun" in line.plain for line in section.lines(found(), results, 10))
+    page = render_values(values, 10)
+    for text in ("Why is this person likeable?", "<bdi>engineer</bdi>", "Oceania", "Wrong pronoun"):
+        assert text in page
+    assert not any(chart.series for chart in charts(hidden))
+    left = [table for table in flat(hidden) if isinstance(table, Table) and table.rows]
+    assert [table.name for table in left] == ["overall", *["rates"] * 4, "prompts"]
+    rates = [cell for table in left if table.name == "rates" for row in table.rows for cell in row.cells[1:-1]]
+    assert all(isinstance(as_cell(cell).value, Hidden | None) for cell in rates)

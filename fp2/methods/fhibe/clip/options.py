@@ -90,13 +90,7 @@ class ClipOptions(ComparisonOptions):
         return frozenset(named | {truth.attribute for truth in self.truths.values()})
 
     def check(self, battery: Battery) -> None:
-        """Refuse questions and labels that the battery does not have.
-
-        Raises
-        ------
-        Fp2Error
-            For the first one.
-        """
+        """Refuse questions and labels that the battery does not have."""
         named: list[tuple[str, list[str]]] = [
             *((question, list(truth.labels.values())) for question, truth in self.truths.items()),
             *((question, [label]) for question, label in self.neutral.items()),

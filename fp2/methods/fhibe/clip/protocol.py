@@ -255,9 +255,7 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
 
 def _adjusted(found: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
     rows = adjust([row for _, row in found], comparison.correction, comparison.alpha)
-    return [
-        {**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)
-    ]  # fmt: skip
+    return [{**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)]
 
 
 def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:

@@ -75,27 +75,21 @@ def krippendorff(units: Iterable[Sequence[Labels]]) -> float | None:
     total = sum(len(unit) for unit in paired)
     if total < 2:
         return None
-    observed = sum(
-        2 * sum(1 - jaccard(a, b) for a, b in combinations(unit, 2)) / (len(unit) - 1) for unit in paired
-    ) / total  # fmt: skip
+    observed = (
+        sum(2 * sum(1 - jaccard(a, b) for a, b in combinations(unit, 2)) / (len(unit) - 1) for unit in paired) / total
+    )
     counts: dict[Labels, int] = defaultdict(int)
     for unit in paired:
         for labels in unit:
             counts[labels] += 1
-    expected = sum(
-        2 * counts[a] * counts[b] * (1 - jaccard(a, b)) for a, b in combinations(counts, 2)
-    ) / (total * (total - 1))  # fmt: skip
+    expected = sum(2 * counts[a] * counts[b] * (1 - jaccard(a, b)) for a, b in combinations(counts, 2)) / (
+        total * (total - 1)
+    )
     return 1 - observed / expected if expected else None
 
 
 def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: bool) -> Given:
-    """Return the shapes of a file, and those of the data set, by person and annotator.
-
-    Raises
-    ------
-    Fp2Error
-        If an entry is malformed, names no annotator or an unknown person, or an annotator has two for a person.
-    """
+    """Return the shapes of a file, and those of the data set, by person and annotator."""
     task = narrow_task(SHAPES[kind])
     if path.suffix.lower() in (".parquet", ".pq"):
         entries = read_parquet(path)
@@ -125,11 +119,6 @@ def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[
         A cell may hold several labels, separated by ";"; an empty cell is no annotation.
     own : mapping
         Attribute -> unit -> the data set's own labels; empty: it is no annotator.
-
-    Raises
-    ------
-    Fp2Error
-        If a column is missing, an annotator has two rows about a person, or nobody is known.
     """
     table = read_table(path)
     columns = [str(name) for name in table.columns]
@@ -209,13 +198,7 @@ def _known(people: Sequence[Person]) -> dict[str, list[Person]]:
 
 
 def _person(known: Mapping[str, list[Person]], image: str, subject: str | None, where: str) -> Person | None:
-    """Return the person that an entry is about; None of images outside the run.
-
-    Raises
-    ------
-    Fp2Error
-        If the image shows two people and the entry names none of them.
-    """
+    """Return the person that an entry is about; None of images outside the run."""
     group = known.get(image)
     if group is None:
         return None

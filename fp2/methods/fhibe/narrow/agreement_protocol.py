@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
-
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow.agreement import (
     JACCARD,
@@ -26,17 +24,17 @@ from fp2.methods.fhibe.narrow.agreement import (
     read_shapes,
     similarity,
 )
-from fp2.methods.fhibe.narrow.figures import by_group
 from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
-from fp2.methods.fhibe.scores.figures import large_top, short_group
+from fp2.methods.fhibe.scores.section import estimate, group_charts
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.option_types import Flag, Range
 from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
-from fp2.report.reading import cut_label, number, plain
+from fp2.report.reading import cut_label
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Axis, Cell, Column, Kind, Name, Row, Sentence, Table, Value, Weight
 from fp2.results import NO_MODEL, NULL_MEAN, Analysis
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
@@ -194,7 +192,11 @@ def _own_labels(people: pd.DataFrame) -> dict[str, dict[Unit, Labels]]:
     }
 
 
-_DRAWN = 6
+HOW_TO_READ = (
+    "The agreement about a person in an image is the mean similarity over all pairs of annotators; means are over "
+    "subjects. Krippendorff’s alpha sets the agreement about labels against that of labels drawn at random (0 is "
+    "chance, 1 is perfect)."
+)
 
 
 class AgreementSection(Section):
@@ -203,49 +205,37 @@ class AgreementSection(Section):
     name = "annotator_agreement"
     title = "Agreement of annotators"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables, without groups of fewer than `min_cell` subjects."""
-        return {
-            "outcomes": [
-                {**one, "rows": [{**row, "label": cut_label(row["cut"])} for row in one["benchmark"]["rows"]]}
-                for one in block["outcomes"]
-            ],
-            "top": [
-                {**line, **{end: short_group(line[end]) for end in ("worst", "best")}}
-                for line in large_top(block, min_cell)
-            ],
-            "alts": {name: alt for name, alt, _ in _files(block, min_cell)},
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the agreement by group."""
-        for name, _, place in _files(block, min_cell):
-            one = block["outcomes"][place]
-            yield by_group(_groups(one, min_cell), results, folder / name, plain(one["label"]), one["measure"])
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return one line per kind."""
-        lines = []
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the agreement of each kind of annotation, and whether it depends on the group."""
+        rows = []
         for one in block["outcomes"]:
-            alpha = "" if one["alpha"] is None else f", Krippendorff's alpha {number(one['alpha'], 2)}"
-            words = f"{plain(one['label'])}: {number(one['mean'])} ({one['measure']}{alpha})"
-            lines.append(Text(f"{words}, {one['n_annotators']} annotators, {one['n_compared']:,} people in images"))
-        return lines
+            annotators = Cell(one["n_annotators"], "with the data set’s" if one["with_data"] else "")
+            rows.append(Row([one["label"], one["measure"], annotators, one["n_compared"],
+                             one["benchmark"]["n_subjects"], one["mean"], one["alpha"]]))  # fmt: skip
+        yield Table("agreement", _AGREEMENT, rows, primary=True)
+        for place, one in enumerate(block["outcomes"]):
+            groups = [
+                {"cut": row["cut"], "low": None, "high": None, **group}
+                for row in one["benchmark"]["rows"]
+                for group in row["ours"]["groups"]
+            ]
+            name, keys = f"annotator_agreement_{place}", ("mean", "low", "high")
+            yield from group_charts(groups, name, f"Agreement: {one['label']}", Axis(one["measure"]), keys)
+            cuts = [
+                Row([cut_label(row["cut"]), estimate(row["ours"], "raw"), row["ours"]["null_mean"],
+                     row["ours"]["adjusted_p"], (row["published"] or {}).get("disparity")])
+                for row in one["benchmark"]["rows"]
+            ]  # fmt: skip
+            yield Table(f"cuts_{place}", _CUTS, cuts, [Name(one["label"]), ": does the agreement depend on the group?"])
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
-def _groups(one: Any, min_cell: int) -> list[dict[str, Any]]:
-    """Return the groups of every cut with the mean over subjects, and no interval."""
-    return [
-        {"cut": row["cut"], **group, "value": group["mean"], "low": None, "high": None}
-        for row in one["benchmark"]["rows"]
-        for group in row["ours"]["groups"]
-        if group["n_subjects"] >= min_cell and group["mean"] is not None
-    ]
-
-
-def _files(block: Block, min_cell: int) -> list[tuple[str, str, int]]:
-    return [
-        (f"annotator_agreement_{place}.png", f"Agreement by group: {plain(one['label'])}", place)
-        for place, one in enumerate(block["outcomes"][:_DRAWN])
-        if _groups(one, min_cell)
-    ]
+_AGREEMENT = [
+    Column("Annotation", Kind.NAME), Column("Measure", terminal=False), Column("Annotators", Kind.COUNT),
+    Column("People in images", Kind.COUNT), Column("Subjects", Kind.COUNT),
+    Column("Mean", Kind.NUMBER, compared=True), Column("Alpha", Kind.NUMBER, 2),
+]  # fmt: skip
+_CUTS = [
+    Column("Cut"), Column("Disparity", Kind.ESTIMATE), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
+    Column("Published D", Kind.NUMBER, 2),
+]  # fmt: skip

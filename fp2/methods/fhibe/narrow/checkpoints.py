@@ -155,10 +155,8 @@ class Segmenter(CheckpointModel):
         )
         person, maps = self._person(), found["segmentation"]
         scores = {
-            n: float(info["score"])
-            for n, info in enumerate(found["segments_info"])
-            if int(info["label_id"]) == person
-        }  # fmt: skip
+            n: float(info["score"]) for n, info in enumerate(found["segments_info"]) if int(info["label_id"]) == person
+        }
         order = sorted(scores, key=lambda n: -scores[n])[:MAX_DETECTIONS]
         return [Prediction("", score=scores[n], mask=encode_mask(maps[n].cpu().numpy() > 0)) for n in order]
 

@@ -94,13 +94,7 @@ def score_boxes(task: NarrowTask, group: list[Person], found: list[Prediction], 
 
 
 def score_masks(group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
-    """Add the rows of one image: `group` are the people in it, `found` the predicted masks.
-
-    Raises
-    ------
-    Fp2Error
-        If a predicted mask cannot be read, or has another size than its image.
-    """
+    """Add the rows of one image: `group` are the people in it, `found` the predicted masks."""
     geometries = [person.geometry() for person in group]
     size = image_size(group[0].image_path, geometries[0])
     true = [person_mask(person, geometry, size) for person, geometry in zip(group, geometries, strict=True)]

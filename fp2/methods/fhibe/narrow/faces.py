@@ -128,11 +128,6 @@ def parsing_metrics(
     """Return `f1` and the F1 of each part; None if the data have no face parts of the person.
 
     as_published : also `published_f1`, that of FHIBE's evaluation code.
-
-    Raises
-    ------
-    Fp2Error
-        If a map cannot be read, or the predicted one has another size than the face crop.
     """
     true = true_parts(person, crop)
     if true is None:
@@ -156,11 +151,6 @@ def true_parts(person: Person, crop: Path) -> Labels | None:
     """Return the map of face parts of a crop: the release's own CelebAMask map, or drawn from the polygons.
 
     None if the data have neither.
-
-    Raises
-    ------
-    Fp2Error
-        If the annotation or the map of the crop cannot be read.
     """
     for folder in crop.parents:
         if folder.name == "data":
@@ -191,11 +181,6 @@ def by_face(
 
     A prediction names its face by FHIBE's `<image id>_<subject id>`, by both ids, or by the id of an image of one
     person.
-
-    Raises
-    ------
-    Fp2Error
-        If none is about a known face, or two are about the same.
     """
     names: dict[tuple[str, str | None], str] = {}
     for person in people:
@@ -239,12 +224,6 @@ def score_faces(
         Whether the metrics of FHIBE's evaluation code are added.
     tick : callable
         Called after each person.
-
-    Raises
-    ------
-    Fp2Error
-        As `by_face`; if a predicted image cannot be read or has not the size of its crop (parsing); or if generated
-        images have no metric in common.
     """
     scores = TaskScores(published=as_published)
     found = by_face(people, predictions, task, scores)

@@ -56,15 +56,10 @@ def image_metrics(
     """Return the metrics of one generated image; numbers of the prediction replace computed ones.
 
     as_published : also those of FHIBE's evaluation code, of images that it resizes in another way.
-
-    Raises
-    ------
-    Fp2Error
-        If an image cannot be read.
     """
     values: dict[str, float | None] = {}
-    made = _image_of(prediction)
-    if made is not None:
+    if prediction.file is not None:
+        made = _open(prediction.file)
         original = _open(crop)
         true, generated = prepare(original), prepare(made)
         values["psnr"] = psnr(generated, true)
@@ -77,13 +72,6 @@ def image_metrics(
             values["published_psnr"] = published.psnr(generated, true)
             values["published_lpips"] = None if lpips is None else lpips(generated, true)
     return values | {name: number for name, number in prediction.numbers.items() if name in task.metrics}
-
-
-def _image_of(prediction: Prediction) -> Image.Image | None:
-    """Return the generated image of a prediction; None if it has numbers only."""
-    if prediction.pixels is not None:
-        return Image.fromarray(prediction.pixels)
-    return None if prediction.file is None else _open(prediction.file)
 
 
 def same_face(model: NarrowModel) -> Identity:
@@ -109,13 +97,7 @@ def same_face(model: NarrowModel) -> Identity:
 
 
 def set_likeness(scores: TaskScores, task: NarrowTask) -> None:
-    """Give every face one score on one scale, from the first of LPIPS, identity and PSNR that all of them have.
-
-    Raises
-    ------
-    Fp2Error
-        If only some have LPIPS, or there is no metric that all have.
-    """
+    """Give every face one score on one scale, from the first of LPIPS, identity and PSNR that all of them have."""
     rows = [row for row in scores.rows if row["found"]]
     n_have = {name: sum(row.get(name) is not None for row in rows) for name in LIKENESS}
     where = f"task.files.{task.name}"
@@ -219,13 +201,7 @@ class Lpips:
 
 @functools.lru_cache(maxsize=1)
 def load_lpips(network: Path, weights: Path) -> Lpips:
-    """Return LPIPS from its two files (PyTorch state dicts).
-
-    Raises
-    ------
-    Fp2Error
-        If a file cannot be read or lacks a layer.
-    """
+    """Return LPIPS from its two files (PyTorch state dicts)."""
     import torch
 
     parts = []

@@ -147,11 +147,6 @@ def ensure_environment(state: Path, name: str, requirements: Sequence[str]) -> P
     The variable `FP2_<NAME>_PYTHON` names another one, for machines without a package index. An environment cannot be
     moved: it is created in place, under a lock, and marked when it is complete; what an interrupted call left is
     removed.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be created: no network, no such package for this Python, no space.
     """
     variable = f"FP2_{name.upper()}_PYTHON"
     if given := os.environ.get(variable):

@@ -14,20 +14,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
 
 from fp2.cuts import Cut, memberships
 from fp2.methods.fhibe.scores.benchmark import KEYS
-from fp2.methods.fhibe.scores.figures import bare, short_group
+from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
 from fp2.protocols.task_tables import ScoreComparison
-from fp2.report.figures.style import FAINT, LINES, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain, probability
+from fp2.report.reading import cut_label, plain
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import (
+    Axis,
+    Chart,
+    ChartKind,
+    Column,
+    Kind,
+    Name,
+    Point,
+    Reference,
+    Row,
+    Sentence,
+    Series,
+    Table,
+    Value,
+    Weight,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,8 +207,13 @@ def _adjust(found: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, 
             found[place]["cuts"] = adjusted[n * n_cuts : (n + 1) * n_cuts]
 
 
-_FIGURE = "model_comparisons.png"
-_ALT = "Difference of the mean scores of two models on the same people, with 95 % intervals"
+HOW_TO_READ = (
+    "Two models of one task on the people in images that both have a score for. The difference is the mean over "
+    "subjects of each subject's own; p is from a permutation test that exchanges the two models within subjects, "
+    "adjusted over the pairs of a task. Approximate: with fewer than 30 subjects, or differences so skewed for their "
+    "number (such as failures of one model on a few people) that p and the interval can be too small; do not conclude "
+    "from them."
+)
 
 
 class ComparisonSection(Section):
@@ -204,63 +222,45 @@ class ComparisonSection(Section):
     name = COMPARISONS
     title = "Models compared on the same people"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the pairs, without groups of fewer than `min_cell` subjects."""
-        return {
-            "pairs": [
-                {**pair, "cuts": [_row(row, min_cell) for row in pair["cuts"]]} for pair in _large(block, min_cell)
-            ],
-            "alts": {_FIGURE: _ALT} if _drawn(block, min_cell) else {},
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the differences."""
-        if rows := _drawn(block, min_cell):
-            yield _differences(rows, results, folder / _FIGURE)
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return one line per pair."""
-        return [
-            Text(
-                f"{pair['title']}: {plain(pair['first'])} - {plain(pair['second'])} "
-                f"{number(pair['difference'], signed=True)} ({pair['metric']}, {pair['n_subjects']:,} shared subjects, "
-                f"adjusted p {probability(pair['adjusted_p'])}{', approximate' if pair.get('approximate') else ''})"
-            )
-            for pair in _drawn(block, min_cell)
-        ]
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the differences of the pairs of models, and of each pair by cut."""
+        points, rows = [], []
+        for pair in block["pairs"]:
+            n, label = pair["n_subjects"], f"{pair['title']}: {plain(pair['first'])} − {plain(pair['second'])}"
+            points.append(Point(pair["difference"], label, low=pair["ci_low"], high=pair["ci_high"], subjects=n))
+            cells = [pair["title"], pair["first"], pair["second"], n, pair["n_images"], pair["mean_first"],
+                     pair["mean_second"], estimate(pair, "difference"), pair["adjusted_p"], _note(pair)]  # fmt: skip
+            rows.append(Row(cells, n))
+        yield Table("pairs", _PAIRS, rows, primary=True, omit_small=True)
+        yield Chart(
+            ChartKind.INTERVALS, COMPARISONS, "Difference of the mean scores of two models on the same people",
+            [Series(points)], Axis("difference of mean scores (right of 0: the first is better)"),
+            references=[Reference(0.0)],
+        )  # fmt: skip
+        for place, pair in enumerate(block["pairs"]):
+            title = [f"{pair['title']}, ", Name(pair["first"]), " − ", Name(pair["second"])]
+            yield Table(f"cuts_{place}", _CUTS, [_by_group(row) for row in pair["cuts"]],
+                        [*title, ": does the difference depend on the group?"])  # fmt: skip
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
-def _large(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
-    return [pair for pair in block["pairs"] if pair["n_subjects"] >= min_cell]
+def _note(row: Mapping[str, Any]) -> str:
+    return "approximate" if row.get("approximate") else ""
 
 
-def _drawn(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
-    return [pair for pair in _large(block, min_cell) if pair["difference"] is not None]
+def _by_group(row: Mapping[str, Any]) -> Row:
+    groups = [group_cell(row[end], sizes_of(row["groups"])) for end in ("worst_group", "best_group")]
+    return Row([cut_label(row["cut"]), estimate(row, "raw"), row["null_mean"], row["adjusted_p"], *groups, _note(row)])
 
 
-def _row(row: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
-    ends = {
-        end: short_group(row[end]) if row[end] is not None and sizes.get(row[end], 0) >= min_cell else None
-        for end in ("worst_group", "best_group")
-    }
-    return {**row, **ends, "label": cut_label(row["cut"])}
-
-
-def _differences(rows: Sequence[Mapping[str, Any]], results: Results, path: Path) -> Path:
-    with style():
-        drawn = figure(8.6, 1.9 + 0.36 * len(rows))
-        width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((4.0 / width, 0.7 / height, 4.2 / width, 1 - 1.6 / height))
-        for y, row in enumerate(rows):
-            if row["ci_low"] is not None:
-                axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=LINES[0], linewidth=1.6, alpha=0.5)
-            axes.plot(row["difference"], y, "o", color=LINES[0], markersize=5)
-        axes.axvline(0, color=FAINT, linewidth=0.8)
-        labels = [shorten(f"{row['title']}: {plain(row['first'])} − {plain(row['second'])}", 58) for row in rows]
-        axes.set_yticks(range(len(rows)), labels, fontsize=8)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        bare(axes)
-        axes.set_xlabel("difference of mean scores over shared subjects (right of 0: the first is better)", fontsize=8)
-        head(drawn, "Models compared on the same people", [results])
-        return save(drawn, path)
+_PAIRS = [
+    Column("Task"), Column("First", Kind.NAME), Column("Second", Kind.NAME), Column("Subjects", Kind.COUNT),
+    Column("Images", Kind.COUNT, terminal=False), Column("Mean, first", Kind.NUMBER, terminal=False),
+    Column("Mean, second", Kind.NUMBER, terminal=False), Column("Difference", Kind.ESTIMATE, signed=True),
+    Column("Adjusted p", Kind.P), Column("Note"),
+]  # fmt: skip
+_CUTS = [
+    Column("Cut"), Column("Largest difference between groups", Kind.ESTIMATE), Column("Null mean", Kind.NUMBER),
+    Column("Adjusted p", Kind.P), Column("First is relatively worst for", Kind.NAME),
+    Column("and best for", Kind.NAME), Column("Note"),
+]  # fmt: skip

@@ -56,11 +56,6 @@ def read_predictions(
         In the order of the data set.
     keypoints : sequence of str
         The keypoints that poses are scored on: the file may hold these only, in COCO's order.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, or an entry does not have the form of the task.
     """
     if path.is_dir():
         return _folder(path, task, people)
@@ -261,13 +256,7 @@ _OF_FORM: dict[str, Read] = {
 
 
 def decode_labels(masks: Mapping[str, Any], where: str) -> Pixels:
-    """Return a map of labels, shape (height, width), from a mask per label in COCO's run lengths.
-
-    Raises
-    ------
-    Fp2Error
-        If a label is no number from 0 to 255, or a mask is malformed or of another size.
-    """
+    """Return a map of labels, shape (height, width), from a mask per label in COCO's run lengths."""
     from pycocotools.mask import decode
 
     labels: Pixels | None = None

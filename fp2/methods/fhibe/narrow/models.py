@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb, pixel_sha256
+from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb
 from fp2.errors import Fp2Error, nearest, without_path
 from fp2.hashing import digest
 from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from fp2.config import Config
-
-FAMILIES_0_3 = {
-    "detr": "fp2.methods.fhibe.narrow.checkpoints:Detector",
-    "deformable_detr": "fp2.methods.fhibe.narrow.checkpoints:Detector",
-    "mask2former": "fp2.methods.fhibe.narrow.checkpoints:Segmenter",
-    "vitpose": "fp2.methods.fhibe.narrow.checkpoints:PoseEstimator",
-    "mediapipe": "fp2.methods.fhibe.narrow.mediapipe:MediaPipe",
-    "dlib": "fp2.methods.fhibe.narrow.dlib_faces:DlibFaces",
-}
-"""What `family` stood for in the model files of version 0.3.0, which had no `target`. Nothing is added here."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +97,6 @@ def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
     """Return the model of a YAML file of `conf/narrow`.
 
     A path is not accepted: the settings of a run would have a place on this machine, and not what the file says.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none of that name.
     """
     from fp2.config import choices
 
@@ -128,17 +113,12 @@ def identity_spec(name: str) -> ModelSpec | None:
     Parameters
     ----------
     name : str
-        A face verification model of `conf/narrow`, `none`, or `dlib` (version 0.3.0's name of `dlib_face`).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such model, or it has another task.
+        A face verification model of `conf/narrow`, or `none`.
     """
     if name == "none":
         return None
     where = "task.options.identity"
-    spec = load_spec("dlib_face" if name == "dlib" else name, where)
+    spec = load_spec(name, where)
     if narrow_task(spec.task, where).form != EMBEDDING:
         fix = "Choose a model of face_verification"
         raise Fp2Error(f"the model {name!r} does not compute embeddings", where=where, fix=fix)
@@ -146,14 +126,7 @@ def identity_spec(name: str) -> ModelSpec | None:
 
 
 def read_spec(path: Path) -> ModelSpec:
-    """Return the model that a YAML file describes.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read, a setting is missing, unknown or of another type, or its class is no narrow model or
-        does not have the task.
-    """
+    """Return the model that a YAML file describes."""
     import yaml
 
     try:
@@ -163,14 +136,11 @@ def read_spec(path: Path) -> ModelSpec:
     if not isinstance(given, dict):
         raise Fp2Error("the model file has no settings", where=str(path))
     settings = {str(name): value for name, value in given.items() if value is not None}
-    if "family" in settings and "target" not in settings:
-        family = str(settings.pop("family"))
-        if family not in FAMILIES_0_3:
-            fix = f"{nearest(family, FAMILIES_0_3)}, or write target: package.module:Name"
-            raise Fp2Error(f"unknown family {family!r}", where=str(path), fix=fix)
-        settings["target"] = FAMILIES_0_3[family]
     spec = read_options(ModelSpec, settings, str(path))
     model, task = _model_class(spec, str(path)), narrow_task(spec.task, str(path))
+    if task.form in (PARSING, GENERATED):
+        fix = f"Give its predictions: task.files.{task.name}=FILE"
+        raise Fp2Error(f"models of {task.name} are not run here", where=str(path), fix=fix)
     if task.name not in model.tasks:
         what = f"{spec.target} has no models of {task.name}"
         raise Fp2Error(what, where=str(path), fix=f"Its tasks: {', '.join(model.tasks)}")
@@ -208,20 +178,12 @@ def predict_all(
 
     An image that cannot be read, or on which the model fails, is left out with the reason and tried again by the next
     run. `tick` is called after each other image.
-
-    Raises
-    ------
-    Fp2Error
-        If the model cannot be loaded, or more than `error_budget` of the images fail (a share; above 1 a count).
     """
     cache = PredictionCache(store, model.identity(), task.name)
-    if task.form in (PARSING, GENERATED):
-        pixels, images = None, {person.face_id: [person] for person in people if person.face_crop() is not None}
-    else:
-        pixels = PixelIndex(store).digest_many([person.image_path for person in people])
-        images = {}
-        for person in people:
-            images.setdefault(person.image_id, []).append(person)
+    pixels = PixelIndex(store).digest_many([person.image_path for person in people])
+    images: dict[str, list[Person]] = {}
+    for person in people:
+        images.setdefault(person.image_id, []).append(person)
     allowed = error_budget if error_budget > 1 else error_budget * len(images)
     predictions: list[Prediction] = []
     computed = 0
@@ -229,11 +191,7 @@ def predict_all(
     try:
         for image_id, group in images.items():
             try:
-                found, new = (
-                    _predict_crop(model, cache, group[0])
-                    if pixels is None
-                    else _predict(task, model, cache, group, pixels[group[0].image_path])
-                )
+                of_image, new = _predict(task, model, cache, group, pixels[group[0].image_path])
             except Fp2Error:
                 raise
             except Exception as error:  # decoders and models raise many kinds; each is an error of this image
@@ -242,7 +200,7 @@ def predict_all(
                     what = f"{len(failed)} of {len(images)} images failed, the last with {failed[image_id]}"
                     raise Fp2Error(what, where=f"task {task.name}") from error
             else:
-                predictions += [replace(one, image_id=group[0].image_id) for one in found]
+                predictions += [replace(prediction, image_id=image_id) for prediction in of_image]
                 computed += new
             tick()
     finally:
@@ -268,22 +226,6 @@ def _predict(
     subjects = {place: person.subject_id for place, person in zip(places, group, strict=True)}
     named = [one if one.subject_id is None else replace(one, subject_id=subjects[one.subject_id]) for one in found]
     return named, new
-
-
-def _predict_crop(model: NarrowModel, cache: PredictionCache, person: Person) -> tuple[list[Prediction], bool]:
-    """Return the predictions for one face crop, and whether they were computed now.
-
-    They are cached under the path of the person's image, whose removal removes them.
-    """
-    crop = person.face_crop()
-    assert crop is not None
-    image = open_rgb(crop)
-    shown = digest({"pixels": pixel_sha256(image), "boxes": []})
-    found, new = cache.get(shown), False
-    if found is None:
-        found, new = model.predict(ImageInput(image, [replace(person, subject_id="0")])), True
-        cache.put(shown, person.image_path, found)
-    return [replace(one, subject_id=person.subject_id) for one in found], new
 
 
 def _box(task: NarrowTask, person: Person) -> tuple[float, float, float, float] | None:

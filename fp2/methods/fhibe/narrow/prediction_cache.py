@@ -6,8 +6,6 @@ No subject is named: of an image of two people, a prediction has the number of i
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import os
 import sqlite3
@@ -18,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from fp2.hashing import digest
-from fp2.methods.fhibe.narrow.model_outputs import decode_labels
-from fp2.methods.fhibe.narrow.predictions import Pixels, Prediction, encode_mask, read_rle
+from fp2.methods.fhibe.narrow.predictions import Prediction, read_rle
 from fp2.store.database import CachedTable
 
 TABLE = "narrow_predictions"
@@ -57,27 +54,7 @@ def _record(prediction: Prediction) -> dict[str, Any]:
         record["keypoints"] = [None if np.isnan(value) else value for value in points]
     if prediction.embedding is not None:
         record["embedding"] = prediction.embedding.tolist()
-    if prediction.labels is not None:
-        masks = {int(label): encode_mask(prediction.labels == label) for label in np.unique(prediction.labels)}
-        record["labels"] = {n: {"size": m["size"], "counts": m["counts"].decode()} for n, m in masks.items()}
-    if prediction.pixels is not None:
-        record["png"] = _as_png(prediction.pixels)
     return record
-
-
-def _as_png(pixels: Pixels) -> str:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _from_png(text: str) -> Pixels:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(base64.b64decode(text))) as image:
-        return np.asarray(image.convert("RGB"))
 
 
 def _prediction(record: Mapping[str, Any]) -> Prediction:
@@ -90,6 +67,4 @@ def _prediction(record: Mapping[str, Any]) -> Prediction:
         mask=None if mask is None else read_rle(mask, "the response store"),
         keypoints=None if points is None else np.array(points, dtype=np.float64).reshape(17, 2),
         embedding=None if record.get("embedding") is None else np.array(record["embedding"], dtype=np.float64),
-        labels=None if record.get("labels") is None else decode_labels(record["labels"], "the response store"),
-        pixels=None if record.get("png") is None else _from_png(record["png"]),
     )

@@ -40,8 +40,8 @@ class Prediction:
     """One prediction about one image; the fields of its task's form are set.
 
     Boxes are (x, y, width, height) in pixels of the image. `keypoints` has shape (17, 2), NaN for a keypoint that was
-    not found. `file` is an image on this machine; `labels` is a map of face parts, shape (height, width), and `pixels`
-    a generated image, shape (height, width, 3), both without a file. `numbers` are metrics that the user computed.
+    not found. `file` is an image on this machine; `labels` is a map of face parts without a file, shape (height,
+    width). `numbers` are metrics that the user computed.
     `parts` maps body parts to the probability that they are to be seen.
     """
 
@@ -55,7 +55,6 @@ class Prediction:
     file: Path | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     labels: Pixels | None = None
-    pixels: Pixels | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -68,26 +67,14 @@ def by_image(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
 
 
 def parse_entries(entries: Sequence[Any], task: NarrowTask, path: Path) -> list[Prediction]:
-    """Return the entries of a file as predictions.
-
-    Raises
-    ------
-    Fp2Error
-        If there are none, or one does not have the form of the task.
-    """
+    """Return the entries of a file as predictions."""
     if not entries:
         raise Fp2Error("the file has no predictions", where=str(path))
     return [parse(entry, task, f"{path}, entry {number}", path.parent) for number, entry in enumerate(entries, start=1)]
 
 
 def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
-    """Return one entry (a JSON object) as a prediction; paths in it are relative to `folder`.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the field, and what it should be.
-    """
+    """Return one entry (a JSON object) as a prediction; paths in it are relative to `folder`."""
     if not isinstance(entry, Mapping):
         raise Fp2Error("an entry is not an object", where=where, fix="Write each as {...} with an image_id")
     image_id = entry.get("image_id")
@@ -213,11 +200,6 @@ def read_rle(given: Any, where: str) -> Rle:
     """Return COCO's run-length encoding from an entry of a file: compressed text, or a list of run lengths.
 
     The runs have to fill the image: pycocotools does not check it, and then reads memory that is not its own.
-
-    Raises
-    ------
-    Fp2Error
-        If the encoding is malformed, or does not fill the image.
     """
     from pycocotools.mask import frPyObjects
 
@@ -267,13 +249,7 @@ def _run_lengths(text: bytes) -> list[int]:
 
 
 def listed(found: Any, task: NarrowTask, path: Path) -> list[Any]:
-    """Return the entries of what a JSON file holds.
-
-    Raises
-    ------
-    Fp2Error
-        If it is no list of predictions, or one of another task.
-    """
+    """Return the entries of what a JSON file holds."""
     if isinstance(found, dict):
         named = found.get("task", task.name)
         if named != task.name:
@@ -286,13 +262,7 @@ def listed(found: Any, task: NarrowTask, path: Path) -> list[Any]:
 
 
 def read_parquet(path: Path) -> list[Any]:
-    """Return the rows of a Parquet file.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
+    """Return the rows of a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -136,9 +136,7 @@ class NarrowAnalysis:
         if not measurable:
             return block | {"verification": None}
         scores = own[KEYS].assign(score=own["value"])
-        how = BenchmarkOptions(
-            **vars(self.comparison), top_k=options.top_k, smallest_effect=options.smallest_effect
-        )  # fmt: skip
+        how = BenchmarkOptions(**vars(self.comparison), top_k=options.top_k, smallest_effect=options.smallest_effect)
         whole = benchmark(scores, self.people, self.every_cut, how, self.tick, outcome=block["label"])
         judged = found[KEYS].assign(**{FOUND: found["value"]})
         how_published = (self.comparison.alpha, self.comparison.min_subjects)
@@ -267,7 +265,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         probes = [
             {"id": one["probe"], "label": one["label"], "text": one["metrics"][one["metric"]]}
             for one in block["outcomes"]
-        ]  # fmt: skip
+        ]
         return Analysis(
             settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
             blocks={BLOCK: block, **({COMPARISONS: {"pairs": pairs}} if pairs else {}), **summary},

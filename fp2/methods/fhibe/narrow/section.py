@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
-from fp2.methods.fhibe.narrow.figures import by_group, hairstyle_errors, hairstyle_panels, tasks, threshold_curves
 from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
-from fp2.methods.fhibe.scores.figures import large_top, short_group, top_disparities
-from fp2.methods.fhibe.scores.section import intersection_findings
+from fp2.methods.fhibe.scores.section import (
+    estimate,
+    group_charts,
+    highest_disparities,
+    intersection_findings,
+    short_group,
+    within_table,
+)
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
-from fp2.report.values import Finding
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Column,
+    Kind,
+    Name,
+    Part,
+    Point,
+    Reference,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 
-_MAX_PAIRS = 12  # of hairstyles, for each pronoun
+_HAIRSTYLES = 16  # pairs of each pronoun: those that most subjects have
+_CURVES = 8  # groups of a chart: the largest
+HOW_TO_READ = (
+    "Specialised models on the same images, with one score per subject and image. If fewer than {measurable_from:.0%} "
+    "of the people are found, or no subject has a score, the model does not fit these images, and groups are not "
+    "compared. Intervals of group means are not corrected for the number of groups. The score per face of verification "
+    "is this project's; the paper has none. With fewer than 1,000 impostor pairs none of them may be accepted."
+)
+DRAWN_PEOPLE = (
+    "The people are drawn, and region is shown by a backdrop only: a disparity by region is one between backdrops, and "
+    "nothing here is a finding about people."
+)
 
 
 class NarrowSection(Section):
@@ -25,148 +56,201 @@ class NarrowSection(Section):
     name = "fhibe_narrow"
     title = "Narrow vision tasks"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables of each outcome, without the numbers of groups of fewer than `min_cell` subjects."""
-        short = [
-            {**row, **{end: short_group(row[end]) for end in ("worst", "best")}} for row in large_top(block, min_cell)
-        ]
-        return {
-            "narrow": block,
-            "outcomes": [_outcome(one, min_cell) for one in block["outcomes"]],
-            "top": short,
-            "least": min_cell,
-            "not_measurable": NOT_MEASURABLE,
-            "alts": {name: alt for name, alt, *_ in _files(block, min_cell)},
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the share found, the highest disparities, and each task's score by group."""
-        for name, _, kind, place in _files(block, min_cell):
-            one, path = block["outcomes"][place], folder / name
-            if kind == "tasks":
-                yield tasks(block, results, path)
-            elif kind == "top":
-                yield top_disparities(
-                    large_top(block, min_cell), results, path, "Narrow tasks: highest significant disparities"
-                )
-            elif kind == "groups":
-                rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= min_cell]
-                yield by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
-            elif kind == "curves":
-                yield threshold_curves(one, results, path, min_cell)
-            elif kind == "hairstyles":
-                yield hairstyle_errors(one, results, path, min_cell)
-            else:
-                rows = [
-                    {**row, "value": row["tar"], "low": row["tar_low"], "high": row["tar_high"]}
-                    for row in _rated(one["verification"], min_cell)
-                ]
-                title = f"Face verification: {plain(one['model'])}"
-                yield by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return one line per task and model, and one per condition."""
-        out = []
-        for one in block["outcomes"]:
-            out.append(_line(one))
-            for within in one["within"]:
-                changes = "; ".join(f"{cut_label(row['cut'])} {row['change']}" for row in within["rows"])
-                out.append(Text(f"  within {plain(within['condition'])}: {changes}"))
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the tasks and models, the highest disparities, and the groups of each task."""
         if results["dataset"]["name"].startswith("peeps"):
-            out.append(Text("Drawn people: a disparity by region is one between backdrops.", style="dim"))
-        return out
-
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield the rows of the intersections, which are of the same family as those of the run's cuts."""
+            yield Sentence(DRAWN_PEOPLE, Weight.WARNING)
+        yield from _tasks(block)
+        yield from highest_disparities(block, "fhibe_narrow_top")
+        for place, outcome in enumerate(block["outcomes"]):
+            if values := [*_groups(outcome, place), *_published(outcome, place), *_verification(outcome, place)]:
+                yield Part([Name(outcome["label"])], values)
+        yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
         yield from intersection_findings(block, results)
 
 
-def _line(one: Mapping[str, Any]) -> Text:
-    line = Text(f"{plain(one['label'])}: ")
+def _tasks(block: Block) -> Iterator[Value]:
+    """Yield the share found and the mean score of each task and model, and what limits them."""
+    outcomes = block["outcomes"]
+    rows, metrics = [], []
+    for one in outcomes:
+        mean: Any = one["means"].get(one["metric"])
+        if not one["measurable"]:
+            mean = Cell(NOT_MEASURABLE, title=plain(one["why"]))
+        definition = one["metrics"][one["metric"]]
+        rows.append(Row([one["title"], one["model"], one["n_subjects"], one["n_images"], one["found_share"], mean,
+                         definition]))  # fmt: skip
+        metrics += [
+            Row([one["title"], one["model"], name, one["means"][name]])
+            for name in one["metrics"]
+            if name in one["means"]
+        ]
+    yield Table("tasks", _TASKS, rows, "Tasks and models", primary=True)
+    for one in outcomes:
+        for remark in (one["scale_note"], None if one["measurable"] else f"{NOT_MEASURABLE}: {one['why']}"):
+            if remark:
+                yield Sentence([Strong(one["label"]), f": {remark}."], Weight.WARNING)
+    shares = [Point(one["found_share"], one["label"], filled=one["measurable"]) for one in outcomes]
+    means = [Point(one["means"].get(one["metric"]), one["label"]) for one in outcomes]
+    threshold = Reference(block["measurable_from"], "needed for a result")
+    panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
+    for title, points, references in panels:
+        yield Chart(
+            ChartKind.BARS, title.lower().replace(" ", "_"), title, [Series(points)], Axis(title.lower(), 0.0, 1.0),
+            references=references, file="fhibe_narrow_tasks", panel=title,
+        )  # fmt: skip
+    yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
+
+
+def _groups(one: Mapping[str, Any], place: int) -> Iterator[Value]:
+    """Yield the scores by group, at every threshold, and within conditions."""
     if not one["measurable"]:
-        return line.append(f"{NOT_MEASURABLE} ({one['why']})", style="yellow")
-    line.append(f"{one['metric']} {number(one['means'].get(one['metric']))}, {one['found_share']:.0%} found")
-    if one["verification"] and one["verification"]["whole"]["tar"] is not None:
-        line.append(f", TAR {number(one['verification']['whole']['tar'])} at FAR 0.001")
-    if one["benchmark"] and (top := one["benchmark"]["top"]):
-        words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} worse than {short_group(top[0]['best'])}"
-        line.append(f"; highest published disparity {number(top[0]['disparity'], 2)} ({words})")
-    if one["scale_note"]:
-        line.append(f"; {one['scale_note']}")
-    return line
+        return
+    axis = Axis(plain(one["metrics"][one["metric"]]))
+    keys = ("mean", "low", "high")
+    yield from group_charts(one["groups"], f"fhibe_narrow_groups_{place}", f"{one['label']}: mean score", axis, keys)
+    for cut in dict.fromkeys(row["cut"] for row in one["groups"]):
+        rows = [
+            Row([short_group(row["group"]), row["n_subjects"], row["n_images"],
+                 Cell(row["found_share"], subjects=row["n_judged_subjects"]), estimate(row, *keys), row["median"]],
+                row["n_subjects"])
+            for row in one["groups"]
+            if row["cut"] == cut
+        ]  # fmt: skip
+        yield Table(f"groups_{place}", _GROUPS, rows, fold=f"All groups by {cut_label(cut)}", cut=cut)
+    if one.get("curves"):
+        yield from _curves(one["curves"], one["label"], place)
+    for index, within in enumerate(one["within"]):
+        yield within_table(one, within, f"within_{place}_{index}")
 
 
-def _outcome(one: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    hidden = dict.fromkeys(("mean", "low", "high", "median"))
-    groups = [
-        {
-            **row,
-            **(hidden if row["n_subjects"] < min_cell else {}),
-            "found_share": row["found_share"] if row["n_judged_subjects"] >= min_cell else None,
-            "group": short_group(row["group"]),
-        }
-        for row in one["groups"]
+def _curves(curves: Mapping[str, Any], label: str, place: int) -> Iterator[Chart]:
+    """Yield the mean score at every threshold: a chart per cut with its largest groups."""
+    thresholds = curves["thresholds"]
+    everyone = Series([Point(value, x=x) for x, value in zip(thresholds, curves["overall"], strict=True)], "all")
+    for cut in list(dict.fromkeys(row["cut"] for row in curves["groups"])) or [""]:
+        largest = sorted((row for row in curves["groups"] if row["cut"] == cut), key=lambda row: -row["n_subjects"])
+        series = [
+            Series(
+                [Point(value, x=x) for x, value in zip(thresholds, row["values"], strict=True)],
+                short_group(row["group"]),
+                subjects=row["n_subjects"],
+            )
+            for row in sorted(largest[:_CURVES], key=lambda row: str(row["group"]))
+        ]
+        yield Chart(
+            ChartKind.LINES, f"curves_{place}_{cut}", f"{label}: mean score at each threshold", [everyone, *series],
+            Axis("mean score", 0.0, 1.0), Axis("threshold"), cut=cut, file=f"fhibe_narrow_curves_{place}",
+            panel=cut_label(cut),
+        )  # fmt: skip
+
+
+def _published(one: Mapping[str, Any], place: int) -> Iterator[Part]:
+    """Yield the numbers of FHIBE's evaluation code, overall and for the groups of the run's cuts."""
+    if not one.get("published"):
+        return
+    overall = [
+        Row([metric["title"], metric["n"], metric["overall"]])
+        for metric in one["published"]
+        if metric["overall"] is not None
     ]
-    others = {name: one["means"][name] for name in one["metrics"] if name in one["means"] and name != one["metric"]}
-    return {
-        **one,
-        "groups": groups,
-        "others": others,
-        "published": _published(one, min_cell),
-        "verification": _verification(one["verification"], min_cell),
-    }
+    tables = [Table(f"published_{place}", _PUBLISHED, overall, "Mean over people in images")]
+    for cut in dict.fromkeys(row["cut"] for row in one["groups"]):
+        rows = [
+            Row([metric["title"].split(":")[0], short_group(row["group"]), row["n_subjects"], row["n"], row["value"]],
+                row["n_subjects"])
+            for metric in one["published"]
+            for row in metric["groups"]
+            if row["cut"] == cut
+        ]  # fmt: skip
+        caption = f"By {cut_label(cut)}"
+        tables.append(Table(f"published_groups_{place}", _PUBLISHED_GROUPS, rows, caption, cut=cut, omit_small=True))
+    yield Part("As FHIBE’s evaluation code computes it", tables, folded=True)
 
 
-def _published(one: Mapping[str, Any], min_cell: int) -> list[dict[str, Any]]:
-    """Return the published metrics with the groups of the run's cuts that are large enough."""
-    cuts = {row["cut"] for row in one["groups"]}
-    found = []
-    for metric in one.get("published") or ():
-        rows = [row for row in metric["groups"] if row["cut"] in cuts and row["n_subjects"] >= min_cell]
-        found.append({**metric, "groups": [{**row, "group": short_group(row["group"])} for row in rows]})
-    return found
+def _verification(one: Mapping[str, Any], place: int) -> Iterator[Value]:
+    """Yield the true acceptance rates of the whole set and by group, and the errors by hairstyles."""
+    if not one["verification"]:
+        return
+    whole, groups = one["verification"]["whole"], one["verification"]["groups"]
+    shared = f" (same {', nearly the same '.join(whole['negatives_share'])})" if whole["negatives_share"] else ""
+    ends = ""
+    if whole["tar_low"] is not None:
+        ends = f" (95 % interval {number(whole['tar_low'])} to {number(whole['tar_high'])}, bootstrap over subjects)"
+    yield Sentence([
+        Strong(one["label"]),
+        f": true acceptance rate {number(whole['tar'])}{ends} at a false acceptance rate of at most 0.001, of "
+        f"{whole['n_same']:,} genuine pairs (two faces of one subject) and {whole['n_different']:,} hard impostor pairs"
+        f"{shared} of the whole set.",
+    ])  # fmt: skip
+    axis, keys = Axis("true acceptance rate at a false acceptance rate of 0.001"), ("tar", "tar_low", "tar_high")
+    title = f"Face verification: {one['model']}"
+    yield from group_charts(groups, f"fhibe_narrow_verification_{place}", title, axis, keys)
+    for cut in dict.fromkeys(row["cut"] for row in groups):
+        rows = [
+            Row([short_group(row["group"]), row["n_subjects"], row["n_same"], row["n_different"],
+                 estimate(row, *keys)], row["n_subjects"])
+            for row in groups
+            if row["cut"] == cut
+        ]  # fmt: skip
+        fold = f"Verification by {cut_label(cut)}, each group with its own pairs and threshold"
+        yield Table(f"verification_{place}", _VERIFICATION, rows, fold=fold, cut=cut)
+    rows = [
+        Row([row["pronoun"], row["hairstyles"], row["n_subjects"], row["n_same"], row["missed"]], row["n_subjects"])
+        for row in whole["by_hairstyle"]
+    ]
+    caption = "False rejection rate of genuine pairs whose two images show the same or different hairstyles"
+    yield Table(f"by_hairstyle_{place}", _BY_HAIRSTYLE, rows, caption, omit_small=True)
+    yield from hairstyle_values(whole["hairstyles"], one["model"], place)
 
 
-def _verification(block: Mapping[str, Any] | None, min_cell: int) -> dict[str, Any] | None:
-    if not block:
-        return None
-    whole = block["whole"]
-    pairs = [row for row in whole["hairstyles"] if row["n_subjects"] >= min_cell]
-    pairs.sort(key=lambda row: (row["pronoun"], -row["n_same"]))
-    pronouns = dict.fromkeys(row["pronoun"] for row in pairs)
-    return {
-        **block,
-        "pairs": [row for word in pronouns for row in [row for row in pairs if row["pronoun"] == word][:_MAX_PAIRS]],
-        "by_hairstyle": [row for row in whole["by_hairstyle"] if row["n_subjects"] >= min_cell],
-        "groups": [
-            {**row, "group": short_group(row["group"]), "tar": row["tar"] if row["n_subjects"] >= min_cell else None}
-            for row in block["groups"]
-        ],
-    }
+def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, place: int) -> Iterator[Value]:
+    """Yield the error rates by pairs of hairstyles, a chart per pronoun (the paper's Extended Data Fig. 8)."""
+    table = []
+    for pronoun in dict.fromkeys(row["pronoun"] for row in pairs):
+        common = sorted((row for row in pairs if row["pronoun"] == pronoun), key=lambda row: -row["n_subjects"])
+        common = common[:_HAIRSTYLES]
+        table += [
+            Row([*(row[key] for key in ("pronoun", "first", "second", "n_subjects", "share_of_subjects", "n_same",
+                                        "missed", "n_different", "confused"))], row["n_subjects"])
+            for row in common
+        ]  # fmt: skip
+        points = [
+            Point(row["missed"], f"{row['first']} / {row['second']}", filled=row["first"] == row["second"],
+                  subjects=row["n_subjects"])
+            for row in sorted(common, key=lambda row: -(row["missed"] or 0.0))
+            if row["missed"] is not None
+        ]  # fmt: skip
+        title = f"Errors of {model} by the hairstyles of the two images: {short_group(pronoun)}"
+        yield Chart(
+            ChartKind.BARS, f"hairstyles_{place}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
+            file=f"fhibe_narrow_hairstyles_{place}", panel=short_group(pronoun),
+            caption="Filled: both images show one hairstyle.",
+        )  # fmt: skip
+    yield Table(f"hairstyles_{place}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
 
 
-def _rated(verification: Mapping[str, Any] | None, min_cell: int) -> list[Mapping[str, Any]]:
-    """Return the groups with a rate that are large enough to be drawn."""
-    rows = verification["groups"] if verification else []
-    return [row for row in rows if row["tar"] is not None and row["n_subjects"] >= min_cell]
-
-
-def _files(block: Block, min_cell: int) -> list[tuple[str, str, str, int]]:
-    """Return file name, alternative text, kind and outcome of every figure."""
-    files = [("fhibe_narrow_tasks.png", "Share of people found and mean score of each task and model", "tasks", 0)]
-    if large_top(block, min_cell):
-        files.append(("fhibe_narrow_top.png", "Highest significant disparities of the narrow tasks", "top", 0))
-    for place, one in enumerate(block["outcomes"]):
-        if any(row["n_subjects"] >= min_cell for row in one["groups"]):
-            alt = f"{plain(one['label'])} by group: mean {one['metric']} over subjects with 95 % intervals"
-            files.append((f"fhibe_narrow_groups_{place}.png", alt, "groups", place))
-        if _rated(one["verification"], min_cell):
-            alt = f"True acceptance rate of {plain(one['model'])} at a false acceptance rate of 0.001, by group"
-            files.append((f"fhibe_narrow_verification_{place}.png", alt, "verification", place))
-        if one.get("curves"):
-            alt = f"{plain(one['label'])}: mean score at each threshold, by group"
-            files.append((f"fhibe_narrow_curves_{place}.png", alt, "curves", place))
-        if hairstyle_panels(one, min_cell):
-            alt = f"False rejection rate of {plain(one['model'])} by the hairstyles of the two images and by pronoun"
-            files.append((f"fhibe_narrow_hairstyles_{place}.png", alt, "hairstyles", place))
-    return files
+_TASKS = [
+    Column("Task"), Column("Model", Kind.NAME), Column("Subjects", Kind.COUNT, title="With a score"),
+    Column("Images", Kind.COUNT, terminal=False), Column("Found", Kind.SHARE, 2),
+    Column("Mean", Kind.NUMBER, compared=True, title="Over subjects"), Column("Score", terminal=False),
+]  # fmt: skip
+_METRICS = [Column("Task"), Column("Model", Kind.NAME), Column("Metric"), Column("Mean", Kind.NUMBER)]
+_SIZE = [Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True)]
+_GROUPS = [
+    *_SIZE, Column("Images", Kind.COUNT, public=True), Column("Found", Kind.SHARE, 2),
+    Column("Mean over subjects", Kind.ESTIMATE), Column("Median over images", Kind.NUMBER),
+]  # fmt: skip
+_PUBLISHED = [Column("Metric"), Column("Size", Kind.COUNT), Column("Value", Kind.NUMBER)]
+_PUBLISHED_GROUPS = [Column("Metric"), *_SIZE, *_PUBLISHED[1:]]
+_PAIRS = [Column("Genuine pairs", Kind.COUNT, public=True), Column("Impostor pairs", Kind.COUNT, public=True)]
+_VERIFICATION = [*_SIZE, *_PAIRS, Column("True acceptance rate", Kind.ESTIMATE)]
+_BY_HAIRSTYLE = [
+    Column("Pronoun", Kind.NAME), Column("Hairstyles"), Column("Subjects", Kind.COUNT), _PAIRS[0],
+    Column("False rejection rate", Kind.NUMBER),
+]  # fmt: skip
+_HAIRSTYLE_PAIRS = [
+    Column("Pronoun", Kind.NAME), Column("First", Kind.NAME), Column("Second", Kind.NAME),
+    Column("Subjects", Kind.COUNT), Column("Share of subjects", Kind.SHARE, 2), _PAIRS[0],
+    Column("False rejection rate", Kind.NUMBER), _PAIRS[1], Column("False acceptance rate", Kind.NUMBER, 4),
+]  # fmt: skip

@@ -19,11 +19,9 @@ from fp2.methods.fhibe.narrow.predictions import Prediction, by_image
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,
     EMBEDDING,
-    GENERATED,
     IMAGE,
     MASK,
     NOT_IN_RUN,
-    PARSING,
     PARTS,
     POSE,
     TASKS,
@@ -70,13 +68,7 @@ class Source:
 
 
 def read_sources(files: Mapping[str, Any], options: NarrowOptions, people: Sequence[Person]) -> list[Source]:
-    """Return the user's predictions.
-
-    Raises
-    ------
-    Fp2Error
-        If a file is malformed, or two files of a task have one name.
-    """
+    """Return the user's predictions."""
     similarity = "cosine" if options.similarity == "auto" else options.similarity
     sources = []
     for name in (name for name in files if name in TASKS and options.wants(name)):
@@ -106,13 +98,7 @@ def _named(given: Any) -> Iterator[tuple[str, Path]]:
 
 
 def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions, people: list[Person]) -> list[Source]:
-    """Return the predictions of the models that are run here.
-
-    Raises
-    ------
-    Fp2Error
-        If a model is unknown or cannot be loaded, or too many images fail.
-    """
+    """Return the predictions of the models that are run here."""
     specs = [load_spec(name) for name in options.models]
     if "model" in files:
         specs.append(read_spec(Path(files["model"]).expanduser()))
@@ -122,7 +108,7 @@ def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions,
         # with two_person=leave_out, images of two people are not scored, except by their face boxes
         both = task.form == EMBEDDING or options.two_person == "match"
         shown = people if both else [person for person in people if person.n_people == 1]
-        n_images = len({person.face_id if task.form in (PARSING, GENERATED) else person.image_id for person in shown})
+        n_images = len({person.image_id for person in shown})
         with inputs.progress.steps(f"{task.title}: {spec.name}", n_images) as tick:
             made = predict_all(task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget)
         similarity = model.similarity if options.similarity == "auto" else options.similarity
@@ -133,13 +119,7 @@ def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions,
 def score(
     source: Source, inputs: Inputs, people: list[Person], files: Mapping[str, Any], options: NarrowOptions
 ) -> tuple[TaskScores, dict[str, Any]]:
-    """Return the scores of a source, and its description as an outcome of the results.
-
-    Raises
-    ------
-    Fp2Error
-        If its predictions do not fit the people or the images.
-    """
+    """Return the scores of a source, and its description as an outcome of the results."""
     config, verification, task = inputs.config, None, source.task
     as_published = options.metric == "published"
     people = [person for person in people if not {person.image_id, person.face_id} & set(source.failed)]
@@ -203,11 +183,6 @@ def score_images(
         Whether the metrics of FHIBE's evaluation code, and scores at every threshold, are added.
     tick : callable
         Called after each image.
-
-    Raises
-    ------
-    Fp2Error
-        If no prediction is about any of the images or people, or a mask has another size than its image.
     """
     found = by_image(predictions)
     images: dict[str, list[Person]] = {}

@@ -116,13 +116,7 @@ BODY_PARTS: tuple[str, ...] = (
 
 
 def narrow_task(name: str, where: str = "task.options.tasks") -> NarrowTask:
-    """Return the task of that name.
-
-    Raises
-    ------
-    Fp2Error
-        If it is unknown.
-    """
+    """Return the task of that name."""
     if name not in TASKS:
         raise Fp2Error(f"unknown narrow task {name!r}", where=where, fix=nearest(name, TASKS))
     return TASKS[name]
@@ -205,13 +199,7 @@ class NarrowOptions:
 
 
 def given_files(files: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the files of `task.files` that are given; of a task's predictions there may be several.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown key, or one of the two files of LPIPS without the other.
-    """
+    """Return the files of `task.files` that are given; of a task's predictions there may be several."""
     given = task_tables.given_files(files, FILES, several=TASKS)
     if ("lpips_network" in given) != ("lpips_weights" in given):
         raise Fp2Error("LPIPS needs both of its files", where="task.files", fix="Give lpips_network and lpips_weights")
@@ -282,13 +270,7 @@ class TaskScores:
 
 
 def check_images(predicted: Mapping[str, Any], known: Mapping[str, Any], task: NarrowTask) -> None:
-    """Refuse predictions of which none is about a known image.
-
-    Raises
-    ------
-    Fp2Error
-        With an example.
-    """
+    """Refuse predictions of which none is about a known image."""
     if predicted and not set(predicted) & set(known):
         what = f"no prediction is about an image of the data set (the first is about {next(iter(predicted))!r})"
         raise Fp2Error(what, where=f"task.files.{task.name}", fix="Use the image_id of the people table")

@@ -55,25 +55,13 @@ class Person:
         return beside if beside.is_file() else None
 
     def geometry(self) -> Geometry:
-        """Return the annotation of the image; without one, the boxes of the people table.
-
-        Raises
-        ------
-        Fp2Error
-            If there is an annotation and it cannot be read.
-        """
+        """Return the annotation of the image; without one, the boxes of the people table."""
         annotated = annotation_of(self.image_path, self.subject_id)
         return Geometry(person_box=self.person_box, face_box=self.face_box) if annotated is None else annotated
 
 
 def annotation_of(image: Path, subject_id: str) -> Geometry | None:
-    """Return a subject's annotation beside an image or face crop; None if there is no file.
-
-    Raises
-    ------
-    Fp2Error
-        If there is one and it cannot be read.
-    """
+    """Return a subject's annotation beside an image or face crop; None if there is no file."""
     path = annotation_path(image)
     return None if path.stem == image.stem or not path.is_file() else read_geometry(path, subject_id)
 
@@ -103,13 +91,7 @@ def _box(values: Sequence[Any]) -> Box | None:
 
 
 def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
-    """Return an image's width and height in pixels, from the annotation or the file.
-
-    Raises
-    ------
-    Fp2Error
-        If neither can be read.
-    """
+    """Return an image's width and height in pixels, from the annotation or the file."""
     if geometry.size is not None:
         return geometry.size
     from fp2.data.pixels import image_file
@@ -132,11 +114,6 @@ def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bo
     """Return the mask of a person, shape (height, width): the union of their polygons, or their mask file.
 
     None if the data have neither, or an empty one.
-
-    Raises
-    ------
-    Fp2Error
-        If the mask file cannot be read, or has another size than the image.
     """
     if geometry.polygons or person.mask_path is None:
         return polygon_mask(geometry, size)

@@ -56,11 +56,6 @@ def embedded_faces(
     ----------
     boxed : bool
         Whether the model was given the annotated face boxes, so that a face without a box is not judged.
-
-    Raises
-    ------
-    Fp2Error
-        As `by_face`, or if embeddings have different lengths.
     """
     scores = TaskScores()
     found = by_face(people, predictions, task, scores)

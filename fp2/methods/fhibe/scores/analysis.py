@@ -154,9 +154,7 @@ class ScoresAnalysis:
         if attributes is not None and ALL in attributes:
             cuts = with_intersections(self.cuts, self.sensitive, self.options.depth)
             return with_single(cuts, chosen_attributes(self.people, attributes))
-        return with_intersections(
-            self.cuts, self.sensitive if attributes is None else attributes, self.options.depth
-        )  # fmt: skip
+        return with_intersections(self.cuts, self.sensitive if attributes is None else attributes, self.options.depth)
 
     @property
     def predictors(self) -> list[str]:

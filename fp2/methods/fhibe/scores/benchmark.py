@@ -98,12 +98,6 @@ def benchmark(
         disparity row, corrected over the cuts), `agreement`, `reasons`, `why`), and `top` (as the paper's Extended
         Data Table 2: `intersection, disparity, worst, best`). A cut of which no subject has a value is a row of status
         `too_few_subjects`.
-
-    Raises
-    ------
-    Fp2Error
-        For a repeated (image, subject), scores outside their range or none at all, an invalid condition, a score of
-        which lower values are better without a range, or an unknown attribute.
     """
     options = options or BenchmarkOptions()
     whole = _joined(scores, people)
@@ -277,9 +271,7 @@ def _proportions(
     """
     from fp2.stats.proportions import proportions_by_group
 
-    found = proportions_by_group(
-        values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects
-    )  # fmt: skip
+    found = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
     by_name = {group.group: group for group in found.groups}
     rows = [
         {"group": g.group, "share": g.rate, "ci_low": g.ci_low, "ci_high": g.ci_high, "n_subjects": g.n_subjects,

@@ -43,13 +43,7 @@ Token = tuple[str, Any]
 
 
 def keep(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """Return the rows of `frame` for which `condition` is true; all rows without a condition.
-
-    Raises
-    ------
-    Fp2Error
-        If the condition is invalid, names an unknown column or compares text with numbers.
-    """
+    """Return the rows of `frame` for which `condition` is true; all rows without a condition."""
     return frame if not condition else frame[holds(frame, condition).fillna(False).astype(bool)]
 
 

@@ -172,13 +172,7 @@ def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
 
 
 def check_conditions(people: pd.DataFrame, conditions: Sequence[str]) -> None:
-    """Refuse conditions that are invalid or name neither a feature nor a column of `people`, before any is measured.
-
-    Raises
-    ------
-    Fp2Error
-        For the first mistake.
-    """
+    """Refuse conditions that are invalid or name neither a feature nor a column of `people`, before any is measured."""
     unmeasured = people.assign(**dict.fromkeys(NUMBERS, math.nan)) if conditions else people
     for condition in conditions:
         holds(unmeasured, condition)

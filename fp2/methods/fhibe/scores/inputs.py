@@ -39,12 +39,6 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: 
     ----------
     salt : bytes, optional
         This machine's: with it, salted keys of a run are matched to the people.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, lacks a column, has text in place of a score or two scores of one subject and
-        image, or has no subject of the data set.
     """
     frame = read_table(path)
     if {str(name) for name in frame.columns} >= set(LONG):
@@ -250,11 +244,6 @@ def simulated_scores(
         The people table, with the columns that effects name.
     truth : mapping
         Metric -> the keys of `SimulatedTruth`.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown key or metric, a metric without a truth, or an invalid condition.
     """
     import pandas as pd
 

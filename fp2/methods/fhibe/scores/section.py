@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
-from fp2.methods.fhibe.scores.figures import importances, large_top, rules, short_group, top_disparities, tree
+from fp2.cuts import LABEL_JOIN
 from fp2.methods.fhibe.scores.published import REASONS
-from fp2.report.reading import cut_label, number, plain, primary_scorer
+from fp2.report.reading import correction_label, cut_label, number, plain, primary_scorer
 from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
-from fp2.report.values import Finding
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Column,
+    Estimate,
+    Finding,
+    Kind,
+    Name,
+    Part,
+    Point,
+    Reference,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 
-_DRAWN = 4  # outcomes that are drawn
-_RULES = 20
-AGREES = {
+AGREEMENT = {
     "both": "both",
     "published_only": "published only",
     "ours_only": "subject-level only",
     "neither": "neither",
     "none": "not compared",
 }
+_PRONOUNS = {"She/her/hers": "She", "He/him/his": "He", "They/them/their": "They"}
+_TONES = ("I", "II", "III", "IV", "V", "VI")
+_SHOWN, _DRAWN, _RULES = 10, 25, 20
+NO_PAIR = "No pair of groups differs significantly in the published analysis."
+ABBREVIATED = "P pronoun, A age, ST skin tone, AR region, AS subregion of ancestry."
+HOW_TO_READ = (
+    "Published analysis (FHIBE): one score per subject and image, medians, Mann-Whitney tests of all pairs of groups, "
+    "Bonferroni correction; several images of one subject count as independent. D = 1 − median of the worst group / "
+    "median of the best (binary scores: proportions). Subject-level analysis: disparities (largest group mean minus "
+    "the smallest) of means over subjects, group labels permuted across subjects, p adjusted over all cuts of a score "
+    "({correction}). Where the two disagree, the reason that is given was checked on the data. A "
+    "disparity that the features account for is not harmless: the groups may differ in just these features. A residual "
+    "disparity does not show a cause: a feature may be missing. " + ABBREVIATED
+)
 
 
 class ScoresSection(Section):
@@ -31,57 +60,99 @@ class ScoresSection(Section):
     name = "fhibe_scores"
     title = "FHIBE's bias analyses"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables of each outcome, without the numbers of groups of fewer than `min_cell` subjects."""
-        return {
-            "scores": block,
-            "outcomes": [_outcome(one, min_cell) for one in block["outcomes"]],
-            "top": [
-                {**line, **{end: short_group(line[end]) for end in ("worst", "best")}}
-                for line in large_top(block, min_cell)
-            ],
-            "agrees": AGREES,
-            "least": min_cell,
-            "alts": {name: alt for name, alt, *_ in _files(block, min_cell)},
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the disparities, and for the first outcomes importances, tree and rules."""
-        for name, _, kind, place in _files(block, min_cell):
-            one, path = block["outcomes"][place], folder / name
-            if kind == "top":
-                yield top_disparities(
-                    large_top(block, min_cell), results, path, "Highest significant disparities between groups"
-                )
-            elif kind == "importances":
-                yield importances(one["error_model"], results, path, one["label"])
-            elif kind == "tree":
-                yield tree(one["error_model"], results, path, one["label"], min_cell)
-            else:
-                yield rules(one["patterns"], results, path, one["label"], min_cell)
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return each outcome's highest disparity, its selected features and its best replicated rule."""
-        out = []
-        for one in block["outcomes"]:
-            out.append(_disparity_line(one))
-            model = one.get("error_model") or {}
-            if model.get("status") == "ok":
-                names = ", ".join(plain(name.replace("_", " ")) for name in model["selected"])
-                found = f"errors are associated with {names}" if model["explains"] else "no feature predicts the errors"
-                out.append(Text(f"  {found} (out-of-fold R² {number(model['r2'], 2)})"))
-            held = [rule for rule in (one.get("patterns") or {}).get("rules", ()) if rule["held"]]
-            if held:
-                words = f"  low scores under {plain(held[0]['text'].replace('_', ' '))}"
-                out.append(Text(f"{words}: lift {number(held[0]['held_lift'], 1)} on held-out subjects"))
-            for within in one["within"]:
-                changes = "; ".join(f"{cut_label(row['cut'])} {row['change']}" for row in within["rows"])
-                out.append(Text(f"  within {plain(within['condition'])}: {changes}"))
-        return out
-
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield the rows of the intersections, which are of the same family as those of the run's cuts."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the outcomes, the highest disparities, and the analyses of each outcome."""
+        yield _outcomes(block)
+        yield from highest_disparities(block, "fhibe_scores_top")
+        for place, outcome in enumerate(block["outcomes"]):
+            yield Part([Name(outcome["label"])], [*_analyses(outcome, place)])
+        yield Sentence(
+            HOW_TO_READ.format(correction=correction_label(results["analysis"]["correction"])), Weight.DETAIL
+        )
         yield from intersection_findings(block, results)
+
+
+def short_group(name: str) -> str:
+    """Return a group's name as the paper's tables write it: `He/him/his x 60+ x V` -> `He × 60+ × Type V`."""
+    parts = (_PRONOUNS.get(part, f"Type {part}" if part in _TONES else part) for part in name.split(LABEL_JOIN))
+    return plain(" × ".join(parts))
+
+
+def group_cell(group: str | None, sizes: Mapping[str, int]) -> Cell:
+    """Return the name of a group that stands out, which is hidden if the group is small."""
+    return Cell(None) if group is None else Cell(short_group(group), subjects=sizes.get(group, 0))
+
+
+def sizes_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the number of subjects of each group of a row."""
+    return {group["group"]: group["n_subjects"] for group in groups}
+
+
+def estimate(row: Mapping[str, Any], value: str, low: str = "ci_low", high: str = "ci_high") -> Estimate:
+    """Return a number of a row with its interval."""
+    return Estimate(row[value], row[low], row[high])
+
+
+def highest_disparities(block: Block, file: str) -> Iterator[Value]:
+    """Yield the highest significant disparities of a block with benchmarks, as a chart and as tables."""
+    sizes = {
+        (outcome["label"], row["cut"]): sizes_of(row["groups"])
+        for outcome in block["outcomes"]
+        if outcome["benchmark"] is not None
+        for row in outcome["benchmark"]["rows"]
+    }
+    several = len({line["outcome"] for line in block["top"]}) > 1
+    points, rows = [], []
+    for line in block["top"]:
+        of_cut = sizes[line["outcome"], line["cut"]]
+        n, both = min(of_cut[line["worst"]], of_cut[line["best"]]), line["agreement"] == "both"
+        label = f"{line['outcome']} · {line['intersection']}" if several else line["intersection"]
+        worst, best = short_group(line["worst"]), short_group(line["best"])
+        title = f"{label}: {number(line['disparity'], 2)}, {worst} worse than {best}"
+        points.append(Point(line["disparity"], label, filled=both, subjects=n, title=title))
+        cells = [line["outcome"], line["intersection"], line["disparity"], worst, best, AGREEMENT[line["agreement"]]]
+        rows.append(Row(cells, n))
+    title = "Highest significant disparities between groups"
+    yield Chart(
+        ChartKind.BARS, "top", title, [Series(points[:_DRAWN])], D, file=file,
+        caption="Filled: significant in the subject-level analysis, too.",
+    )  # fmt: skip
+    count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
+    yield Table(
+        "top", _TOP, rows[:_SHOWN], f"{title} ({count})" if rows else "", primary=True, empty=NO_PAIR, omit_small=True
+    )
+    yield Table("further", _TOP, rows[_SHOWN:], fold="Further significant disparities", omit_small=True)
+
+
+def group_charts(
+    rows: Sequence[Mapping[str, Any]], name: str, title: str, axis: Axis, keys: tuple[str, str, str]
+) -> Iterator[Chart]:
+    """Yield a chart of the groups of each cut: panels of the file `name`.
+
+    rows : `cut, group, n_subjects`, and the value with its interval under `keys`.
+    """
+    for cut in dict.fromkeys(row["cut"] for row in rows):
+        points = [
+            Point(row[keys[0]], short_group(row["group"]), low=row[keys[1]], high=row[keys[2]],
+                  subjects=row["n_subjects"])
+            for row in rows
+            if row["cut"] == cut and row[keys[0]] is not None
+        ]  # fmt: skip
+        yield Chart(
+            ChartKind.INTERVALS, f"{name}_{cut}", f"{title}, by {cut_label(cut)}", [Series(points)], axis, cut=cut,
+            file=name, panel=cut_label(cut),
+        )  # fmt: skip
+
+
+def within_table(outcome: Mapping[str, Any], within: Mapping[str, Any], name: str) -> Table:
+    """Return each cut's disparity within a condition, beside the overall one."""
+    rows = [
+        Row([cut_label(row["cut"]), row["gap_all"], row["p_all"], estimate(row, "gap"), row["chance"], row["p"],
+             row["change"]])
+        for row in within["rows"]
+    ]  # fmt: skip
+    sizes = f": {within['n_subjects']:,} subjects, {within['n_images']:,} images"
+    return Table(name, _WITHIN, rows, [Name(outcome["label"]), " within ", Name(within["condition"]), sizes], True)
 
 
 def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
@@ -95,65 +166,219 @@ def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
                 yield row_finding(name, ours, worst_and_best(ours), sized=one["metric"] == primary)
 
 
-def _disparity_line(one: Mapping[str, Any]) -> Text:
-    line = Text(f"{plain(one['label'])}: ", style="bold")
-    top = one["benchmark"]["top"]
-    if not top:
-        return line.append("no significant disparity in the published analysis", style="not bold")
-    first, rows = top[0], one["benchmark"]["rows"]
-    groups = f"{short_group(first['worst'])} worse than {short_group(first['best'])}"
-    line.append(f"highest disparity {number(first['disparity'], 2)} ", style="not bold")
-    line.append(f"({first['intersection']}: {groups}), ", style="dim")
-    count = sum(row["agreement"] == "both" for row in rows)
-    words = f"{count} of {one['benchmark']['n_cases']} cases significant in the subject-level analysis too"
-    return line.append(words, style="not bold")
+def _outcomes(block: Block) -> Table:
+    """Return a row per score."""
+    rows = []
+    for outcome in block["outcomes"]:
+        whole = outcome["benchmark"]
+        both = sum(row["agreement"] == "both" for row in whole["rows"])
+        highest = whole["top"][0]["disparity"] if whole["top"] else None
+        detail = "some scores are below 0, of which D is not defined" if whole["negative"] else ""
+        cells = [outcome["label"], Cell(whole["direction"], detail), whole["n_subjects"], whole["n_images"],
+                 whole["overall"], highest, whole["n_cases"], both]  # fmt: skip
+        rows.append(Row(cells))
+    return Table("outcomes", _OUTCOMES, rows, "Scores", primary=True)
 
 
-def _outcome(one: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    model, patterns = one.get("error_model") or {}, one.get("patterns") or {}
-    large = [r for r in patterns.get("rules", ()) if min(r["n_subjects"], r["held_subjects"]) >= min_cell]
-    return {
-        **one,
-        "rows": [{**row, "label": cut_label(row["cut"]), "why": _why(row)} for row in one["benchmark"]["rows"]],
-        "model": model,
-        "directions": [
-            d for d in model.get("directions", ()) if min(d["n_subjects_low"], d["n_subjects_high"]) >= min_cell
-        ],
-        "patterns": patterns,
-        "rules": large[:_RULES],
-        "followed_up": [_followed_up(found) for found in patterns.get("found", ())],
-    }
+def _analyses(outcome: Mapping[str, Any], place: int) -> Iterator[Value]:
+    """Yield the analyses of one outcome."""
+    rows = outcome["benchmark"]["rows"]
+    compared = [
+        Row([
+            cut_label(row["cut"]), row["n_groups"], (row["published"] or {}).get("disparity"), row["ours"]["raw"],
+            row["ours"]["null_mean"], row["ours"]["adjusted_p"], AGREEMENT[row["agreement"]],
+            "; ".join(REASONS.get(code, code) for code in row["reasons"]),
+        ])
+        for row in rows
+    ]  # fmt: skip
+    yield Table(f"analyses_{place}", _COMPARED, compared, fold="Both analyses by cut")
+    if shares := [row for row in rows if (row.get("shares") or {}).get("pair")]:
+        caption = "Proportions of the worst and the best group, with 95 % intervals"
+        yield Table(f"proportions_{place}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
+    for index, within in enumerate(outcome["within"]):
+        yield within_table(outcome, within, f"within_{place}_{index}")
+        yield from _within_models(outcome["label"], within)
+    yield from _error_model(outcome.get("error_model") or {}, outcome["label"], place)
+    yield from _patterns(outcome.get("patterns") or {}, outcome["label"], place)
 
 
-def _why(row: Mapping[str, Any]) -> str:
-    """Return why the two analyses differ, in this version's words."""
-    return "; ".join(REASONS.get(code, code) for code in row["reasons"])
+def _proportions(row: Mapping[str, Any]) -> Row:
+    pair, sizes = row["shares"]["pair"], sizes_of(row["shares"]["groups"])
+    ends = [estimate(pair, name, f"{name}_low", f"{name}_high") for name in ("difference", "ratio")]
+    groups = [group_cell(pair[end], sizes) for end in ("worst", "best")]
+    return Row([cut_label(row["cut"]), *groups, *ends], min(sizes[pair["worst"]], sizes[pair["best"]]))
 
 
-def _followed_up(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {**found, "rows": [{**row, "label": cut_label(row["cut"])} for row in found["rows"]]}
+def _within_models(label: str, within: Mapping[str, Any]) -> Iterator[Sentence]:
+    """Yield what error model and patterns say within a condition."""
+    model, patterns = within.get("error_model") or {}, within.get("patterns") or {}
+    if model.get("status") == "ok":
+        yield _explained(model, [Strong(label), " within ", Name(within["condition"])])
+    if patterns.get("status") == "ok":
+        yield _replicated(patterns, [Strong(label), " within ", Name(within["condition"])])
 
 
-_ALTS = {
-    "top": "Highest significant disparities between groups, with the worst and the best group of each",
-    "importances": "Importance of each feature for the errors",
-    "tree": "Decision tree of the selected features",
-    "rules": "Rules for low scores: share of low scores on the discovery and on the held-out subjects",
-}
+def _explained(model: Mapping[str, Any], what: list[str]) -> Sentence:
+    features = ", ".join(plain(name.replace("_", " ")) for name in model["selected"])
+    result = f"errors are associated with {features}" if model["explains"] else "no feature predicts the errors"
+    auc = "" if model.get("auc") is None else f", AUC {number(model['auc'], 2)}"
+    ends = f"{number(model['r2_low'], 2)} to {number(model['r2_high'], 2)}"
+    return Sentence([*what, f": {result} (out-of-fold R² {number(model['r2'], 2)}, 95 % interval {ends}{auc})."])
 
 
-def _files(block: Block, min_cell: int) -> list[tuple[str, str, str, int]]:
-    """Return file name, alternative text, kind and outcome of every figure."""
-    found = [("fhibe_scores_top.png", _ALTS["top"], "top", 0)] if large_top(block, min_cell) else []
-    for place, one in enumerate(block["outcomes"][:_DRAWN]):
-        model, patterns = one.get("error_model") or {}, one.get("patterns") or {}
-        kinds = {
-            "importances": model.get("status") == "ok",
-            "tree": model.get("status") == "ok" and len(model["tree"]["nodes"]) > 1,
-            "rules": bool(patterns.get("rules")),
-        }
-        found += [
-            (f"fhibe_scores_{place}_{kind}.png", f"{_ALTS[kind]}: {plain(one['label'])}", kind, place)
-            for kind, present in kinds.items() if present
-        ]  # fmt: skip
-    return found
+def _replicated(patterns: Mapping[str, Any], what: list[str]) -> Sentence:
+    share = f", {patterns['low_share']:.0%} of the images" if "low_share" in patterns else ""
+    return Sentence([
+        *what,
+        f": {patterns['n_held']} of {patterns['n_rules']} rules for low scores (up to {number(patterns['threshold'])}"
+        f"{share}) were replicated on held-out subjects, whose base rate is {number(patterns['base_rate_held'], 2)}.",
+    ])  # fmt: skip
+
+
+def _error_model(model: Mapping[str, Any], label: str, place: int) -> Iterator[Value]:
+    """Yield the features that are associated with errors, with their directions."""
+    if model.get("status") != "ok":
+        if model:
+            reason = "all scores are equal" if model["status"] == "constant" else "too few subjects or features"
+            yield Sentence([Strong(label), f": no error model, {reason}."])
+        return
+    yield _explained(model, [Strong(label)])
+    if not model["explains"]:
+        yield Sentence("The interval of R² is not above 0: the importances are not interpretable.", Weight.WARNING)
+    points, rows = [], []
+    for row in model["importances"]:
+        feature = plain(row["feature"].replace("_", " "))
+        points.append(Point(row["permutation"], feature, low=row["ci_low"], high=row["ci_high"], filled=row["found"]))
+        selected = "yes" if row["feature"] in model["selected"] else "no"
+        rows.append(Row([feature, "yes" if row["sensitive"] else "no", row["impurity"], estimate(row, "permutation"),
+                         selected]))  # fmt: skip
+    title = f"Importance of each feature for the errors: {label}"
+    axis = Axis("permutation importance out of fold (share of variance)")
+    yield Chart(
+        ChartKind.INTERVALS, f"importances_{place}", title, [Series(points[:_RULES])], axis,
+        references=[Reference(0.0)], file=f"fhibe_scores_{place}_importances",
+        caption="Filled: above 0 after Bonferroni correction.",
+    )  # fmt: skip
+    yield Table(f"importances_{place}", _IMPORTANCES, rows, fold="Importances of all features")
+    yield Table(f"tree_{place}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")
+    caption = f"Mean score on both sides of each selected feature ({model['resamples']:,} bootstrap resamples)"
+    directions = [_direction(side) for side in model["directions"]]
+    yield Table(f"directions_{place}", _DIRECTIONS, directions, caption, omit_small=True)
+    keys = ("gap", "chance", "p", "left", "left_chance", "left_p")
+    gaps = [Row([cut_label(gap["attribute"]), *(gap[key] for key in keys)]) for gap in model["gaps"]]
+    caption = "Disparities in the score, and in the residuals of a forest without sensitive attributes"
+    yield Table(f"residuals_{place}", _RESIDUALS, gaps, caption)
+
+
+def _nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return a row per node of a tree, each after the one that it splits, with all conditions from the root on."""
+    nodes = {node["id"]: node for node in nodes}
+    rows: list[Row] = []
+
+    def add(node: Mapping[str, Any], conditions: tuple[str, ...]) -> None:
+        cells = [node["depth"], " and ".join(conditions) or "all", node["n_subjects"], node["n_images"], node["mean"]]
+        rows.append(Row(cells, node["n_subjects"]))
+        if node["feature"] is not None:
+            for side in ("low", "high"):
+                add(nodes[node[side]], (*conditions, _condition(node, side)))
+
+    if len(nodes) > 1:
+        add(nodes[0], ())
+    return rows
+
+
+def _condition(node: Mapping[str, Any], side: str) -> str:
+    feature = plain(node["feature"].replace("_", " "))
+    if node["value"] is not None:
+        return f"{feature} {'is not' if side == 'low' else 'is'} {plain(node['value'])}"
+    return f"{feature} {'≤' if side == 'low' else '>'} {node['threshold']:.3g}"
+
+
+def _direction(side: Mapping[str, Any]) -> Row:
+    split = "no | yes" if side["threshold"] is None else f"≤ | > {side['threshold']:.3g}"
+    means = [Cell(side[f"mean_{end}"], f"{side[f'n_subjects_{end}']} subjects") for end in ("low", "high")]
+    cells = [side["column"].replace("_", " "), split, *means, estimate(side, "difference"), side["se"]]
+    return Row(cells, min(side["n_subjects_low"], side["n_subjects_high"]))
+
+
+def _patterns(patterns: Mapping[str, Any], label: str, place: int) -> Iterator[Value]:
+    """Yield the rules for low scores, and the disparities by their features."""
+    if patterns.get("status") != "ok":
+        if patterns:
+            reason = "all scores are equal" if patterns["status"] == "constant" else "too few subjects"
+            yield Sentence([Strong(label), f": no error patterns, {reason}."])
+        return
+    yield _replicated(patterns, [Strong(label)])
+    rules = [
+        Row(
+            [rule["text"].replace("_", " "), *(rule[key] for key in _RULE_KEYS),
+             rule["n_subjects"] + rule["held_subjects"], rule["q"], "yes" if rule["held"] else "no"],
+            min(rule["n_subjects"], rule["held_subjects"]),
+        )
+        for rule in patterns["rules"]
+    ]  # fmt: skip
+    yield Table(f"rules_{place}", _RULE_COLUMNS, rules[:_RULES], fold="Rules for low scores", omit_small=True)
+    for index, feature in enumerate(patterns.get("found", ())):
+        rows = []
+        for row in feature["rows"]:
+            groups = [group_cell(row[end], sizes_of(row["groups"])) for end in ("worst", "best")]
+            rows.append(Row([cut_label(row["cut"]), row["disparity"], row["gap"], row["chance"], row["p"], *groups]))
+        caption = f"{cut_label(feature['feature'])}, alone and with each sensitive attribute"
+        yield Table(f"follow_up_{place}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
+
+
+D = Axis("D = 1 − median of worst / median of best", 0.0)
+_OUTCOMES = [
+    Column("Score", Kind.NAME), Column("Direction", terminal=False), Column("Subjects", Kind.COUNT),
+    Column("Images", Kind.COUNT, terminal=False), Column("Mean", Kind.NUMBER, compared=True, title="Over subjects"),
+    Column("Highest D", Kind.NUMBER, 2, compared=True), Column("Cases", Kind.COUNT, title="Cuts with a significant D"),
+    Column("In both", Kind.COUNT, title="Of these, significant in the subject-level analysis, too"),
+]  # fmt: skip
+_TOP = [
+    Column("Score", Kind.NAME), Column("Intersection"), Column("D", Kind.NUMBER, 2), Column("Worst group", Kind.NAME),
+    Column("Best group", Kind.NAME), Column("Significant in", terminal=False),
+]  # fmt: skip
+_COMPARED = [
+    Column("Cut"), Column("Groups", Kind.COUNT), Column("Published D", Kind.NUMBER, 2),
+    Column("Disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
+    Column("Significant in"), Column("Why they differ"),
+]  # fmt: skip
+_PROPORTIONS = [
+    Column("Cut"), Column("Worst", Kind.NAME), Column("Best", Kind.NAME),
+    Column("Difference", Kind.ESTIMATE, signed=True), Column("Ratio", Kind.ESTIMATE, 2),
+]  # fmt: skip
+_WITHIN = [
+    Column("Cut"), Column("Overall", Kind.NUMBER, title="Disparity of all subjects"),
+    Column("p, overall", Kind.P, terminal=False, title="Adjusted"), Column("Within", Kind.ESTIMATE),
+    Column("Null mean", Kind.NUMBER, terminal=False), Column("p, within", Kind.P, title="Adjusted"), Column("Result"),
+]  # fmt: skip
+_IMPORTANCES = [
+    Column("Feature", Kind.NAME), Column("Sensitive"), Column("Impurity (published)", Kind.NUMBER),
+    Column("Permutation, out of fold", Kind.ESTIMATE), Column("Selected"),
+]  # fmt: skip
+_TREE = [
+    Column("Depth", Kind.COUNT, public=True), Column("Condition"), Column("Subjects", Kind.COUNT, public=True),
+    Column("Images", Kind.COUNT), Column("Mean score", Kind.NUMBER),
+]  # fmt: skip
+_DIRECTIONS = [
+    Column("Feature", Kind.NAME), Column("Sides"), Column("Mean, first side", Kind.NUMBER),
+    Column("Mean, second side", Kind.NUMBER), Column("Difference", Kind.ESTIMATE, signed=True),
+    Column("Standard error", Kind.NUMBER),
+]  # fmt: skip
+_RESIDUALS = [
+    Column("Attribute"), Column("Score", Kind.NUMBER), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
+    Column("Residuals", Kind.NUMBER), Column("Null mean, residuals", Kind.NUMBER),
+    Column("Adjusted p, residuals", Kind.P),
+]  # fmt: skip
+_RULE_KEYS = ("support", "confidence", "lift", "held_confidence", "held_lift")
+_RULE_COLUMNS = [
+    Column("Rule", Kind.NAME), Column("Support", Kind.NUMBER), Column("Confidence", Kind.NUMBER, 2),
+    Column("Lift", Kind.NUMBER, 2), Column("Confidence, held-out", Kind.NUMBER, 2),
+    Column("Lift, held-out", Kind.NUMBER, 2), Column("Subjects", Kind.COUNT), Column("Adjusted p", Kind.P),
+    Column("Replicated"),
+]  # fmt: skip
+_FOLLOW_UP = [
+    Column("Cut"), Column("Published D", Kind.NUMBER, 2), Column("Disparity", Kind.NUMBER),
+    Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Worst", Kind.NAME),
+    Column("Best", Kind.NAME),
+]  # fmt: skip

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.text import Text
-
 from fp2.cuts import LABEL_JOIN, Cut
-from fp2.methods.fhibe.scores.figures import bare, short_group
-from fp2.report.figures.style import FAINT, LINES, figure, head, save, shorten, style
-from fp2.report.reading import number
+from fp2.methods.fhibe.scores.section import ABBREVIATED, short_group
+from fp2.report.reading import cut_label
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Axis, Chart, ChartKind, Column, Kind, Point, Row, Sentence, Series, Table, Value, Weight
 
 SUMMARY = "disparity_summary"
 SUMMARY_SECTION = "fp2.methods.fhibe.scores.summary:SummarySection"
-Row = Mapping[str, Any]
+CutRow = Mapping[str, Any]
 
 
 def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dict[str, Any]:
@@ -52,8 +49,8 @@ def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dic
     rows = [row for row in rows if row["n_groups"] >= 2]
     if not rows:
         return {}
-    by_number: dict[int, list[Row]] = defaultdict(list)
-    by_kind: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    by_number: dict[int, list[CutRow]] = defaultdict(list)
+    by_kind: dict[tuple[int, str], list[CutRow]] = defaultdict(list)
     for row in rows:
         by_number[row["n_parts"]].append(row)
         by_kind[row["n_parts"], row["abbreviation"]].append(row)
@@ -65,7 +62,7 @@ def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dic
     return {SUMMARY: block}
 
 
-def _sizes(rows: Sequence[Row]) -> dict[str, Any]:
+def _sizes(rows: Sequence[CutRow]) -> dict[str, Any]:
     sizes = [size for row in rows if row["published"] and (size := row["published"]["disparity"]) is not None]
     ours = [row["ours"] for row in rows if row["ours"]["raw"] is not None and row["ours"]["null_mean"] is not None]
     raw, null = _mean(one["raw"] for one in ours), _mean(one["null_mean"] for one in ours)
@@ -85,7 +82,7 @@ def _mean(values: Iterable[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _values(rows: Sequence[Row], by: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+def _values(rows: Sequence[CutRow], by: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row["published"] is None:
@@ -105,10 +102,14 @@ def _values(rows: Sequence[Row], by: Mapping[str, Sequence[str]]) -> list[dict[s
     return [{"attribute": name, "value": value, **found[name, value]} for name, value in sorted(found)]
 
 
-_FIGURE = "disparity_summary.png"
-_ALT = "Published disparity by kind of intersection, and the subject-level disparity beside what chance gives"
 _MAX_KINDS, _MAX_VALUES = 30, 40
-_ROW = 0.3
+HOW_TO_READ = (
+    "D is that of the published analysis, of the significant cases. An intersection has more and smaller groups, so "
+    "that D and the largest difference of means grow by chance alone; excess is the subject-level disparity less its "
+    "mean under permutation, over all cases. Expected by chance: the number if the worst and the best group of a case "
+    "(a score and a cut with a significant pair) were drawn at random. Cases share people, so that the counts are not "
+    "independent. " + ABBREVIATED
+)
 
 
 class SummarySection(Section):
@@ -118,60 +119,43 @@ class SummarySection(Section):
     title = "Which intersections, and which values"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables; values far from chance first."""
-        return {
-            "numbers": block["by_number"],
-            "kinds": block["by_kind"],
-            "values": [
-                {**row, "value": short_group(row["value"])} for row in sorted(block["values"], key=_far)[:_MAX_VALUES]
-            ],
-            "alts": {_FIGURE: _ALT},
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw the disparities by kind of intersection."""
-        yield _by_kind(block["by_kind"][:_MAX_KINDS], results, folder / _FIGURE)
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return one line per number of attributes."""
-        return [
-            Text(
-                f"{row['n_parts']} attribute{'' if row['n_parts'] == 1 else 's'}: median published disparity "
-                f"{number(row['median'], 2)}, {row['n_significant']} of {row['n_cases']} cases significant"
-            )
-            for row in block["by_number"]
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the disparities by number and by kind of attributes, and the values farthest from chance."""
+        by_number = [Row([str(row["n_parts"]), *(row[key] for key in _SIZES)]) for row in block["by_number"]]
+        yield Table("by_number", [Column("Attributes"), *_SIZES.values()], by_number, "By number of attributes", True)
+        kinds = block["by_kind"]
+        points = [Point(row["raw"], row["kind"], null_mean=row["null_mean"]) for row in kinds[:_MAX_KINDS]]
+        yield Chart(
+            ChartKind.INTERVALS, SUMMARY, "Subject-level disparity by kind of intersection, beside its null mean",
+            [Series(points)], Axis("mean disparity", 0.0),
+        )  # fmt: skip
+        by_kind = [Row([row["kind"], *(row[key] for key in _SIZES)]) for row in kinds]
+        yield Table("by_kind", [Column("Attributes"), *_SIZES.values()], by_kind, fold="By kind of intersection")
+        rows = [
+            Row([short_group(row["value"]), cut_label(row["attribute"]), *(row[key] for key in _COUNTS)])
+            for row in sorted(block["values"], key=_distance_from_chance, reverse=True)[:_MAX_VALUES]
         ]
+        caption = "Values that are most often in the worst or the best group, farthest from chance first"
+        yield Table("values", [Column("Value", Kind.NAME), Column("Attribute"), *_COUNTS.values()], rows, caption)
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
-def _far(row: Mapping[str, Any]) -> float:
-    return -max(abs(float(row[f"n_{end}"]) - float(row["expected"])) for end in ("worst", "best"))
+def _distance_from_chance(row: Mapping[str, Any]) -> float:
+    return max(abs(float(row[f"n_{end}"]) - float(row["expected"])) for end in ("worst", "best"))
 
 
-def _by_kind(rows: list[Mapping[str, Any]], results: Results, path: Path) -> Path:
-    """Draw for each kind the median and the largest published D, and the subject-level disparity and its null mean."""
-    with style():
-        drawn = figure(9.2, 2.0 + _ROW * len(rows))
-        width, height = drawn.get_figwidth(), drawn.get_figheight()
-        box = (0.75 / height, 1 - 1.75 / height)
-        panels = [drawn.add_axes((left / width, box[0], 3.5 / width, box[1])) for left in (1.5, 5.4)]
-        for y, row in enumerate(rows):
-            if row["median"] is not None:
-                panels[0].plot([row["median"], row["highest"]], [y, y], color=LINES[0], linewidth=1.4, alpha=0.5)
-                panels[0].plot(row["median"], y, "o", color=LINES[0], markersize=5)
-            if row["raw"] is not None:
-                panels[1].plot([row["null_mean"], row["raw"]], [y, y], color=FAINT, linewidth=1.0)
-                panels[1].plot(row["null_mean"], y, "|", color=FAINT, markersize=9, markeredgewidth=2)
-                panels[1].plot(row["raw"], y, "o", color=LINES[1], markersize=5)
-        labels = [shorten(f"{row['kind']}  ({row['n_significant']}/{row['n_cases']})", 26) for row in rows]
-        for place, axes in enumerate(panels):
-            axes.set_ylim(len(rows) - 0.5, -0.5)
-            axes.set_xlim(left=0)
-            axes.set_yticks(range(len(rows)), labels if place == 0 else [""] * len(rows), fontsize=8)
-            bare(axes)
-        panels[0].set_xlabel("published D of significant cases: point median, line to the highest", fontsize=7.5)
-        panels[1].set_xlabel("subject-level disparity, mean: point; bar: under permutation", fontsize=7.5)
-        head(drawn, "Disparities by kind of intersection", [results])
-        note = "in brackets: significant / all cases. P pronoun, A age, ST skin tone, AR region, AS subregion"
-        drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
-        return save(drawn, path)
+_SIZES = {
+    "n_cases": Column("Cases", Kind.COUNT),
+    "n_significant": Column("Significant", Kind.COUNT),
+    "median": Column("Median D", Kind.NUMBER, 2),
+    "highest": Column("Highest D", Kind.NUMBER, 2),
+    "raw": Column("Disparity", Kind.NUMBER),
+    "null_mean": Column("Null mean", Kind.NUMBER, terminal=False),
+    "excess": Column("Excess", Kind.NUMBER, compared=True),
+}
+_COUNTS = {
+    "n_cases": Column("Cases", Kind.COUNT),
+    "n_worst": Column("In the worst group", Kind.COUNT),
+    "n_best": Column("In the best group", Kind.COUNT),
+    "expected": Column("Expected by chance", Kind.NUMBER, 1),
+}

@@ -139,8 +139,7 @@ def pronoun_shares(answers: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any
     own, rows = own_pronouns(people), on_topic_only(answers)
     keys = zip(rows["image_id"], rows["subject_id"], strict=True)
     table = rows[["subject_id"]].assign(
-        own=[own[key] or "other" for key in keys],
-        said=[said_pronoun(text) or "none" for text in rows["text"]],
+        own=[own[key] or "other" for key in keys], said=[said_pronoun(text) or "none" for text in rows["text"]]
     )
     names = ("she", "he", "they", "none")
     shares: dict[str, Any] = {}

@@ -24,8 +24,6 @@ from fp2.methods.fhibe.narrow.models import (
     predict_all,
     read_spec,
 )
-from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
-from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask
 from fp2.methods.fhibe.narrow.truth import Person
 
 LABELS = {0: "N/A", 1: "person", 2: "car"}
@@ -179,9 +177,9 @@ def test_wrong_models_are_refused_in_one_line(tmp_path: Path) -> None:
         with pytest.raises(Fp2Error, match=r"there is no narrow model.*task\.files\.model=FILE"):
             load_spec(given)
     with pytest.raises(
-        Fp2Error, match=r"checkpoints:Detector has no models of face_parsing.*Its tasks: person_detection"
+        Fp2Error, match=r"checkpoints:Detector has no models of pose_estimation.*Its tasks: person_detection"
     ):
-        read_spec(_yaml(tmp_path, "detr", "face_parsing"))
+        read_spec(_yaml(tmp_path, "detr", "pose_estimation"))
     with pytest.raises(Fp2Error, match=r"valid string, not 7 \(.*\.id\)"):
         read_spec(_yaml(tmp_path, "detr", "person_detection", id=7))
     with pytest.raises(Fp2Error, match=r"a table.*not 3 \(.*\.options\)"):
@@ -216,22 +214,10 @@ def test_shipped_models_are_read(name: str) -> None:
     assert load_spec(name).name == name
 
 
-@pytest.mark.parametrize("family", TARGETS)
-def test_a_model_file_of_version_0_3_names_a_family_and_is_the_same_model(tmp_path: Path, family: str) -> None:
-    """Its cached predictions are kept under the identity, which holds the family."""
-    tasks = {"mask2former": "person_segmentation", "vitpose": "pose_estimation"}
-    path = _yaml(tmp_path, family, tasks.get(family, "person_detection"))
-    new = read_spec(path)
-    path.write_text(path.read_text().replace(f"target: {TARGETS[family]}", f"family: {family}"))
-    assert "target" not in path.read_text()
-    assert read_spec(path) == new
-    assert build_model(new, Config())[1].identity()["family"] == family
-
-
-def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
+def test_models_of_face_crops_are_not_run_here(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\ntask: person_detection\nfamily: dter\n")
-    with pytest.raises(Fp2Error, match=r"unknown family 'dter'.*'detr'.*target: package\.module:Name"):
+    path.write_text("name: mine\ntask: face_parsing\ntarget: fp2.methods.fhibe.narrow.checkpoints:Segmenter\n")
+    with pytest.raises(Fp2Error, match=r"models of face_parsing are not run here.*task\.files\.face_parsing=FILE"):
         read_spec(path)
 
 
@@ -291,7 +277,7 @@ def test_a_class_of_the_users_is_a_narrow_model(tmp_path: Path, monkeypatch: pyt
 
 def test_the_model_that_compares_generated_faces_is_one_of_the_narrow_models() -> None:
     assert identity_spec("none") is None
-    assert identity_spec("dlib") == identity_spec("dlib_face") == load_spec("dlib_face")
+    assert identity_spec("dlib_face") == load_spec("dlib_face")
     with pytest.raises(Fp2Error, match=r"there is no narrow model 'dlib_fac' \(task\.options\.identity\)"):
         identity_spec("dlib_fac")
     with pytest.raises(Fp2Error, match="'vitpose_base' does not compute embeddings"):
@@ -307,18 +293,6 @@ def test_predictions_are_cached_row_by_row_and_deleted_with_their_image(tmp_path
     assert gone["narrow_predictions"] == 1
     made = predict_all(load_task("person_detection"), model, people, store)
     assert (made.computed, made.cached) == (1, 1)
-
-
-def test_masks_that_version_0_3_cached_as_lists_are_read(tmp_path: Path) -> None:
-    store = _store(tmp_path)
-    cache = PredictionCache(store, {"model": "m"}, "person_segmentation")
-    cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
-    text = json.dumps([{"score": 1.0, "mask": {"size": [3, 3], "counts": [0, 1, 3, 1, 3, 1]}}])
-    store.execute("UPDATE narrow_predictions SET shown = 'old', said = ? WHERE shown = 'new'", (text,))
-    store.commit()
-    cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
-    (old,), (new,) = cache.get("old") or [], cache.get("new") or []
-    assert old.mask == new.mask == encode_mask(np.eye(3))
 
 
 def test_an_image_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _words(world: Path, root: Path, *more: str) -> list[str]:
     return [
         "task=fhibe_narrow", "data=table", f"data.path={world / 'people.csv'}", f"data.columns={{{columns}}}",
         "cut.each=[skin_tone,pronoun]", "analysis.permutations=999", "analysis.bootstrap=50", "tracking=none",
-        f"paths.root={root}", f"paths.state={root / 'state'}", *more,
+        f"paths.root={root}", f"paths.state={root / 'state'}", "report.figures=false", *more,
     ]  # fmt: skip
 
 
@@ -80,8 +80,6 @@ def test_a_detector_that_fails_with_darker_skin_is_found(world: Path, own_root: 
     assert results["fhibe_narrow"]["metrics"]["person_detection.detector.recall"] == pytest.approx(
         np.mean(list(means.values())), abs=1e-9
     )
-    drawn = {path.name for path in own_root.glob("outputs/**/fhibe_narrow_*.png")}
-    assert {"fhibe_narrow_tasks.png", "fhibe_narrow_top.png", "fhibe_narrow_groups_0.png"} <= drawn
     page = next(own_root.glob("outputs/**/dashboard.html")).read_text()
     assert "Person detection" in page
     assert "skin tone" in page
@@ -135,7 +133,7 @@ def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Pat
     assert within["n_subjects"] == 72
     assert {row["cut"]: row["change"] for row in within["rows"]}["skin_tone"] == "remains"
     page = next(own_root.glob("outputs/**/dashboard.html")).read_text()
-    assert "Disparity within" in page
+    assert "within <bdi>pronoun == &#39;She/her/hers&#39;</bdi>" in page
     groups = [row for row in outcome["groups"] if row["cut"] == "pronoun"]
     assert [(row["n_judged"], row["found_share"]) for row in groups] == [(144, 1.0), (144, 1.0)]
 
@@ -180,10 +178,13 @@ def test_two_models_are_compared_by_person_with_the_published_numbers_and_curves
     worst = {row["value"]: row["n_worst"] for row in summary["values"] if row["attribute"] == "skin_tone"}
     assert worst == {**dict.fromkeys(TONES, 0), "VI": 1}
     folder = next(own_root.glob("outputs/**/dashboard.html")).parent
-    drawn = {path.name for path in folder.rglob("*.png")}
-    assert {"model_comparisons.png", "disparity_summary.png", "fhibe_narrow_curves_0.png"} <= drawn
     page = (folder / "dashboard.html").read_text()
-    for words_shown in ("Models compared on the same people", "evaluation code computes it", "Expected by chance"):
+    for words_shown in (
+        "mean score at each threshold",
+        "Models compared on the same people",
+        "evaluation code computes it",
+        "Expected by chance",
+    ):
         assert words_shown in page
 
 
