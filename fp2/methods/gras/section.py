@@ -331,7 +331,7 @@ def _answer_mass(block: Block) -> Iterator[Value]:
             f"In {number(100 * mass['low_share'], 1)} % of the answers, P(Yes) + P(No) is below {mass['bound']} "
             f"(median {number(mass['median'])})."
         )
-    yield Sentence(f"{below} {number(100 * mass['missing_share'], 1)} % of the answers are missing.", Weight.DETAIL)
+    yield Sentence(f"{below} {number(100 * mass['missing_share'], 1)} % of the answers are missing.")
     for attribute in block["attributes"]:
         sizes = _sizes(attribute)
         rows = [
