@@ -109,8 +109,7 @@ class Section:
 
     def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the charts as PNG files into `folder` and yield their paths, without groups of under `min_cell`."""
-        every = charts(suppressed(self.values(block, results), min_cell))
-        drawn = [chart for chart in every if chart.in_files and chart.series]
+        drawn = [one for one in charts(suppressed(self.values(block, results), min_cell)) if one.in_files]
         if not drawn:
             return iter(())
         from fp2.report.drawing import write_charts

@@ -452,7 +452,7 @@ def _suppressed(value: Value, min_cell: int) -> Value:
     if isinstance(value, Chart):
         kept = [one for one in value.series if one.subjects is None or one.subjects >= min_cell]
         drawn = [replace(one, points=_points(one.points, min_cell, value.kind)) for one in kept]
-        return replace(value, series=[one for one in drawn if any(point.value is not None for point in one.points)])
+        return replace(value, series=[one for one in drawn if one.points])
     return value
 
 

@@ -142,7 +142,7 @@ def _null_charts(block: Block) -> Iterator[Chart]:
         yield Chart(
             ChartKind.HISTOGRAM,
             f"gras_score_{name}",
-            f"GRAS Bias Score and its null distribution, {UNITS[name]}",
+            "GRAS Bias Score and its null distribution",
             [Series(bars)],
             value=Axis("permutations"),
             x=Axis("cells with p ≤ α in any template, %", low, high),
@@ -169,20 +169,25 @@ def _trait_charts(block: Block, unit: Unit) -> Iterator[Chart]:
             series = [
                 Series(
                     [
-                        Point(deviations[g][k], plain(group), filled=bool(significant[k]), subjects=sizes.get(group, 0))
+                        Point(
+                            deviations[g][k],
+                            plain(group),
+                            subjects=sizes.get(group, 0),
+                            mark="significant" if significant[k] else "",
+                        )
                         for g, group in enumerate(groups)
                     ],
-                    block["traits"][k]["word"] + (" •" if significant[k] else ""),
+                    block["traits"][k]["word"],
                 )
                 for k in traits
             ]
             yield Chart(
                 ChartKind.HEAT,
                 f"gras_traits_{name}_{polarity}",
-                f"Mean P(Yes) of each group less the overall mean, {polarity} traits by {cut_label(name)}",
+                f"Mean P(Yes) of each group less the overall mean, by {cut_label(name)}",
                 series,
                 value=Axis("mean P(Yes) less the overall mean", -limit, limit),
-                caption="Mean over templates. •: group means differ significantly (step-down max-F over all cells).",
+                caption="Mean over templates. *: group means differ significantly (step-down max-F over all cells).",
                 file=f"gras_traits_{re.sub(r'[^0-9A-Za-z_-]', '-', name)}",
                 panel=f"{polarity} traits",
                 diverging=True,
@@ -231,11 +236,10 @@ def _attribution(block: Block, unit: Unit) -> Iterator[Value]:
     for attribute in block["attributes"]:
         name, sizes = attribute["name"], _sizes(attribute)
         rates = [rate for rate in unit["attribution"] if rate["attribute"] == name]
-        label = f"Traits attributed to a group more than overall, by {cut_label(name)}"
         yield Chart(
             ChartKind.INTERVALS,
             f"gras_attribution_{name}",
-            label,
+            ATTRIBUTED,
             [
                 Series(
                     [
@@ -272,7 +276,7 @@ def _attribution(block: Block, unit: Unit) -> Iterator[Value]:
             )
             for rate in rates
         ]
-        yield Table("attribution", columns, rows, label, cut=name)
+        yield Table("attribution", columns, rows, f"{ATTRIBUTED}, by {cut_label(name)}", cut=name)
 
 
 def _sizes(attribute: Mapping[str, Any]) -> dict[str, int]:
@@ -304,7 +308,7 @@ def _prompt_sensitivity(block: Block, unit: Unit) -> Iterator[Value]:
             yield Chart(
                 ChartKind.HEAT,
                 f"gras_templates_{place}_{polarity}",
-                f"Mean answer to every {polarity} trait in each template; images with {name}",
+                f"Mean answer on every trait in each template; images with {name}",
                 [
                     Series(
                         [
@@ -409,6 +413,7 @@ SETS = {
     "significant_hf": Column("Huynh-Feldt", Kind.COUNT),
     "significant_friedman": Column("Friedman", Kind.COUNT),
 }
+ATTRIBUTED = "Traits attributed to a group more than overall"
 MASS_COLUMNS = [
     Column("Group", Kind.NAME),
     Column("Neither yes nor no", Kind.SHARE),
