@@ -6,7 +6,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.results import NO_MODEL
@@ -55,6 +55,12 @@ def spaced(text: str) -> str:
 def sentence(text: str) -> str:
     """Return `text` with a capital first letter; the others stay as they are (`UN region`, `Fitzpatrick`)."""
     return text[:1].upper() + text[1:]
+
+
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Return the first `most` texts in one, with the number of the others."""
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return "; ".join([*texts[:most], *more])
 
 
 MOST_CHARACTERS = 400

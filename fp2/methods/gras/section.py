@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.text import Text
-
-from fp2.methods.gras import figures as drawing
 from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
-from fp2.report.reading import cut_label, number, plain, probability
-from fp2.report.section import Beside, Block, Cell, Results, Section
-from fp2.report.values import Finding
+from fp2.report.reading import cut_label, number, plain
+from fp2.report.section import Block, Results, Section
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Column,
+    Estimate,
+    Finding,
+    Kind,
+    Part,
+    Point,
+    Reference,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 
-MEASURES = {
-    "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
-    "benjamini_hochberg": "p ≤ α in any template, after Benjamini-Hochberg correction",
-    "holm": "p ≤ α in any template, after Holm correction (anti-conservative for skewed answers in small groups)",
-    "all_templates": "p ≤ α in all templates",
-}
-UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}
-COLUMNS = {
-    "p_yes": "P(Yes) in all spellings",
-    "p_yes_norm": "P(Yes) / (P(Yes) + P(No))",
-    "logit_difference": "log odds of Yes",
-    "p_yes_first_token": "P(first token of Yes), as published",
-}
-_RATE, _CHANCE = ("share", "low", "high"), ("null_mean", "null_low", "null_high")
+Unit = Mapping[str, Any]
+"""The part of the block with images, or subjects, as units."""
+POLARITIES = ("positive", "negative")
+BINS = 40
 
 
 class GrasSection(Section):
@@ -38,141 +43,400 @@ class GrasSection(Section):
     name = "gras"
     title = "GRAS: trait words and P(Yes)"
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables: scores per unit, effect sizes per attribute, rates, prompt sensitivity, mass."""
-        unit = drawing.main_unit(block)
-        subjects = {entry["name"]: drawing.sizes(block, entry["name"]) for entry in block["attributes"]}
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield scores and effect sizes, then what is shown of one unit: subjects, where they have several images."""
+        unit = block["units"].get("subjects") or block["units"]["images"]
+        scores = unit["scores"]
+        yield Sentence(
+            f"{block['n_images']:,} images of {block['n_subjects']:,} subjects, {len(block['traits'])} traits in "
+            f"{len(block['templates'])} templates: {scores['n_tests']:,} tests in {scores['n_cells']:,} cells (a cell "
+            f"is one attribute and one trait). Outcome: {OUTCOMES[block['outcome']]}."
+        )
+        yield from (Sentence(warning, Weight.WARNING) for warning in block["warnings"])
+        for name, each in block["units"].items():
+            yield from _scores(block, name, each)
+        if scores["n_undefined"] or scores["n_constant"]:
+            yield Sentence(
+                f"{scores['n_undefined']} tests are undefined (too few answers) and {scores['n_constant']} have "
+                "constant answers; they count as not significant."
+            )
+        yield Sentence(ABOUT_SCORES.format_map(block["options"]), Weight.DETAIL)
+        yield _effect_sizes(unit)
+        yield Sentence(ABOUT_EFFECT_SIZES, Weight.DETAIL)
+        yield from _null_charts(block)
+        yield from _trait_charts(block, unit)
+        yield from _attribution(block, unit)
+        yield Sentence(ABOUT_ATTRIBUTION, Weight.DETAIL)
+        if unit["wording"]["sets"]:
+            yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)))
+        yield Part("Does the model answer yes or no?", list(_answer_mass(block)), folded=True)
+        yield from _findings(unit)
 
-        def large(row: Mapping[str, Any]) -> bool:
-            return subjects[row["attribute"]].get(row["group"], 0) >= min_cell
 
-        return {
-            "gras": block,
-            "unit": unit,
-            "units": [(unit_label(block, name), found) for name, found in block["units"].items()],
-            "measures": MEASURES,
-            "columns": COLUMNS,
-            "attributes": [entry["name"] for entry in block["attributes"]],
-            "sizes": [("all attributes", unit["magnitude"]), *unit["magnitude"]["by_attribute"].items()],
-            "rates": [{**row, "hidden": not large(row)} for row in unit["attribution"]],
-            "mass_rows": [{**row, "hidden": not large(row)} for row in block["mass"]["by_group"]],
-            "alts": _alts(block, min_cell),
-        }
+def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:
+    """Yield the score in both orientations, and the table of scores beside their null."""
+    label = "images as units (one per subject)" if block["same_units"] else UNITS[name]
+    scores, significant = unit["scores"], unit["scores"]["step_down"]
+    yield Sentence(
+        [
+            f"GRAS Bias Score, {label}: ",
+            Strong(number(scores["published_orientation"]["value"], 2)),
+            " published orientation (ideal 0), ",
+            Strong(number(scores["seed_orientation"], 2)),
+            " orientation of the abstract (ideal 100).",
+        ],
+        Weight.LEAD,
+    )
+    rows = [_score_row(label, scores[measure]) for measure, label in MEASURES.items()]
+    rows.append(Row([SIGNIFICANT, Cell(significant["value"], strong=True), None, None, significant["p_value"]]))
+    if differing := significant.get("mean_or_spread"):
+        rows.append(Row([SPREAD, differing, None, None, None]))
+    rows += [
+        _score_row(f"any template, {cut_label(attribute)}", by_measure["published_orientation"])
+        for attribute, by_measure in scores["by_attribute"].items()
+    ]
+    if unit is block["units"]["images"]:
+        rows += [
+            Row([f"any template, {OUTCOMES[outcome]}", other["published_orientation"], None, None, None])
+            for outcome, other in block["other_outcomes"].items()
+        ]
+    yield Table(f"scores_{name}", SCORE_COLUMNS, rows, f"Cells with p ≤ α in %, {label}", primary=True)
 
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw score and null, traits by group per attribute, templates per image set, and attribution rates."""
-        yield drawing.score_and_null(block, results, folder / "gras_score.png")
-        for entry in _compared(block, min_cell):
-            yield drawing.trait_heatmap(block, results, entry["name"], folder / _file(entry["name"]), min_cell)
-        for number_of_set in range(len(drawing.main_unit(block)["wording"]["sets"])):
-            path = folder / f"gras_templates_{number_of_set + 1}.png"
-            yield drawing.template_scatter(block, results, number_of_set, path)
-        if _compared(block, min_cell):
-            yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", min_cell)
 
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return per unit the scores beside the null, and the effect sizes; then the warnings."""
-        out: list[Text] = []
-        for name, unit in block["units"].items():
-            out += _unit_lines(unit_label(block, name), unit["scores"], unit["magnitude"])
-        return [*out, *(Text(plain(line), style="yellow") for line in block["warnings"])]
+def _score_row(label: str, score: Mapping[str, Any]) -> Row:
+    null = Estimate(score["null_mean"], score["null_low"], score["null_high"])
+    return Row([label, Cell(score["value"], strong=True), null, score["excess"], score["p_value"]])
 
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield one finding per attribute: whether the mean differs in a trait.
 
-        Traits in which the mean or the spread differs are counted, and are no difference of means.
-        """
-        for name, part in drawing.main_unit(block)["tests"].items():
-            status = part.get("status", [])  # results of 0.3.0 have none
-            n = Counter(status)
-            message = f"{n[MEAN]} of {len(status)} traits differ significantly in the mean"
-            if n[MEAN_OR_SPREAD]:
-                message += f", {n[MEAN_OR_SPREAD]} in the mean or the spread"
-            yield Finding(
-                f"traits by {cut_label(name)}",
-                None if n[NOT_TESTED] == len(status) else n[MEAN] > 0,
-                message if status else "the version that made this run corrected no test over traits: use fp2 rerun",
-                kind="traits",
-                condition="no trait differs significantly in the mean",
+def _effect_sizes(unit: Unit) -> Table:
+    rows = []
+    for name, size in [("all attributes", unit["magnitude"]), *unit["magnitude"]["by_attribute"].items()]:
+        omega_squared, gap = size["omega_squared"], size["gap"]
+        rows.append(
+            Row(
+                [
+                    cut_label(name),
+                    Estimate(omega_squared["value"], omega_squared["low"], omega_squared["high"]),
+                    omega_squared["null_mean"],
+                    omega_squared["null_p95"],
+                    Estimate(gap["value"], gap["low"], gap["high"]),
+                    Estimate(gap["plain_mean"], gap["plain_low"], gap["plain_high"]),
+                    gap["plain_null_mean"],
+                ]
+            )
+        )
+    return Table("effect_sizes", EFFECT_SIZE_COLUMNS, rows, "Effect sizes (95 % intervals)", primary=True)
+
+
+def _null_charts(block: Block) -> Iterator[Chart]:
+    """Yield for each unit the published score on the histogram of its permutation distribution."""
+    units = block["units"]
+    values = [x for unit in units.values() for x in unit["scores"]["null"]]
+    values += [unit["scores"]["published_orientation"]["value"] for unit in units.values()]
+    low, high = max(0.0, min(values) - 4), min(100.0, max(values) + 4)
+    width = (high - low) / BINS
+    for name, unit in units.items():
+        score = unit["scores"]["published_orientation"]
+        counts = Counter(min(BINS - 1, int((x - low) / width)) for x in unit["scores"]["null"])
+        bars = [Point(n, low=low + k * width, high=low + (k + 1) * width) for k, n in sorted(counts.items())]
+        yield Chart(
+            ChartKind.HISTOGRAM,
+            f"gras_score_{name}",
+            "GRAS Bias Score and its null distribution",
+            [Series(bars)],
+            value=Axis("permutations"),
+            x=Axis("cells with p ≤ α in any template, %", low, high),
+            references=[
+                Reference(score["value"], f"score {number(score['value'], 2)}"),
+                Reference(score["null_mean"], f"null mean {number(score['null_mean'], 1)}"),
+                Reference(score["null_low"], "central 95 %", high=score["null_high"]),
+            ],
+            caption="The score (line) and its distribution under permuted labels; the band holds 95 % of it.",
+            file="gras_score",
+            panel=UNITS[name],
+        )
+
+
+def _trait_charts(block: Block, unit: Unit) -> Iterator[Chart]:
+    """Yield for each attribute the deviations of its groups from the overall mean, a heat map per polarity."""
+    limit = _colour_limit(block, unit)
+    for attribute in block["attributes"]:
+        name, sizes = attribute["name"], _sizes(attribute)
+        groups = unit["group_means"][name]["groups"]
+        deviations = [_deviations(unit["group_means"][name], g) for g in range(len(groups))]
+        significant = unit["tests"][name]["significant"]
+        for polarity, traits in _traits_by_polarity(block).items():
+            series = [
+                Series(
+                    [
+                        Point(
+                            deviations[g][k],
+                            plain(group),
+                            subjects=sizes.get(group, 0),
+                            mark="significant" if significant[k] else "",
+                        )
+                        for g, group in enumerate(groups)
+                    ],
+                    block["traits"][k]["word"],
+                )
+                for k in traits
+            ]
+            yield Chart(
+                ChartKind.HEAT,
+                f"gras_traits_{name}_{polarity}",
+                f"Mean P(Yes) of each group less the overall mean, by {cut_label(name)}",
+                series,
+                value=Axis("mean P(Yes) less the overall mean", -limit, limit),
+                caption="Mean over templates. *: group means differ significantly (step-down max-F over all cells).",
+                file=f"gras_traits_{re.sub(r'[^0-9A-Za-z_-]', '-', name)}",
+                panel=f"{polarity} traits",
+                diverging=True,
+                cut=name,
             )
 
-    def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
-        """Return the attribution rates of each attribute that all blocks have, and what chance gives, in %."""
-        tables = []
-        names = [{entry["name"] for entry in block["attributes"]} for block in blocks]
-        for name in [entry["name"] for entry in blocks[0]["attributes"] if all(entry["name"] in own for own in names)]:
-            rows: dict[str, list[Cell]] = {}
-            for place, block in enumerate(blocks):
-                size = drawing.sizes(block, name)
-                for row in drawing.main_unit(block)["attribution"]:
-                    if row["attribute"] == name and size.get(row["group"], 0) >= min_cell:
-                        label = f"{plain(row['group'])}, {row['polarity']} traits"
-                        for words, keys in ((label, _RATE), (f"{label}, by chance", _CHANCE)):
-                            cells = rows.setdefault(words, [None] * len(blocks))
-                            cells[place] = tuple(100 * row[key] for key in keys)
-            if rows:
-                what = "traits in % for which the group's mean is above the overall mean in all templates"
-                tables.append(Beside(f"{cut_label(name)}: {what}", rows))
-        return tables
+
+def _deviations(means: Mapping[str, Any], group: int) -> list[float | None]:
+    """Return for each trait the mean of a group less that of all, averaged over the templates."""
+    deviations: list[float | None] = []
+    for group_means, overall in zip(means["means"][group], means["overall"], strict=True):
+        gaps = [a - b for a, b in zip(group_means, overall, strict=True) if a is not None and b is not None]
+        deviations.append(sum(gaps) / len(gaps) if gaps else None)
+    return deviations
 
 
-def unit_label(block: Block, name: str) -> str:
-    """Return what the units are, in words."""
-    return "images as units (one per subject)" if block["same_units"] else UNITS[name]
+def _colour_limit(block: Block, unit: Unit) -> float:
+    """Return one end of the colour scale for the attributes of a run: the largest deviation of a compared group."""
+    largest = 0.0
+    for attribute in block["attributes"]:
+        means = unit["group_means"][attribute["name"]]
+        compared = {group["group"] for group in attribute["groups"] if group["compared"]}
+        for g, group in enumerate(means["groups"]):
+            if group in compared:
+                largest = max(largest, *(abs(x) for x in _deviations(means, g) if x is not None), 0.0)
+    return next((step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if largest <= step), largest)
 
 
-def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -> list[Text]:
-    """Return four lines: the score in both orientations, its null, the significant cells, the effect sizes."""
-    found = score["published_orientation"]
-    first = Text(f"GRAS Bias Score, {label}: ")
-    first.append(number(found["value"], 2), style="bold")
-    first.append(" published orientation (ideal 0), ")
-    first.append(number(score["seed_orientation"], 2), style="bold")
-    first.append(" orientation of the abstract (ideal 100)")
-    p = probability(found["p_value"])
-    ends = f"{number(found['null_low'], 1)} to {number(found['null_high'], 1)}"
-    null = Text(f"  null mean {number(found['null_mean'], 1)} ({ends}), excess ")
-    null.append(number(found["excess"], 1, signed=True), style="bold" if found["p_value"] <= 0.05 else "")
-    null.append(f", p {p if p.startswith('<') else '= ' + p}; in all templates ")
-    null.append(number(score["all_templates"]["value"], 2))
-    sizes = []
-    for key, words in (("omega_squared", "omega²"), ("gap", "gap")):
-        value, low, high = (number(size[key][end], 4) for end in ("value", "low", "high"))
-        sizes.append(f"{words} {value} ({low} to {high})")
-    size_line = Text(f"  effect sizes (they do not grow with the number of images): {', '.join(sizes)}")
-    return [first, null, _finding(score), size_line]
+def _traits_by_polarity(block: Block) -> dict[str, list[int]]:
+    """Return the indices of the traits, highest valence first (in the list's order where it is unknown)."""
+    traits = block["traits"]
+    order = sorted(range(len(traits)), key=lambda k: -(traits[k]["valence"] or 0.0))
+    by_polarity = {polarity: [k for k in order if traits[k]["polarity"] == polarity] for polarity in POLARITIES}
+    return {polarity: indices for polarity, indices in by_polarity.items() if indices}
 
 
-def _finding(score: Mapping[str, Any]) -> Text:
-    """Return the line with the cells that differ significantly, family-wise over all cells."""
-    found = score["step_down"]
-    line = Text("  significant cells: ")
-    line.append(f"{number(found['value'], 2)} %", style="bold")
-    p = probability(found["p_value"])
-    line.append(f" of {score['n_cells']} (step-down max-F over all cells; smallest adjusted p ")
-    line.append(f"{p if p.startswith('<') else '= ' + p})")
-    if unsure := found.get("mean_or_spread"):
-        line.append(f"; in {number(unsure, 2)} % the mean or the spread differs", style="yellow")
-    return line
+def _attribution(block: Block, unit: Unit) -> Iterator[Value]:
+    """Yield for each attribute how often traits are attributed to its groups, as a chart and as a table."""
+    columns = [
+        Column("Group", Kind.NAME),
+        Column("Traits"),
+        Column("Share, %", Kind.SHARE, digits=2, compared=True),
+        Column("By chance, %", Kind.SHARE, digits=2, compared=True, title="Null mean (central 95 %)"),
+        Column(f"Above by more than {block['options']['smallest_effect']}, %", Kind.SHARE, digits=2),
+    ]
+    for attribute in block["attributes"]:
+        name, sizes = attribute["name"], _sizes(attribute)
+        rates = [rate for rate in unit["attribution"] if rate["attribute"] == name]
+        yield Chart(
+            ChartKind.INTERVALS,
+            f"gras_attribution_{name}",
+            ATTRIBUTED,
+            [
+                Series(
+                    [
+                        Point(
+                            rate["share"],
+                            plain(rate["group"]),
+                            low=rate["low"],
+                            high=rate["high"],
+                            null_mean=rate["null_mean"],
+                            subjects=sizes.get(rate["group"], 0),
+                        )
+                        for rate in rates
+                        if rate["polarity"] == polarity
+                    ],
+                    f"{polarity} traits",
+                )
+                for polarity in POLARITIES
+            ],
+            value=Axis("share of traits with a group mean above the overall mean in all templates", 0, 1),
+            file="gras_attribution",
+            panel=cut_label(name),
+            cut=name,
+        )
+        rows = [
+            Row(
+                [
+                    rate["group"],
+                    rate["polarity"],
+                    Estimate(rate["share"], rate["low"], rate["high"]),
+                    Estimate(rate["null_mean"], rate["null_low"], rate["null_high"]),
+                    Estimate(rate["beyond_share"], rate["beyond_low"], rate["beyond_high"]),
+                ],
+                sizes.get(rate["group"], 0),
+            )
+            for rate in rates
+        ]
+        yield Table("attribution", columns, rows, f"{ATTRIBUTED}, by {cut_label(name)}", cut=name)
 
 
-def _file(attribute: str) -> str:
-    return f"gras_traits_{re.sub(r'[^0-9A-Za-z_-]', '-', attribute)}.png"
+def _sizes(attribute: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of subjects in each group."""
+    return {group["group"]: group["n_subjects"] for group in attribute["groups"]}
 
 
-def _compared(block: Block, least: int) -> list[Mapping[str, Any]]:
-    """Return the attributes of which at least two groups have `least` subjects."""
-    return [e for e in block["attributes"] if sum(group["n_subjects"] >= least for group in e["groups"]) >= 2]
+def _prompt_sensitivity(block: Block, unit: Unit) -> Iterator[Value]:
+    """Yield how far comparisons of groups depend on the template, and the means of the traits in each."""
+    rows = [
+        Row(
+            [
+                cut_label(row["attribute"]),
+                row["sign_flips"],
+                row["sign_flips_by_chance"],
+                Cell(row["sign_flips_significant"], detail=f"{row['significant_traits']} traits"),
+                row["rank_correlation"],
+            ]
+        )
+        for row in unit["wording"]["attributes"]
+    ]
+    yield Table("prompt_sensitivity", PROMPT_SENSITIVITY_COLUMNS, rows, "The comparison of groups across templates")
+    sets = unit["wording"]["sets"]
+    names = [", ".join(cut_label(name) for name in image_set["attributes"]) for image_set in sets]
+    rows = [Row([name, *(image_set[key] for key in SETS)]) for name, image_set in zip(names, sets, strict=True)]
+    yield Table("templates", [Column("Images with"), *SETS.values()], rows, "The effect of the template on the answers")
+    for place, (name, image_set) in enumerate(zip(names, sets, strict=True), start=1):
+        for polarity, traits in _traits_by_polarity(block).items():
+            yield Chart(
+                ChartKind.HEAT,
+                f"gras_templates_{place}_{polarity}",
+                f"Mean answer on every trait in each template; images with {name}",
+                [
+                    Series(
+                        [
+                            Point(mean, plain(template))
+                            for mean, template in zip(image_set["means"][k], block["templates"], strict=True)
+                        ],
+                        block["traits"][k]["word"],
+                    )
+                    for k in traits
+                ],
+                value=Axis(f"mean {OUTCOMES[block['outcome']]}"),
+                file=f"gras_templates_{place}",
+                panel=f"{polarity} traits",
+            )
+    yield Sentence(ABOUT_PROMPT_SENSITIVITY, Weight.DETAIL)
 
 
-def _alts(block: Block, least: int) -> dict[str, str]:
-    """Return the caption of each figure, in the order of the page."""
-    alts = {"gras_score.png": "The score (line) and its distribution under permuted labels; the band holds 95 % of it"}
-    for entry in _compared(block, least):
-        label = cut_label(entry["name"])
-        alts[_file(entry["name"])] = f"Mean P(Yes) of each group less the overall mean, for every trait, by {label}"
-    for place, part in enumerate(drawing.main_unit(block)["wording"]["sets"]):
-        names = ", ".join(cut_label(name) for name in part["attributes"])
-        alts[f"gras_templates_{place + 1}.png"] = f"Mean P(Yes) of every trait in each template; images with {names}"
-    alts["gras_attribution.png"] = "Share of positive and negative traits attributed to each group more than overall"
-    return alts
+def _answer_mass(block: Block) -> Iterator[Value]:
+    """Yield how much probability the answers have on yes and no, overall and by group."""
+    mass = block["mass"]
+    below = "The probabilities of Yes and No were not recorded."
+    if mass["low_share"] is not None:
+        below = (
+            f"In {number(100 * mass['low_share'], 1)} % of the answers, P(Yes) + P(No) is below {mass['bound']} "
+            f"(median {number(mass['median'])})."
+        )
+    yield Sentence(f"{below} {number(100 * mass['missing_share'], 1)} % of the answers are missing.")
+    for attribute in block["attributes"]:
+        sizes = _sizes(attribute)
+        rows = [
+            Row([row["group"], row["low_share"], row["missing_share"]], sizes.get(row["group"], 0))
+            for row in mass["by_group"]
+            if row["attribute"] == attribute["name"]
+        ]
+        label = f"Answers by {cut_label(attribute['name'])}"
+        yield Table("answer_mass", MASS_COLUMNS, rows, label, cut=attribute["name"])
+
+
+def _findings(unit: Unit) -> Iterator[Finding]:
+    """Yield one finding per attribute: whether the mean differs in a trait.
+
+    Traits in which the mean or the spread differs are counted, and are no difference of means.
+    """
+    for name, tests in unit["tests"].items():
+        status = tests.get("status", [])  # results of 0.3.0 have none
+        n = Counter(status)
+        message = f"{n[MEAN]} of {len(status)} traits differ significantly in the mean"
+        if n[MEAN_OR_SPREAD]:
+            message += f", {n[MEAN_OR_SPREAD]} in the mean or the spread"
+        yield Finding(
+            f"traits by {cut_label(name)}",
+            None if n[NOT_TESTED] == len(status) else n[MEAN] > 0,
+            message if status else "the version that made this run corrected no test over traits: use fp2 rerun",
+            kind="traits",
+            condition="no trait differs significantly in the mean",
+        )
+
+
+UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}
+OUTCOMES = {
+    "p_yes": "P(Yes) in all spellings",
+    "p_yes_norm": "P(Yes) / (P(Yes) + P(No))",
+    "logit_difference": "log odds of Yes",
+    "p_yes_first_token": "P(first token of Yes), as published",
+}
+MEASURES = {
+    "published_orientation": "any template, as published",
+    "benjamini_hochberg": "any, Benjamini-Hochberg",
+    "holm": "any, Holm",
+    "all_templates": "all templates",
+}
+SIGNIFICANT, SPREAD = "significant (step-down max-F)", "mean or spread differs"
+SCORE_COLUMNS = [
+    Column("p ≤ α in"),
+    Column("% of cells", Kind.NUMBER, digits=2),
+    Column("Null mean (95 %)", Kind.ESTIMATE, digits=1),
+    Column("Excess", Kind.NUMBER, digits=2, signed=True),
+    Column("p", Kind.P),
+]
+EFFECT_SIZE_COLUMNS = [
+    Column("Attribute"),
+    Column("Mean omega²", Kind.ESTIMATE, digits=4),
+    Column("Null mean", Kind.NUMBER, digits=4, terminal=False),
+    Column("Null 95th pct.", Kind.NUMBER, digits=4, terminal=False),
+    Column("Gap, bias-corrected", Kind.ESTIMATE),
+    Column("Plain mean gap", Kind.ESTIMATE, terminal=False),
+    Column("Null mean of the plain gap", Kind.NUMBER, terminal=False),
+]
+PROMPT_SENSITIVITY_COLUMNS = [
+    Column("Attribute"),
+    Column("Sign flips", Kind.SHARE),
+    Column("Expected by chance", Kind.SHARE),
+    Column("In significant traits", Kind.SHARE),
+    Column("Rank correlation of deviations", Kind.NUMBER, digits=2),
+]
+SETS = {
+    "n_traits": Column("Traits", Kind.COUNT),
+    "share_template": Column("Variation between templates", Kind.SHARE),
+    "share_unit": Column("Between units", Kind.SHARE),
+    "share_rest": Column("Residual", Kind.SHARE),
+    "significant_gg": Column("Significant traits, Greenhouse-Geisser", Kind.COUNT),
+    "significant_hf": Column("Huynh-Feldt", Kind.COUNT),
+    "significant_friedman": Column("Friedman", Kind.COUNT),
+}
+ATTRIBUTED = "Traits attributed to a group more than overall"
+MASS_COLUMNS = [
+    Column("Group", Kind.NAME),
+    Column("Neither yes nor no", Kind.SHARE),
+    Column("Missing", Kind.SHARE),
+]
+ABOUT_SCORES = (
+    "The published score counts a cell where any template has p ≤ {alpha} without correction, so an unbiased model "
+    "does not score 0: compare it with its null mean ({permutations:,} permutations of the group labels across "
+    "subjects). A cell is significant where its step-down max-F p-value, corrected over all cells of the run, is at "
+    "most {alpha}; where a small group's answers vary more than the others', the mean or the spread differs. Holm and "
+    "Benjamini-Hochberg correct asymptotic p-values, which are too small for skewed answers in small groups."
+)
+ABOUT_EFFECT_SIZES = (
+    "Omega²: share of variance between groups, mean over tests. Gap: root mean square over tests of the largest "
+    "difference of two group means, less its permutation mean (in squares), in units of the outcome. Neither grows "
+    "with the number of images; the plain mean gap grows as groups get smaller."
+)
+ABOUT_ATTRIBUTION = (
+    "Attribution: share of traits for which the group's mean is above the overall mean in all templates; interval from "
+    "one-sided 95 % bounds per trait. By chance: under permuted labels, central 95 %."
+)
+ABOUT_PROMPT_SENSITIVITY = (
+    "Sign flips: how often the difference of two groups has another sign in one template than in the mean over "
+    "templates. Variation: shares of the sum of squares, mean over traits. With many answers, small effects of the "
+    "template are significant."
+)

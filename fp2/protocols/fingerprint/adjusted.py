@@ -9,17 +9,16 @@ due to them, as far as the linear model goes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probability, probe_labels
+from fp2.report.reading import cut_label, first_of, number, probability, probe_labels, scorer_label, verdict_words
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Cell, Column, Estimate, Kind, Part, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import members, outcome_columns
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 from fp2.verdicts import Verdict
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 PERMUTATIONS = 2_000
 """The Monte-Carlo error of an adjusted p of 0.05 is 0.005; step-down max-T needs no more for a larger family."""
 OTHER = "(other)"
-_MOST = 3  # rows named in the terminal
 
 
 class AdjustedDisparities(Supplement):
@@ -246,36 +244,98 @@ class AdjustedSection(Section):
     title = "Adjusted disparities"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows by cut, and the balance of each cut's first compared probe."""
-        labels = probe_labels(results)
-        tables = []
-        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
-            rows = [{**row, "label": labels[row["probe"]]} for row in block["rows"] if row["cut"] == cut]
-            shown: Mapping[str, Any] = next((row for row in rows if row["status"] == "ok"), rows[0])
-            groups = [group for group in shown["groups"] if group["n_subjects"] >= min_cell]
-            tables.append({"cut": cut, "rows": rows, "shown": shown, "groups": groups})
-        return {"block": block, "tables": tables}
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return which gaps stay with the covariates held constant, and which of those found before do not."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield which gaps stay and which do not with the covariates held constant, and by cut both gaps."""
         labels, held = probe_labels(results), ", ".join(cut_label(name) for name in block["covariates"])
-        stay = [row for row in block["rows"] if row["significant"]]
-        gone = [
-            row for row in block["rows"]
-            if not row["significant"] and row["unadjusted_verdict"] in (Verdict.BIASED, Verdict.SIGNIFICANT_BUT_SMALL)
-        ]  # fmt: skip
+        rows = block["rows"]
+        stay = [row for row in rows if row["significant"]]
+        before = [row for row in rows if row["unadjusted_verdict"] in (Verdict.BIASED, Verdict.SIGNIFICANT_BUT_SMALL)]
+        gone = [row for row in before if not row["significant"]]
+        for outcome, chosen in (("still different", stay), ("no longer found", gone)):
+            if chosen:
+                gaps = [f"{labels[r['probe']]} by {cut_label(r['cut'])} {number(r['gap'])}" for r in chosen]
+                yield Sentence(f"with {held} held constant, {outcome}: {first_of(gaps)}")
+        if not (stay or gone):
+            p = min((row["adjusted_p"] for row in rows if row["adjusted_p"] is not None), default=None)
+            smallest = f"(smallest adjusted p {probability(p)})"
+            yield Sentence(f"with {held} held constant: no difference found {smallest}")
+        for cut in dict.fromkeys(row["cut"] for row in rows):
+            yield from _adjusted_of_cut(cut, [row for row in rows if row["cut"] == cut], labels)
+        yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer_label(block["scorer"])}), Weight.DETAIL)
 
-        def named(rows: list[Mapping[str, Any]]) -> str:
-            words = [f"{labels[r['probe']]} by {cut_label(r['cut'])} {number(r['gap'])}" for r in rows[:_MOST]]
-            return "; ".join(words) + (f"; and {len(rows) - _MOST} more" if len(rows) > _MOST else "")
 
-        out = []
-        if stay:
-            out.append(f"with {plain(held)} held constant, still different: {named(stay)}")
-        if gone:
-            out.append(f"with {plain(held)} held constant, no longer found: {named(gone)}")
-        if not out:
-            p = min((row["adjusted_p"] for row in block["rows"] if row["adjusted_p"] is not None), default=None)
-            out.append(f"with {plain(held)} held constant: no difference found (smallest adjusted p {probability(p)})")
-        return [Text(line) for line in out]
+def _adjusted_of_cut(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[Value]:
+    """Yield the gaps of a cut, and the balance of its first compared probe."""
+    compared: Mapping[str, Any] = next((row for row in rows if row["status"] == "ok"), rows[0])
+    held = ", ".join(cut_label(name) for name in compared["covariates"])
+    left_out = compared["n_left_out"]
+    caption = f"By {cut_label(cut)}, with {held} held constant"
+    caption += f"; {left_out} subjects without a covariate are left out" if left_out else ""
+    yield Table("adjusted", GAP_COLUMNS, [_gap_row(row, labels) for row in rows], caption, cut=cut)
+    if compared["balance"]:
+        balance = [
+            Row([cut_label(entry["attribute"]), entry["before"], entry["after"], entry["products"]])
+            for entry in compared["balance"]
+        ]
+        means = [
+            Row([g["group"], g["n_subjects"], g["effective_n"], g["mean"], g["adjusted"]], g["n_subjects"])
+            for g in compared["groups"]
+        ]
+        yield Part(
+            f"Balance of the covariates between the groups ({labels[compared['probe']]})",
+            [
+                Table("balance", BALANCE_COLUMNS, balance, cut=cut),
+                Table("adjusted_means", MEAN_COLUMNS, means, omit_small=True, cut=cut),
+            ],
+            folded=True,
+            cut=cut,
+        )
+
+
+def _gap_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    status, muted = row["status"], not row["significant"]
+    reason = "" if status == "ok" else NOT_COMPARED.get(status) or verdict_words(status)
+    return Row(
+        [
+            labels[row["probe"]],
+            row["raw"],
+            Cell(Estimate(row["gap"], row["ci_low"], row["ci_high"]) if status == "ok" else None, detail=reason),
+            row["adjusted_p"],
+            Cell(row["lower_group"], muted=muted),
+            Cell(row["higher_group"], muted=muted),
+            row["unadjusted_verdict"],
+        ]
+    )
+
+
+NOT_COMPARED = {"not_separable": "the covariates determine the groups: not separable"}
+GAP_COLUMNS = [
+    Column("Probe"),
+    Column("Raw gap", Kind.NUMBER),
+    Column("Adjusted gap", Kind.ESTIMATE),
+    Column("Adjusted p", Kind.P),
+    Column("Lower", Kind.NAME),
+    Column("Higher", Kind.NAME),
+    Column("Verdict without adjustment", Kind.VERDICT),
+]
+BALANCE_COLUMNS = [
+    Column("Covariate"),
+    Column("Before", Kind.NUMBER, digits=2),
+    Column("After", Kind.NUMBER, digits=2),
+    Column("After, products", Kind.NUMBER, digits=2),
+]
+MEAN_COLUMNS = [
+    Column("Group", Kind.NAME),
+    Column("Subjects", Kind.COUNT, public=True),
+    Column("Effective", Kind.NUMBER, digits=1),
+    Column("Mean", Kind.NUMBER),
+    Column("Adjusted", Kind.NUMBER),
+]
+HOW_TO_READ = (
+    "Adjusted: group means of {scorer} that subjects with average covariates would have in a linear model, subjects as "
+    "units. A gap that vanishes is one that the covariates account for, which does not make it harmless; an attribute "
+    "of the cut itself is not held constant. Raw and adjusted gap are of the same subjects; {n_permutations:,} "
+    "Freedman-Lane permutations of residuals across subjects; family: {family}. Balance: largest standardised "
+    "difference of the covariate's means between two groups; products: of squares and products of covariates, which "
+    "the linear model does not hold constant. Effective: Kish's number of subjects under the implied weights."
+)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, probability, probe_labels, scorer_label
-from fp2.report.section import Beside, Block, Cell, Results, Section
+from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
+from fp2.report.section import Block, Results, Section
+from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 
 
@@ -81,32 +82,50 @@ class IntersectionsSection(Section):
     title = "Intersections"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return a table per intersection, with a line per combination that is large enough."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the combinations of each intersection, and the tests of the interactions."""
         labels = probe_labels(results)
-        tests = {(row["cut"], row["probe"]): row for row in block.get("tests", [])}  # runs of 0.3.0 have none
-        return {"block": block, "tables": [_table(cut, labels, min_cell, tests) for cut in block["cuts"]]}
-
-    def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
-        """Return a table of the tests of interaction: adjusted p by intersection and probe."""
-        rows: dict[str, list[Cell]] = {}
-        for place, block in enumerate(blocks):
-            for row in block.get("tests", []):
-                label = f"{cut_label(row['cut'])}: {scorer_label(row['probe'])}"
-                rows.setdefault(label, [None] * len(blocks))[place] = probability(row["adjusted_p"])
-        return [Beside("intersections, tests of the interaction (adjusted p)", rows)] if rows else []
+        yield from (_combinations(cut, labels) for cut in block["cuts"])
+        tests = [
+            Row([cut_label(row["cut"]), labels[row["probe"]], row["adjusted_p"]])
+            for row in block.get("tests", [])  # runs of 0.3.0 have none
+        ]
+        yield Table("interactions", TEST_COLUMNS, tests, "Tests of the interaction")
+        yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer_label(block["scorer"])}), Weight.DETAIL)
 
 
-def _table(
-    cut: Mapping[str, Any], labels: Mapping[str, str], min_cell: int, tests: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> dict[str, Any]:
-    large = [group for group in cut["groups"] if group["eligible"] and group["n_subjects"] >= min_cell]
-    small = [group for group in cut["groups"] if group not in large and group["n_subjects"]]
-    return {
-        "cut": cut["cut"],
-        "probes": [labels[row["probe"]] for row in cut["beyond"]],
-        "lines": [{**group, "beyond": [row["groups"].get(group["group"]) for row in cut["beyond"]]} for group in large],
-        "p_values": [tests.get((cut["cut"], row["probe"]), {}).get("adjusted_p") for row in cut["beyond"]],
-        "small": len(small),
-        "absent": sum(not group["n_subjects"] for group in cut["groups"]),
-    }
+def _combinations(cut: Mapping[str, Any], labels: Mapping[str, str]) -> Table:
+    """Return the combinations of one intersection that are compared; the others are counted."""
+    rows = [
+        Row(
+            [
+                group["group"],
+                group["n_subjects"],
+                group["n_images"],
+                *(row["groups"].get(group["group"]) for row in cut["beyond"]),
+            ],
+            group["n_subjects"],
+        )
+        for group in cut["groups"]
+        if group["eligible"]
+    ]
+    absent = sum(not group["n_subjects"] for group in cut["groups"])
+    few = len(cut["groups"]) - len(rows) - absent
+    caption = sentence(cut_label(cut["cut"]))
+    caption += f": {few} combinations have too few subjects, {absent} do not occur" if few or absent else ""
+    columns = [*SIZE_COLUMNS, *(Column(labels[row["probe"]], Kind.NUMBER, signed=True) for row in cut["beyond"])]
+    return Table("intersections", columns, rows, caption, omit_small=True)
+
+
+SIZE_COLUMNS = [
+    Column("Combination", Kind.NAME),
+    Column("Subjects", Kind.COUNT, public=True),
+    Column("Images", Kind.COUNT, public=True),
+]
+TEST_COLUMNS = [Column("Intersection"), Column("Probe"), Column("Adjusted p", Kind.P, compared=True)]
+HOW_TO_READ = (
+    "Mean {scorer} of each combination of attributes, less its prediction from the main effects of the attributes "
+    "(least squares over the combinations with at least {min_subjects} subjects). Near 0, the combination adds nothing "
+    "of its own. The test of the interaction: no combination departs from the main effects (residuals of the additive "
+    "model permuted across subjects, largest |T|, step-down max-T over all probes and intersections)."
+)

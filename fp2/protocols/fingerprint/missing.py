@@ -11,15 +11,14 @@ the verdicts on all other rows of a run with every answer that fails or is asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-from rich.text import Text
 
 from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, plain, probe_labels, scorer_label
+from fp2.report.reading import cut_label, first_of, number, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
 from fp2.verdicts import Verdict
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 SMALLEST = 0.02
 """Smallest effect of interest: a difference of two rates of missing values."""
-_MOST = 3  # outcomes named in the terminal
 
 
 class Missing(Supplement):
@@ -154,34 +152,86 @@ class MissingSection(Section):
     title = "Missing answers and refusals"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tests of missing values with the rates of large groups, and the two-part tables, by cut."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the outcomes that are missing more often for one group, which scores do not show, and the tables."""
         labels = probe_labels(results)
-        rows = [
-            {
-                **row,
-                "label": labels[row["probe"]],
-                "rates": [group for group in row["groups"] if group["n_subjects"] >= min_cell],
-                "hidden": sum(group["n_subjects"] < min_cell for group in row["groups"]),
-            }
-            for row in block["rows"]
-        ]
-        two_part = [{**row, "label": labels[row["probe"]]} for row in block["two_part"]]
-        return {
-            "missing": block,
-            "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]},
-            "two_part": {cut: [row for row in two_part if row["cut"] == cut] for cut in results["cuts"]},
-        }
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the outcomes that are missing more often for one group: the scores alone do not show them."""
-        labels = probe_labels(results)
-        found = [
+        differing = [
             f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
             f"{100 * row['raw']:.0f} percentage points, most for {plain(row['worst_group'])}"
             for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
             if row["verdict"] == Verdict.BIASED
         ]
-        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        text = "differences in the rates of answers without a value (a family of their own): "
-        return [Text(f"{text}{'; '.join(found[:_MOST])}{more}", style="yellow")] if found else []
+        if differing:
+            text = "differences in the rates of answers without a value (a family of their own): "
+            yield Sentence(f"{text}{first_of(differing)}", Weight.WARNING)
+        for cut in results["cuts"]:
+            refusals = [_refusal_row(row, labels) for row in block["two_part"] if row["cut"] == cut]
+            caption = f"Refusals, and the score given an answer, by {cut_label(cut)}"
+            yield Table("refusals", REFUSAL_COLUMNS, refusals, caption, cut=cut)
+        for cut in results["cuts"]:
+            yield _missing_values(cut, [row for row in block["rows"] if row["cut"] == cut], labels)
+        yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
+
+
+def _refusal_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    refusal, answered, detail = row["refusal"], row["answered"], []
+    if row.get("bounds_ci_low") is not None and row.get("bounds_ci_high") is not None:
+        detail.append(f"95 % CI {number(row['bounds_ci_low'])} to {number(row['bounds_ci_high'])}")
+    if row.get("holds_under_refusals") is not None:
+        detail.append(f"{'robust' if row['holds_under_refusals'] else 'not robust'} to the refused answers")
+    differs = refusal["verdict"] in (Verdict.BIASED, Verdict.SIGNIFICANT_BUT_SMALL)
+    return Row(
+        [
+            labels[row["probe"]],
+            row["refusal_rate"],
+            refusal["raw"],
+            refusal["adjusted_p"],
+            Cell(refusal["worst_group"], muted=not differs),
+            answered["raw"],
+            answered["adjusted_p"],
+            Cell(Estimate(None, row["bounds_low"], row["bounds_high"]), detail="; ".join(detail)),
+        ]
+    )
+
+
+def _missing_values(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Table:
+    """Return the tests of missing values by one cut, with the rate of each group."""
+    groups = list(dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
+    lines = []
+    for row in rows:
+        rates = {group["group"]: Cell(group["rate"], subjects=group["n_subjects"]) for group in row["groups"]}
+        tested = [labels[row["probe"]], scorer_label(row["scorer"]), row["n_missing"], row["n_images"], row["raw"]]
+        cells = [*tested, row["adjusted_p"], row["verdict"], *(rates.get(group) for group in groups)]
+        lines.append(Row(cells))
+    columns = [*MISSING_COLUMNS, *(Column(group, Kind.SHARE, digits=2) for group in groups)]
+    differing = sum(bool(row["significant"]) for row in rows)
+    title = f"Missing values by {cut_label(cut)}: {differing} of {len(rows)} outcomes differ between groups"
+    return Table("missing", columns, lines, fold=title, cut=cut)
+
+
+REFUSAL_COLUMNS = [
+    Column("Probe"),
+    Column("Refused", Kind.SHARE),
+    Column("Disparity of refusals", Kind.NUMBER),
+    Column("Adjusted p of refusals", Kind.P),
+    Column("Most refused", Kind.NAME),
+    Column("Disparity given an answer", Kind.NUMBER),
+    Column("Adjusted p given an answer", Kind.P),
+    Column("Worst-case (Manski) bounds under refusals", Kind.INTERVAL),
+]
+MISSING_COLUMNS = [
+    Column("Probe"),
+    Column("Score"),
+    Column("Missing", Kind.COUNT),
+    Column("Images", Kind.COUNT),
+    Column("Difference of rates", Kind.NUMBER),
+    Column("Adjusted p", Kind.P),
+    Column("Verdict", Kind.VERDICT),
+]
+HOW_TO_READ = (
+    "Missing answers can hide a difference. The worst-case bounds are the least and the largest disparity that the "
+    "refused answers could have led to. Values missing for other reasons (a failure, a reply that cannot be parsed, a "
+    "text in which nothing matched) are tested among the answers that were not refused: {n_permutations:,} "
+    "permutations of the group labels across subjects; family: {family}. Outcomes with the same missing answers are "
+    "listed once."
+)

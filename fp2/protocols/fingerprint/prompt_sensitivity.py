@@ -5,15 +5,14 @@ The disparities average a probe's questions per image; this supplement compares 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.text import Text
-
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, probe_labels
+from fp2.report.reading import cut_label, number, probe_labels, scorer_label, sentence
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 from fp2.tables import question_of
 
@@ -94,24 +93,61 @@ class PromptSensitivitySection(Section):
     title = "Prompt sensitivity"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows by cut; they hold no number of a single group."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield which differences depend on the question and which hold for others, and a table per cut."""
         labels = probe_labels(results)
-        rows = [{**row, "label": labels[row["probe"]]} for row in block["rows"]]
-        return {"block": block, "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]}}
 
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the disparities that depend on the question, and those that hold for other questions."""
-        labels = probe_labels(results)
-        found = [
-            f"{labels[row['probe']]} by {cut_label(row['cut'])}"
-            for row in block["rows"]
-            if row["interaction_adjusted_p"] is not None and row["interaction_adjusted_p"] <= block["alpha"]
+        def named(rows: Iterable[Mapping[str, Any]]) -> str:
+            return "; ".join(f"{labels[row['probe']]} by {cut_label(row['cut'])}" for row in rows)
+
+        adjusted = [row for row in block["rows"] if row["interaction_adjusted_p"] is not None]
+        sensitive = named(row for row in adjusted if row["interaction_adjusted_p"] <= block["alpha"])
+        if sensitive:
+            yield Sentence(f"significant prompt sensitivity: {sensitive}", Weight.WARNING)
+        hold = named(row for row in block["rows"] if (row.get("wordings") or {}).get("holds"))
+        yield Sentence(f"a difference holds for other wordings: {hold or 'in no comparison'}")
+        for cut in results["cuts"]:
+            rows = [_sensitivity_row(row, labels) for row in block["rows"] if row["cut"] == cut]
+            caption = f"{sentence(scorer_label(block['scorer']))} by {cut_label(cut)}"
+            yield Table("templates", COLUMNS, rows, caption, cut=cut)
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
+
+
+def _sensitivity_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    other = row.get("wordings") or dict.fromkeys(("worst", "best", "low", "high"))
+    return Row(
+        [
+            Cell(labels[row["probe"]], detail=f"disparities {', '.join(number(gap) for gap in row['gaps'])}"),
+            row["share_group"],
+            row["share_interaction"],
+            row["interaction_adjusted_p"],
+            row["sign_flips"],
+            row["rank_correlation"],
+            row["n_left_out"],
+            other["worst"],
+            other["best"],
+            Estimate(None, other["low"], other["high"]),
         ]
-        hold = [
-            f"{labels[row['probe']]} by {cut_label(row['cut'])}"
-            for row in block["rows"]
-            if row["wordings"] and row["wordings"]["holds"]
-        ]
-        lines = [Text(f"significant prompt sensitivity: {'; '.join(found)}", style="yellow")] if found else []
-        return [*lines, Text(f"a difference holds for other wordings: {'; '.join(hold) or 'in no comparison'}")]
+    )
+
+
+COLUMNS = [
+    Column("Probe"),
+    Column("Share of groups", Kind.NUMBER, digits=2),
+    Column("Share of template × group", Kind.NUMBER, digits=2),
+    Column("Adjusted p", Kind.P),
+    Column("Sign flips", Kind.NUMBER, digits=2),
+    Column("Rank correlation", Kind.NUMBER, digits=2),
+    Column("Images left out", Kind.COUNT),
+    Column("Worse", Kind.NAME),
+    Column("Better", Kind.NAME),
+    Column("Difference for other questions", Kind.INTERVAL),
+]
+HOW_TO_READ = (
+    "Disparities are listed question by question, for images with an answer to every question of the probe. The share "
+    "of template × group is the part of the variation that depends on the question, noise included; its p-value "
+    "(permutation of group labels, Holm over all rows here) shows whether it exceeds noise. Sign flips: how often the "
+    "difference of two groups has another sign for one question than on average. Worse, better: the clearest pair of "
+    "groups, with an interval of its difference for questions like those asked, which count as a sample (corrected for "
+    "all pairs). Where it contains 0, the disparity is about the questions asked and no others."
+)

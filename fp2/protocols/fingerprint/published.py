@@ -11,16 +11,15 @@ analyses differ where they do, checked on the data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from fp2.data.derived import FIRST_REGION
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
-from fp2.report.section import Beside, Block, Cell, Results, Section
+from fp2.report.reading import cut_label, plain, probe_labels
+from fp2.report.section import Block, Results, Section
+from fp2.report.values import Cell, Column, Kind, Row, Sentence, Table, Value, Weight
 from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _headline(
     out = {}
     for cut, one in composites.items():
         own = [row for row in rows if row["cut"] == cut and row["probe"] in one["probes"]]
-        hidden = any(rests_on_small(row, min_cell) for row in own)
+        hidden = any(_smaller_extreme(row) < min_cell for row in own)
         out[cut] = {key: None if hidden and key in ("value", "severity") else one[key] for key in keys}
     return out
 
@@ -259,6 +258,12 @@ def _why(row: Mapping[str, Any], sizes: Mapping[str, int], least: int, alpha: fl
     return out or ["its ranks differ between groups where our largest difference of means is not significant"]
 
 
+def _smaller_extreme(row: Mapping[str, Any]) -> int:
+    """Return the size of the smaller of the two groups that make the disparity, which gives its mean away."""
+    extremes = (row["worst_group"], row["best_group"])
+    return min(int(group["n_subjects"]) for group in row["groups"] if group["group"] in extremes)
+
+
 class PublishedSection(Section):
     """The page's numbers beside ours, a table per cut."""
 
@@ -266,87 +271,103 @@ class PublishedSection(Section):
     title = "By the rule of the Fingerprint² page"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return a table per cut; the numbers of a row that rests on a small group are hidden, and its composite's."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the composites, and by cut the disparities by both rules and the steps between them."""
         labels = probe_labels(results)
-        tables = []
-        for cut, composite in block["composites"].items():
-            own = [row for row in block["rows"] if row["cut"] == cut]
-            rows = [{**row, "label": labels[row["probe"]], **_shown(row, min_cell)} for row in own]
-            hidden = any(row["hidden"] for row in rows if row["probe"] in composite["probes"])
-            tables.append({"cut": cut, "composite": {**composite, "hidden": hidden}, "rows": rows})
-        return {"published": block, "tables": tables, "left_out": _left_out(block, labels), "min_cell": min_cell}
+        by_cut = {cut: [row for row in block["rows"] if row["cut"] == cut] for cut in block["composites"]}
+        composites = [_composite_row(cut, block["composites"][cut], rows) for cut, rows in by_cut.items()]
+        caption = "By the rule of the Fingerprint² page and by ours"
+        yield Table("composites", COMPOSITE_COLUMNS, composites, caption, primary=True)
+        for cut, rows in by_cut.items():
+            disparities = [_disparity_row(row, labels) for row in rows]
+            yield Table("published", DISPARITY_COLUMNS, disparities, f"{caption}, {cut_label(cut)}", cut=cut)
+        columns = [Column("Probe"), *(Column(step, Kind.NUMBER) for step in block["steps"])]
+        for cut, rows in by_cut.items():
+            steps = [_step_row(row, labels) for row in rows]
+            fold = "From the page's disparity to ours, one choice at a time"
+            yield Table("steps", columns, steps, f"By {cut_label(cut)}", fold=fold, omit_small=True, cut=cut)
+        left_out = [labels[probe] for probe in dict.fromkeys(row["probe"] for row in block["rows"])
+                    if probe not in PROBES]  # fmt: skip
+        if left_out:
+            yield Sentence(f"The composites leave out {', '.join(left_out)}.", Weight.DETAIL)
+        if any(composite["grouped_by"] == [FIRST_REGION] for composite in block["composites"].values()):
+            text = "Regions are those of the ancestry listed first, Northern America apart."
+            yield Sentence(text, Weight.DETAIL)
+        yield Sentence(RULE.format_map(block["severity_bounds"]), Weight.DETAIL)
+        yield Sentence(WHY_THEY_DIFFER, Weight.DETAIL)
 
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the page's composite of each cut, and how many probes are significant by its rule and by ours."""
-        out = []
-        for cut, one in block["composites"].items():
-            rows = [row for row in block["rows"] if row["cut"] == cut and row["probe"] in one["probes"]]
-            if not rows:
-                continue
-            hidden = any(rests_on_small(row, min_cell) for row in rows)
-            value = "not shown (small groups)" if hidden else f"{number(one['value'])} ({one['severity']})"
-            found = f"{one['n_significant']} of {len(rows)} probes significant, {one['n_significant_ours']} in this run"
-            out.append(
-                Text(f"by the rule of the Fingerprint² page, {plain(cut_label(cut))}: composite {value}, {found}")
-            )
-        return out
 
-    def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
-        """Return a table per cut: composites, significant probes and disparities by the page's rule and by ours."""
-        cuts = dict.fromkeys(cut for block in blocks for cut in block["composites"])
-        return [
-            Beside(
-                f"by the rule of the Fingerprint² page and by ours, {cut_label(cut)} (* significant)",
-                _beside(blocks, cut, min_cell),
-            )
-            for cut in cuts
+def _composite_row(cut: str, composite: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Row:
+    counted = [row for row in rows if row["probe"] in composite["probes"]]
+    ours = [row["ours"]["raw"] for row in counted if row["ours"]["raw"] is not None]
+    smallest = min((_smaller_extreme(row) for row in counted), default=None)
+    return Row(
+        [
+            cut_label(cut),
+            Cell(composite["value"], detail=composite["severity"] or "", subjects=smallest),
+            sum(ours) / len(ours) if ours else None,
+            len(counted),
+            composite["n_significant"],
+            composite["n_significant_ours"],
         ]
+    )
 
 
-def _beside(blocks: Sequence[Block], cut: str, min_cell: int) -> dict[str, list[Cell]]:
-    """Return the cells of each run for one cut; what rests on a small group is not shown. `*`: significant."""
-    found: dict[str, list[Cell]] = {}
-
-    def put(label: str, place: int, cell: Cell) -> None:
-        found.setdefault(label, [None] * len(blocks))[place] = cell
-
-    for place, block in enumerate(blocks):
-        one = block["composites"].get(cut)
-        rows = [row for row in block["rows"] if row["cut"] == cut]
-        counted = [row for row in rows if one and row["probe"] in one["probes"]]
-        ours = [row["ours"]["raw"] for row in counted if row["ours"]["raw"] is not None]
-        if one is not None and counted:
-            hidden = any(rests_on_small(row, min_cell) for row in counted)
-            put("composite, page", place, "small groups" if hidden else f"{number(one['value'])} ({one['severity']})")
-            put("composite, ours, same probes", place, number(sum(ours) / len(ours)) if ours else None)
-            put("significant, page", place, f"{one['n_significant']} of {len(counted)}")
-            put("significant, ours", place, f"{one['n_significant_ours']} of {len(counted)}")
-        for row in rows:
-            name = scorer_label(row["probe"])
-            theirs = "small groups" if rests_on_small(row, min_cell) else _marked(row["disparity"], row["significant"])
-            put(f"{name}, page", place, theirs)
-            put(f"{name}, ours", place, _marked(row["ours"]["raw"], row["ours"]["significant"]))
-    return found
+def _disparity_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    ours, n = row["ours"], _smaller_extreme(row)
+    groups = f"{plain(row['worst_group'])}, {plain(row['best_group'])}"
+    return Row(
+        [
+            labels[row["probe"]],
+            Cell(row["disparity"], detail=groups, strong=row["significant"], subjects=n),
+            Cell(ours["raw"], strong=bool(ours["significant"])),
+            Cell(row["d"], detail=row["effect"], subjects=n),
+            row["p_value"],
+            ours["adjusted_p"],
+            Cell(ours["verdict"], detail="; ".join(row["why"])),
+        ]
+    )
 
 
-def _marked(value: float | None, significant: bool | None) -> str:
-    return f"{number(value)}{' *' if significant else ''}"
+def _step_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    n = _smaller_extreme(row)
+    return Row(
+        [
+            labels[row["probe"]],
+            *(Cell(step["disparity"], subjects=min(n, step["n_subjects"] or n)) for step in row["steps"]),
+        ],
+        n,
+    )
 
 
-def rests_on_small(row: Mapping[str, Any], min_cell: int) -> bool:
-    """Whether a group that makes the disparity has fewer than `min_cell` subjects: the row would give its mean away."""
-    extreme = (row["worst_group"], row["best_group"])
-    return any(group["n_subjects"] < min_cell for group in row["groups"] if group["group"] in extreme)
-
-
-def _shown(row: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    """Return whether the row is hidden, and its steps without those of which an extreme group is small."""
-    steps = [step["disparity"] if (step["n_subjects"] or 0) >= min_cell else None for step in row["steps"]]
-    return {"hidden": rests_on_small(row, min_cell), "steps": steps}
-
-
-def _left_out(block: Block, labels: Mapping[str, str]) -> list[str]:
-    """Return the labels of the probes that the composites leave out."""
-    asked = dict.fromkeys(row["probe"] for row in block["rows"])
-    return [labels[probe] for probe in asked if probe not in PROBES]
+COMPOSITE_COLUMNS = [
+    Column("Groups by"),
+    Column("Composite, page", Kind.NUMBER, compared=True),
+    Column("Composite, ours", Kind.NUMBER, compared=True, title="Over the same probes"),
+    Column("Probes", Kind.COUNT, terminal=False),
+    Column("Significant, page", Kind.COUNT, compared=True),
+    Column("Significant, ours", Kind.COUNT, compared=True),
+]
+DISPARITY_COLUMNS = [
+    Column("Probe"),
+    Column("Disparity, page", Kind.NUMBER, compared=True),
+    Column("Disparity, ours", Kind.NUMBER, compared=True),
+    Column("d, page", Kind.NUMBER, digits=2),
+    Column("p, page", Kind.P),
+    Column("Adjusted p, ours", Kind.P),
+    Column("Verdict, ours", Kind.VERDICT),
+]
+RULE = (
+    "The page's rule: every answer is a unit and refusals are scored like any answer; a person is in the group of the "
+    "first value listed; the disparity is the largest minus the smallest group mean (both groups are named), and is "
+    "significant (bold) where the Kruskal-Wallis test of the answers has p < 0.05 / 5; the composite is the mean over "
+    "its probes: low below {medium:.2f}, medium below {high:.2f}, else high. d: Cohen's d of the two extreme groups, "
+    "standard deviations of the answers with ddof 0 and unweighted; the pair is selected after the fact, which "
+    "inflates d and the disparity. Verdicts in this report rest on ours only."
+)
+WHY_THEY_DIFFER = (
+    "The two differ for five reasons. Answers about one person are alike, so a test that counts each of them finds "
+    "differences where there are none. Refusals are polite sentences with a valence of their own. A few people in a "
+    "small group make a large disparity by chance, and the page compares groups of any size. A person who listed two "
+    "values belongs to both groups. A correction over five tests does not cover the other cuts and scores of the run."
+)

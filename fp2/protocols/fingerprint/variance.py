@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, probe_labels
+from fp2.report.reading import cut_label, first_of, number, probe_labels, sentence
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 from fp2.tables import question_of, sample_id, sample_of
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOTHING_SAMPLED = "all samples of every answer are equal: the engine ignores the temperature, and one sample is enough"
-_MOST = 6
 ONE_QUESTION = "one question: the variation between wordings cannot be estimated"
 
 
@@ -124,29 +122,81 @@ class VarianceSection(Section):
     title = "Sources of variation"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows by cut, with the names of all components; they hold no number of a single group."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield how far samples differ, and by cut the components and the clearest difference in each sample."""
         labels = probe_labels(results)
-        tables = []
-        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
-            rows = [
-                {**row, "label": labels[row["probe"]], "parts": {part["name"]: part for part in row["components"]}}
-                for row in block["rows"]
-                if row["cut"] == cut
-            ]
-            names = list(dict.fromkeys(name for row in rows for name in row["parts"]))
-            tables.append({"cut": cut, "rows": rows, "names": names})
-        return {"block": block, "tables": tables, "warning": NOTHING_SAMPLED if block["share_identical"] == 1 else None}
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return how far the clearest difference of each probe varies between samples, or that none was drawn."""
-        if block["share_identical"] == 1:
-            return [Text(NOTHING_SAMPLED, style="yellow")]
-        labels = probe_labels(results)
-        found = [
+        spreads = [
             f"{labels[row['probe']]} by {cut_label(row['cut'])} {number(row['samples']['sd'])}"
             for row in block["rows"]
             if row["samples"]
         ]
-        shown = "; ".join(found[:_MOST]) + (f"; and {len(found) - _MOST} more" if len(found) > _MOST else "")
-        return [Text(f"SD of the clearest difference between samples: {shown}")] if found else []
+        if block["share_identical"] == 1:
+            yield Sentence(NOTHING_SAMPLED, Weight.WARNING)
+        elif spreads:
+            yield Sentence(f"SD of the clearest difference between samples: {first_of(spreads, 6)}")
+        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
+            rows = {labels[row["probe"]]: row for row in block["rows"] if row["cut"] == cut}
+            yield _components(cut, rows)
+            sampled = [_sampled(label, row["samples"]) for label, row in rows.items() if row["samples"]]
+            caption = f"The clearest difference in {block['n_samples']} samples of every answer, by {cut_label(cut)}"
+            yield Table("samples", SAMPLE_COLUMNS, sampled, caption, cut=cut)
+            if single := [label for label, row in rows.items() if row["other_wordings"]]:
+                yield Sentence(f"{', '.join(single)}: {ONE_QUESTION}.", Weight.DETAIL, cut=cut)
+        if block["share_identical"] is not None:
+            share = number(100 * block["share_identical"], 1)
+            yield Sentence(f"All samples of an answer are equal in {share} % of the answers.", Weight.DETAIL)
+        yield Sentence(HOW_TO_READ.format(estimator=block["estimator"]), Weight.DETAIL)
+
+
+def _components(cut: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the share of each variance component; `rows` are by label of their probe."""
+    components = {label: {part["name"]: part for part in row["components"]} for label, row in rows.items()}
+    names = list(dict.fromkeys(name for parts in components.values() for name in parts))
+    columns = [Column(sentence(name.replace(" x ", " × ")), Kind.SHARE, digits=2) for name in names]
+    cells = [Row([label, *(_share(parts.get(name)) for name in names)]) for label, parts in components.items()]
+    caption = f"Shares of the variance in percent, by {cut_label(cut)}"
+    return Table("components", [Column("Probe"), *columns], cells, caption, cut=cut)
+
+
+def _share(part: Mapping[str, Any] | None) -> Cell:
+    if part is None:
+        return Cell(None)
+    share = Estimate(part["share"], part["share_low"], part["share_high"])
+    return Cell(share, detail="estimated below 0" if part["negative"] else "")
+
+
+def _sampled(label: str, samples: Mapping[str, Any]) -> Row:
+    """Return the clearest difference of one probe: in the first samples, on average, and in other samples."""
+    differences, others = samples["differences"], samples["others"]
+    shown = ", ".join(number(difference, signed=True) for difference in differences[:8])
+    return Row(
+        [
+            label,
+            others["worst"],
+            others["best"],
+            Cell(others["difference"], detail=shown + (", ..." if len(differences) > 8 else "")),
+            Estimate(samples["sd"], samples["sd_low"], samples["sd_high"]),
+            Estimate(None, samples["same_low"], samples["same_high"]),
+            Estimate(None, others["low"], others["high"]),
+        ]
+    )
+
+
+SAMPLE_COLUMNS = [
+    Column("Probe"),
+    Column("Lower", Kind.NAME),
+    Column("Higher", Kind.NAME),
+    Column("Mean difference, and in each sample", Kind.NUMBER, signed=True),
+    Column("SD between samples", Kind.ESTIMATE),
+    Column("Same subjects, other samples", Kind.INTERVAL, signed=True),
+    Column("Other subjects and samples", Kind.INTERVAL, signed=True),
+]
+HOW_TO_READ = (
+    "Shares of the variance components in their sum, with intervals, by the {estimator}. Groups are those compared; "
+    "questions, subjects, their images and samples of an answer count as drawn from many. Group × question is how far "
+    "the differences between groups depend on the wording; what varies with subjects or samples is noise that more of "
+    "them reduce. Images without an answer to some question are left out. Without repeated samples the last component "
+    "is the residual, and where subjects have one image each, the components of subjects include those of images. The "
+    "SD between samples is what one run would differ from another by; the last interval is corrected for all pairs of "
+    "groups."
+)

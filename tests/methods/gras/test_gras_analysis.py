@@ -16,9 +16,10 @@ from fp2.methods.gras import attribution_rates, bias_score
 from fp2.methods.gras.analysis import analyse
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.options import GrasOptions
-from fp2.methods.gras.section import GrasSection
+from fp2.methods.gras.section import SPREAD, GrasSection
 from fp2.plugins import read_options
 from fp2.report.gate import Limits, check
+from fp2.report.values import tables
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +190,8 @@ def test_where_a_small_group_varies_more_the_mean_or_the_spread_differs() -> Non
     assert (tests["age"]["significant"], tests["gender"]["significant"][1]) == ([False] * 4, True)
     assert (score["value"], score["mean_or_spread"]) == (12.5, 12.5)
     assert block["headline"]["step_down_mean_or_spread_subjects"] == 12.5
-    text = "\n".join(line.plain for line in GrasSection().lines(block, {}, 10))
-    assert "in 12.50 % the mean or the spread differs" in text
+    shown = {table.name: table for table in tables(GrasSection().values(block, {}))}["scores_images"]
+    assert [row.cells[1] for row in shown.rows if row.cells[0] == SPREAD] == [12.5]
     results = {
         "gras": block,
         "disparities": [],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from fp2.methods.gras.analysis import analyse
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
+from fp2.report.several import side_by_side
+from fp2.report.values import Estimate, Value, as_cell, charts, suppressed, tables
 
 GRAS = GrasSection()
 HOSTILE = "<script>alert(1)</script>"
@@ -30,34 +31,51 @@ def results() -> dict[str, Any]:
     return results_with({"gras": block}, "GRAS bias scores", "made-up", people, world.cuts, settings)
 
 
-def test_the_page_shows_both_orientations_beside_the_null_mean(results: dict[str, Any]) -> None:
-    page = render_dashboard(results, [], [], sections=[GRAS])
+@pytest.fixture(scope="module")
+def values(results: dict[str, Any]) -> list[Value]:
+    return list(GRAS.values(results["gras"], results))
+
+
+def test_scores_stand_beside_their_null_mean(results: dict[str, Any], values: list[Value]) -> None:
+    by_name = {table.name: table for table in tables(values)}
     for kind in ("images", "subjects"):
-        score = results["gras"]["units"][kind]["scores"]
-        for value in (score["seed_orientation"], score["published_orientation"]["value"]):
-            assert f"<strong>{value:.2f}</strong>" in page
-        assert f"{score['published_orientation']['null_mean']:.2f} (" in page
-    assert "orientation of the abstract (ideal 100)" in page
-    assert "published orientation" in page
-    assert "cannot be checked" in page
+        score = results["gras"]["units"][kind]["scores"]["published_orientation"]
+        value, null, excess, p = (as_cell(cell).value for cell in by_name[f"scores_{kind}"].rows[0].cells[1:])
+        assert (value, excess, p) == (score["value"], score["excess"], score["p_value"])
+        assert null == Estimate(score["null_mean"], score["null_low"], score["null_high"])
+    assert by_name["effect_sizes"].primary
 
 
-def test_figures_are_drawn_and_named(results: dict[str, Any], tmp_path: Path) -> None:
-    paths = list(GRAS.figures(results["gras"], results, tmp_path, 10))
-    shown = GRAS.context(results["gras"], results, 10)["alts"]
-    assert {path.name for path in paths} == set(shown)
-    assert {"gras_score.png", "gras_traits_gender.png", "gras_templates_2.png", "gras_attribution.png"} <= set(shown)
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+def test_charts_are_the_panels_of_the_figure_files(results: dict[str, Any], values: list[Value]) -> None:
+    assert {chart.file for chart in charts(values)} == {
+        "gras_score", "gras_traits_gender", "gras_traits_skin_tone", "gras_attribution", "gras_templates_1",
+        "gras_templates_2",
+    }  # fmt: skip
+    null = next(chart for chart in charts(values) if chart.file == "gras_score")
+    assert sum(point.value or 0 for point in null.series[0].points) == 40
+    page = render_dashboard(results, [], [], sections=[GRAS])
+    assert page.count('class="chart"') == len(charts(values))
 
 
-def test_groups_below_the_minimum_are_not_shown(results: dict[str, Any]) -> None:
-    rows = GRAS.context(results["gras"], results, 20)["rates"]
-    assert {row["attribute"] for row in rows if row["hidden"]} == {"skin_tone"}
-    page = render_dashboard(results, [], [], 20, sections=[GRAS])
-    assert page.count("too few subjects") >= 20
+def test_groups_below_the_minimum_are_not_shown(values: list[Value]) -> None:
+    shown = suppressed(values, 20)
+    rows = {table.cut: table.rows for table in tables(shown) if table.name == "attribution"}
+    hidden = {cut: [as_cell(row.cells[2]).value == "too few subjects" for row in rows[cut]] for cut in rows}
+    assert all(hidden["skin_tone"])
+    assert not any(hidden["gender"])
+    drawn = [chart for chart in charts(shown) if chart.cut == "skin_tone"]
+    assert not any(point.value for chart in drawn for series in chart.series for point in series.points)
 
 
-def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> None:
+def test_attribution_rates_of_runs_stand_side_by_side(results: dict[str, Any], values: list[Value]) -> None:
+    merged = {(table.cut, table.label): table for table in side_by_side([values, values], ["a", "b"], 10)}
+    assert {label.rpartition(", ")[0] for cut, label in merged if cut == "gender"} == {
+        "Traits attributed to a group more than overall, by gender, Share",
+        "Traits attributed to a group more than overall, by gender, By chance",
+    }
+
+
+def test_hostile_words_are_words(results: dict[str, Any]) -> None:
     hostile = copy.deepcopy(results)
     block = hostile["gras"]
     block["warnings"].append(HOSTILE)
@@ -68,13 +86,3 @@ def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> Non
         unit["group_means"]["gender"]["groups"][0] = HOSTILE
     block["attributes"][0]["groups"][0]["group"] = HOSTILE
     assert HOSTILE not in render_dashboard(hostile, [], [], sections=[GRAS])
-    assert len(list(GRAS.figures(block, hostile, tmp_path, 10))) == 6
-
-
-def test_terminal_lines_say_score_chance_size_and_warnings(results: dict[str, Any]) -> None:
-    told = "\n".join(line.plain for line in GRAS.lines(results["gras"], results, 10))
-    score = results["gras"]["units"]["subjects"]["scores"]["published_orientation"]
-    assert f"{score['value']:.2f} published orientation (ideal 0)" in told
-    assert "null mean" in told
-    assert "omega²" in told
-    assert results["gras"]["warnings"][0] in told

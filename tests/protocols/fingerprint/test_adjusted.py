@@ -13,6 +13,7 @@ from simulated import QUICK, analysed
 
 from fp2.protocols.fingerprint import adjusted
 from fp2.protocols.fingerprint.adjusted import AdjustedDisparities, AdjustedSection
+from fp2.report.values import Cell, Estimate, Sentence, as_cell, tables
 
 
 def confounded(monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]) -> Any:
@@ -53,9 +54,13 @@ def test_planted_confounding_goes_and_planted_effects_stay(monkeypatch: pytest.M
     assert block["family"].endswith("step-down max-T")
     assert {row["family_size"] for row in block["rows"]} == {6}
     results = {"probes": [{"id": p, "label": p.title()} for p in rows], "cuts": ["skin"]}
-    line = " ".join(str(text) for text in AdjustedSection().lines(block, results, 10))
-    assert "with age, brightness held constant, still different: Occupation by skin" in line
-    assert "no longer found: Trust by skin" in line
+    values = list(AdjustedSection().values(block, results))
+    stay, gone = (value.texts for value in values[:2] if isinstance(value, Sentence))
+    assert str(stay).startswith("with age, brightness held constant, still different: Occupation by skin")
+    assert "no longer found: Trust by skin" in str(gone)
+    shown = {str(as_cell(row.cells[0]).value): row.cells[2] for row in tables(values)[0].rows}
+    trust = rows["trust"]
+    assert shown["Trust"] == Cell(Estimate(trust["gap"], trust["ci_low"], trust["ci_high"]))
 
 
 def test_levels_numbers_and_missing_values_become_covariates() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fp2.methods.matched.protocol import MatchedSection
@@ -9,7 +10,7 @@ from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
 from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
-from fp2.report.values import as_cell, suppressed, tables
+from fp2.report.values import Sentence, Value, Weight, as_cell, suppressed, tables
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
@@ -37,23 +38,24 @@ def test_rates_of_small_groups_are_not_shown() -> None:
     groups = [{"group": "a", "n_subjects": 30, "rate": 0.1}, {"group": "few", "n_subjects": 3, "rate": 1.0}]
     row = {
         "probe": "trust", "scorer": "economic", "cut": "gender", "raw": 0.4, "verdict": "biased", "worst_group": "b",
-        "groups": groups,
+        "groups": groups, "n_missing": 3, "n_images": 60, "adjusted_p": 0.01, "significant": True,
     }  # fmt: skip
-    block = {"rows": [row] * 5, "two_part": []}
-    shown = MissingSection().context(block, RESULTS, 10)["by_cut"]["gender"][0]
-    assert [group["group"] for group in shown["rates"]] == ["a"]
-    assert shown["hidden"] == 1
-    (line,) = MissingSection().lines(block, RESULTS, 10)
-    assert "and 2 more" in line.plain
+    block = {"rows": [row] * 5, "two_part": [], "n_permutations": 100, "family": "all rows"}
+    values = list(MissingSection().values(block, RESULTS))
+    (table,) = (table for table in tables(suppressed(values, 10)) if table.rows)
+    assert [column.label for column in table.columns[-2:]] == ["a", "few"]
+    assert [as_cell(cell).value for cell in table.rows[0].cells[-2:]] == [0.1, "too few subjects"]
+    assert "and 2 more" in _said(values)[0]
 
 
 def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
     sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
     groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
     cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
-    (table,) = IntersectionsSection().context({"cuts": [cut]}, RESULTS, 20)["tables"]
-    assert [line["group"] for line in table["lines"]] == ["a x c"]
-    assert (table["small"], table["absent"]) == (2, 1)
+    block = {"cuts": [cut], "scorer": "valence", "min_subjects": 10}
+    table = tables(suppressed(IntersectionsSection().values(block, RESULTS), 20))[0]
+    assert [as_cell(row.cells[0]).value for row in table.rows] == ["a x c"]
+    assert table.label == ("Gender: 1 combinations have too few subjects, 1 do not occur; 1 of small groups not shown")
 
 
 def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets() -> None:
@@ -72,14 +74,17 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
 
 
 def test_only_significant_prompt_sensitivity_is_reported() -> None:
-    row = {"probe": "trust", "cut": "gender", "wordings": None}
+    row = {"probe": "trust", "cut": "gender", "wordings": None, "gaps": [0.1, 0.2]}
+    row |= dict.fromkeys(("share_group", "share_interaction", "sign_flips", "rank_correlation", "n_left_out"), 0)
     rows = [{**row, "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    line, beyond = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)
-    assert line.plain == "significant prompt sensitivity: P4 Trust by gender"
-    assert beyond.plain == "a difference holds for other wordings: in no comparison"
-    rows[0]["wordings"] = {"holds": True}
-    assert (
-        PromptSensitivitySection()
-        .lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)[1]
-        .plain.endswith("P4 Trust by gender")
-    )
+    block = {"rows": rows, "alpha": 0.05, "scorer": "valence"}
+    sensitive, beyond = _said(PromptSensitivitySection().values(block, RESULTS))
+    assert sensitive == "significant prompt sensitivity: P4 Trust by gender"
+    assert beyond == "a difference holds for other wordings: in no comparison"
+    rows[0]["wordings"] = {"holds": True, "worst": "a", "best": "b", "low": 0.1, "high": 0.2}
+    assert _said(PromptSensitivitySection().values(block, RESULTS))[1].endswith("P4 Trust by gender")
+
+
+def _said(values: Iterable[Value]) -> list[str]:
+    sentences = [value for value in values if isinstance(value, Sentence) and value.weight is not Weight.DETAIL]
+    return ["".join(sentence.parts) for sentence in sentences]

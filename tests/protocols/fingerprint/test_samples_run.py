@@ -11,7 +11,8 @@ import pytest
 from bench import Bench, fp2, predicate_of, write_pictures
 
 from fp2.errors import Fp2Error
-from fp2.protocols.fingerprint.variance import VarianceSection
+from fp2.protocols.fingerprint.variance import NOTHING_SAMPLED, VarianceSection
+from fp2.report.values import Sentence, Weight
 from fp2.tables import question_of, sample_of
 
 WORDS = (
@@ -64,9 +65,10 @@ def test_a_disparity_is_of_the_means_over_samples(runs: dict[int, Any]) -> None:
 
 def test_an_engine_that_samples_nothing_is_reported(runs: dict[int, Any]) -> None:
     block = {**runs[3].results["variance"], "share_identical": 1.0}
-    (line,) = VarianceSection().lines(block, runs[3].results, 10)
-    assert "ignores the temperature" in line.plain
-    assert VarianceSection().context(block, runs[3].results, 10)["warning"]
+    values = VarianceSection().values(block, runs[3].results)
+    assert [v for v in values if isinstance(v, Sentence) and v.weight is Weight.WARNING] == [
+        Sentence(NOTHING_SAMPLED, Weight.WARNING)
+    ]
 
 
 def test_the_page_shows_both_intervals_and_the_passport_how_often_was_asked(runs: dict[int, Any]) -> None:
