@@ -48,17 +48,16 @@ def test_the_end_of_a_run_names_the_dashboard_and_the_mlflow_command(
     assert run_id.startswith(named)
 
 
-def test_verify_inputs_reads_every_image_again(bench: Bench) -> None:
+def test_verify_inputs_reads_every_image_again(finished: Bench) -> None:
     from fp2.data import pixels
 
-    bench.run()
     seen: list[Path] = []
     with pytest.MonkeyPatch.context() as patch:
         original = pixels.digest_image
         patch.setattr(pixels, "digest_image", lambda path: (seen.append(path), original(path))[1])
-        assert fp2("run", *bench.words()) == 0
+        assert fp2("run", *finished.words()) == 0
         assert seen == []
-        assert fp2("run", "--verify-inputs", *bench.words()) == 0
+        assert fp2("run", "--verify-inputs", *finished.words()) == 0
     assert len(seen) == 72
 
 
@@ -113,6 +112,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     given = {"_FP2_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # of `python -m pytest`: the program is fp2
     capsys.readouterr()
     fp2()
     said = capsys.readouterr()

@@ -148,15 +148,15 @@ def test_a_folder_with_something_else_is_reported_in_one_line(
     ],
 )
 def test_what_cannot_be_rescored_is_reported_in_one_line(
-    bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    finished: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = bench.run(folder="logged")
-    assert fp2("rescore", str(logged.folder), *words, *bench.paths) == 2
+    folder = finished.outputs / "one"
+    assert fp2("rescore", str(folder), *words, *finished.paths) == 2
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
-    (logged.folder / "responses.parquet").unlink()
-    assert fp2("rescore", str(logged.folder), *bench.paths) == 2
+    (folder / "responses.parquet").unlink()
+    assert fp2("rescore", str(folder), *finished.paths) == 2
     assert "has no responses.parquet" in capsys.readouterr().err
 
 
