@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import typer
-from bench import Bench, environment, fp2, results_of
+from bench import Bench, environment, fp2
 from test_docs import problem_of
 
 from fp2.app import main
@@ -33,19 +33,6 @@ def test_run_and_its_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     assert fp2("run", "modle=planted") == 2
     assert capsys.readouterr().err.startswith("error: unknown key 'modle'")
     assert fp2("nonsense") == 2
-
-
-def test_the_end_of_a_run_names_the_dashboard_and_the_mlflow_command(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fp2("run", *bench.words("report=default", "report.figures=false", "tracking=mlflow")) == 0
-    out = capsys.readouterr().out
-    (folder,) = bench.run_folders()
-    assert re.search(rf"^dashboard +{re.escape(str(folder / 'dashboard.html'))}$", out, re.MULTILINE)
-    run_id = results_of(folder)["run_id"]
-    (named,) = re.findall(r"^MLflow +fp2 ui (\S+)$", out, re.MULTILINE)
-    assert run_id in out
-    assert run_id.startswith(named)
 
 
 def test_verify_inputs_reads_every_image_again(finished: Bench) -> None:

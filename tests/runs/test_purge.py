@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, execute, fp2, results_of
+from bench import Bench, every_byte, fp2, results_of
 from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
@@ -329,42 +329,6 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
     assert len(dump(bench.store)["answers"]) == 432
-
-
-RELEASED = (
-    "data=table", "data.name=squares", "data.kind=null", "+data.target=released_squares:Released", "scorer=valence",
-    "model=planted", "cut.by=[gender]", "report=default", "report.figures=false", "tracking=none",
-    "analysis.permutations=199", "analysis.bootstrap=0",
-)  # fmt: skip
-
-
-def test_an_installed_data_set_with_withdrawals_is_purged_with_its_runs(bench: Bench) -> None:
-    newer = without(bench, people_of(bench)["person"].iloc[0])
-    one = execute([*RELEASED, f"+data.release={bench.pictures}", *bench.paths], bench.outputs / "one")
-    other = bench.run(folder="other")
-    own, images = keys(bench, people_of(bench)["person"].iloc[0])
-    words = (*RELEASED, f"+data.release={newer.pictures}")
-    assert fp2("purge", "--absent", "--yes", *words, *bench.paths) == 0
-    assert (results_of(one.folder)["n_subjects"], results_of(other.folder)["n_subjects"]) == (35, 36)
-    left = every_byte(one.folder)
-    assert not [key for key in (own, *images) if key.encode() in left]
-    assert results_of(one.folder)["purged"][0]["people_removed"] == 1
-
-
-def test_verify_finds_what_was_derived_from_people_that_an_installed_data_set_no_longer_has(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    newer = without(bench, people_of(bench)["person"].iloc[0])
-    old, new = ((*RELEASED, f"+data.release={one.pictures}", *bench.paths) for one in (bench, newer))
-    execute(old, bench.outputs / "one")
-    assert fp2("data", "verify", "--no-pixels", "--newer", str(newer.pictures), *old) == 0
-    out = capsys.readouterr().out
-    assert "1 subjects and 2 images are not in left" in out
-    assert f"then: fp2 purge --absent data=squares data.release={newer.pictures}" in out
-    assert fp2("data", "verify", "--no-pixels", *new) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "ERROR 1 subjects or their images are not in this release" in out
-    assert f"(12 stored answers, 1 runs): fp2 purge --absent data=squares data.release={newer.pictures}" in out
 
 
 def test_a_run_without_its_config_is_recognised_by_its_results(tmp_path: Path) -> None:
