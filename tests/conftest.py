@@ -8,9 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,27 +31,6 @@ def pytest_collection_finish() -> None:
     """Keep what imports have made out of garbage collection: each model that is let go would walk through all of it."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def parsed_once() -> Iterator[None]:
-    """Parse the text of a config file once a session, for every config that is composed from it."""
-    import yaml
-
-    parse, known = yaml.load, {}
-
-    def load(stream: Any, Loader: Any) -> Any:
-        if "OmegaConf" not in Loader.__name__ or not hasattr(stream, "seek"):
-            return parse(stream, Loader)
-        text = stream.read()
-        if text not in known:
-            stream.seek(0)  # an error names the file
-            known[text] = parse(stream, Loader)
-        return deepcopy(known[text])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(yaml, "load", load)
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +63,22 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(own_root: Path, squares: Path) -> Bench:
     """A project of its own on the shared images."""
     return Bench(own_root, squares)
+
+
+@pytest.fixture(scope="session")
+def finished_project(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Bench:
+    """A project with one finished quick run in `outputs/one`, with its page; not to be changed."""
+    bench = Bench(tmp_path_factory.mktemp("finished"), squares)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FP2_ROOT", str(bench.root))
+        bench.run("report=default", "report.figures=false", folder="one")
+    return bench
+
+
+@pytest.fixture
+def finished(own_root: Path, finished_project: Bench) -> Bench:
+    """The test's own copy of the project with the finished run `outputs/one`."""
+    return finished_project.copied_to(own_root)
 
 
 @pytest.fixture(scope="session")

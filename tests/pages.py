@@ -53,9 +53,9 @@ NOT_RUN: Mapping[str, str] = {
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
     r"^pip install ": "changes the environment: tests/test_plugin.py and tests/commands/test_new.py install packages",
     r"^make ": "sets up an environment; what they start is in tests/test_run_default.py (run), "
-    "tests/report/test_site.py (docs) and tests/benchmarks/test_benchmark_torture.py (torture); the others start tests",
+    "tests/report/test_site.py (docs); the others measure or start tests",
     r"^python (-m )?benchmarks": "measures for minutes to days: tests/benchmarks/test_benchmark_options.py starts the "
-    "scripts, tests/benchmarks/test_benchmark_own_scorers.py and tests/benchmarks/test_benchmark_torture.py packages",
+    "scripts, tests/benchmarks/test_benchmark_own_scorers.py a package",
     r"^sbatch ": "needs SLURM: tests/test_clusters.py runs the script",
     r"^(mlflow server|vllm serve) ": "goes on until it is interrupted, and needs a database or a GPU: "
     "tests/tracking/test_postgres.py, tests/benchmarks/test_benchmark_prefix_cache.py",

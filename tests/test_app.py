@@ -63,12 +63,6 @@ def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     assert "no finished run" in capsys.readouterr().err
 
 
-def test_a_sweep_from_a_file(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [word for word in bench.words("sweep=scorers", "analysis.primary=valence") if word != "scorer=valence"]
-    assert fp2("run", *words) == 0
-    assert "5 of 5 runs finished" in capsys.readouterr().out
-
-
 def test_a_run_is_named_by_what_differs_in_its_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """First, and once: legends cut the end of a name."""
     words = bench.words("cut=region,pronoun", "seed=1,2", "tracking.experiment=x")
@@ -165,17 +159,6 @@ def test_a_users_mistake_is_one_line(
     assert len(lines) == 1
     assert said in lines[0]
     assert "Traceback" not in err
-
-
-def test_a_release_folder_without_a_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    from fp2.app import main
-
-    release = bench.root / "release"
-    release.mkdir()
-    (release / "note.txt").write_text("nothing here", encoding="utf-8")
-    base = [word for word in bench.words() if not word.startswith("data")]
-    assert main([*base, "data=fhibe", f"data.root={release}"]) == EXIT_BAD_INPUT
-    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_an_output_folder_that_cannot_be_made(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import typer
-from bench import Bench, environment, fp2, results_of
+from bench import Bench, environment, fp2
 from test_docs import problem_of
 
 from fp2.app import main
@@ -35,30 +35,16 @@ def test_run_and_its_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     assert fp2("nonsense") == 2
 
 
-def test_the_end_of_a_run_names_the_dashboard_and_the_mlflow_command(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fp2("run", *bench.words("report=default", "report.figures=false", "tracking=mlflow")) == 0
-    out = capsys.readouterr().out
-    (folder,) = bench.run_folders()
-    assert re.search(rf"^dashboard +{re.escape(str(folder / 'dashboard.html'))}$", out, re.MULTILINE)
-    run_id = results_of(folder)["run_id"]
-    (named,) = re.findall(r"^MLflow +fp2 ui (\S+)$", out, re.MULTILINE)
-    assert run_id in out
-    assert run_id.startswith(named)
-
-
-def test_verify_inputs_reads_every_image_again(bench: Bench) -> None:
+def test_verify_inputs_reads_every_image_again(finished: Bench) -> None:
     from fp2.data import pixels
 
-    bench.run()
     seen: list[Path] = []
     with pytest.MonkeyPatch.context() as patch:
         original = pixels.digest_image
         patch.setattr(pixels, "digest_image", lambda path: (seen.append(path), original(path))[1])
-        assert fp2("run", *bench.words()) == 0
+        assert fp2("run", *finished.words()) == 0
         assert seen == []
-        assert fp2("run", "--verify-inputs", *bench.words()) == 0
+        assert fp2("run", "--verify-inputs", *finished.words()) == 0
     assert len(seen) == 72
 
 
@@ -113,6 +99,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     given = {"_FP2_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # of `python -m pytest`: the program is fp2
     capsys.readouterr()
     fp2()
     said = capsys.readouterr()

@@ -1,6 +1,5 @@
 """Cuts: how they are written, what they refuse, and who is in which group."""
 
-import itertools
 from pathlib import Path
 
 import pandas as pd
@@ -108,15 +107,6 @@ def test_every_combination_once_and_nobody_else(cells):
     expected = [(f"i{n}", f"{a} x {b}") for n, (one, two) in enumerate(cells) for a in set(one) for b in set(two)]
     assert sorted(zip(table["image_id"], table["group"], strict=True)) == sorted(expected)
     assert len(people) - table["image_id"].nunique() == sum(not one or not two for one, two in cells)
-
-
-def test_a_table_of_nobody_has_the_columns():
-    assert list(memberships(PEOPLE.iloc[:0], Cut("age", ("age",))).columns) == ["image_id", "subject_id", "group"]
-
-
-def test_unknown_attributes_are_refused_when_people_are_grouped():
-    with pytest.raises(Fp2Error, match="Did you mean 'age'"):
-        memberships(PEOPLE, Cut("ages", ("ages",)))
 
 
 def test_by_is_one_cut_each_is_several():
@@ -254,21 +244,6 @@ def test_the_cuts_that_ship(path):
     )
     names = SEVERAL.get(path.stem, [path.stem])
     assert [(cut.name, cut.by) for cut in cuts] == [(name, (NAMED.get(name, name),)) for name in names]
-
-
-def test_the_module_needs_no_pandas_to_be_imported():
-    """Overrides are expanded before anything heavy may load."""
-    import subprocess
-    import sys
-
-    code = "import sys, fp2.cuts; fp2.cuts.expand_overrides(['cut=a_x_b']); sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_groups_are_the_product_of_the_attributes_values():
-    people = pd.DataFrame({"image_id": ["i"], "subject_id": ["s"], "attr_a": [["1", "2"]], "attr_b": [["x", "y", "z"]]})
-    groups = memberships(people, Cut("ab", ("a", "b")))["group"].tolist()
-    assert groups == [f"{a} x {b}" for a, b in itertools.product("12", "xyz")]
 
 
 def _people(**attributes: list[list[str]]) -> pd.DataFrame:

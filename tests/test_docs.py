@@ -122,49 +122,12 @@ def test_commands_are_accepted(page: Path) -> None:
 
 GENERATED = ("glossary.md", "validity.md", "gras_validity.md", "coverage.md")
 """The glossary, pages that benchmarks write, and the one whose rows quote documents; they link it at the top."""
-EVERYDAY = frozenset(
-    {
-        "answer",
-        "attribute",
-        "biased",
-        "block",
-        "cell",
-        "claim",
-        "coverage",
-        "dimension",
-        "equivalent",
-        "excess",
-        "family",
-        "fingerprint",
-        "gap",
-        "group",
-        "image",
-        "judge",
-        "label",
-        "look",
-        "magnitude",
-        "origin",
-        "ours",
-        "outcome",
-        "p-value",
-        "pin",
-        "profile",
-        "question",
-        "resolver",
-        "row",
-        "run",
-        "sample",
-        "section",
-        "shard",
-        "size unclear",
-        "significant",
-        "specification",
-        "subject",
-        "task",
-        "template",
-        "worker",
-    }
-)
+EVERYDAY = frozenset({
+    "answer", "attribute", "biased", "block", "cell", "claim", "coverage", "dimension", "equivalent", "excess",
+    "family", "fingerprint", "gap", "group", "image", "judge", "label", "look", "magnitude", "origin", "ours",
+    "outcome", "p-value", "pin", "profile", "question", "resolver", "row", "run", "sample", "section", "shard",
+    "size unclear", "significant", "specification", "subject", "task", "template", "worker",
+})  # fmt: skip
 """Terms of one word that pages also use in their everyday sense, and the halves of a verdict with a comma."""
 
 

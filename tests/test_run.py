@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
@@ -16,11 +14,8 @@ import pandas as pd
 import pytest
 from bench import (
     GROUPS,
-    QUICK,
-    REPOSITORY,
     Bench,
     check_counts,
-    environment,
     execute,
     files_in,
     results_of,
@@ -159,18 +154,6 @@ def test_the_drawn_people_go_through(own_root: Path) -> None:
     assert partly.results["answers"]["failed"] == 6
 
 
-def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2.data.readers.table import load_table
-
-    bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
-    loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
-    loaded.people["set_id"] = "one set"
-    monkeypatch.setattr("fp2.data.base.load_configured", lambda config, progress, images_needed=True: loaded)
-    results = bench.run().results
-    assert results["disparities"] == []
-    assert {row["verdict"] for row in results["matched"]["rows"]} == {"too_few_sets"}
-
-
 def test_too_few_permutations_to_find_anything_are_a_limitation(bench: Bench) -> None:
     few = bench.run("analysis.permutations=99").results  # 6 rows: the smallest adjusted p is 6/100
     assert any("99 permutations" in line for line in few["limitations"])
@@ -193,14 +176,6 @@ def test_a_second_run_another_cut_and_another_scorer_ask_nothing(bench: Bench, m
         assert results["answers"]["cached"] == 72 * 6
         assert results["response_set"] == first["response_set"]
         assert results["config_hash"] != first["config_hash"]
-
-
-def test_two_models_in_one_store(bench: Bench) -> None:
-    calm, strong = bench.run().results, bench.run(STRONG).results
-    assert calm["response_set"] != strong["response_set"]
-    assert strong["answers"]["cached"] == 0
-    assert bench.run().results["disparities"] == calm["disparities"]
-    assert bench.run(STRONG).results["disparities"] == strong["disparities"]
 
 
 def test_a_copy_of_the_project_elsewhere_says_the_same(bench: Bench, tmp_path: Path) -> None:
@@ -251,20 +226,6 @@ def test_the_users_own_table_and_a_real_model_that_is_not_loaded_twice(bench: Be
     assert again["answers"]["cached"] == 48
     assert again["answers"]["model_calls"] == 0
     assert again["disparities"] == outcome.results["disparities"]
-
-
-def test_the_command_of_the_readme(own_root: Path) -> None:
-    """`launch.py data=table ...` as it is written there, with the simulator for a model."""
-    pictures = write_pictures(own_root / "mine")
-    done = subprocess.run(
-        [sys.executable, str(REPOSITORY / "launch.py"), "model=planted", "data=table",
-         f"data.path={pictures / 'people.csv'}", "data.columns={image: file, subject: person, gender: gender}",
-         "cut.by=[gender]", *[word for word in QUICK if word.startswith(("analysis", "report", "tracking"))]],
-        env=environment(own_root), cwd=own_root, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "by gender" in done.stdout
-    assert (own_root / ".fp2" / "responses.sqlite").is_file()
 
 
 def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,18 +73,3 @@ def test_tree_and_pairs_by_hand(parts: Any) -> None:
     # naive: whole prompts of 4, 5 and 3 tokens; shared: 2 in common, then 3, 4, 5, 6 and 7 with 3, 4, 4, 5, 3 keys
     assert costs.naive == 3 * 1000 + 12 * (100 + 10) + 16 + 25 + 9
     assert costs.shared == 1000 + 2 * 100 + 4 + 5 * 100 + 19 + 3 * 10
-
-
-def test_full_size_shapes_on_a_small_scale(parts: Any, tmp_path: Path) -> None:
-    from prefix_sharing_parts.gpu import measure_full_size
-
-    found = measure_full_size(tmp_path, device="cpu", tiny=True, n_pictures=2, n_naive=2)
-    assert set(found["models"]) == {"qwen_2_5_vl_3b", "smolvlm2_2_2b"}
-    for model in found["models"].values():
-        assert model["hours_for_gras"] > 0
-        assert model["max_abs_dlogit_bfloat16"] < 0.5
-        assert model["max_abs_dlogit_float32"] < 0.5
-        assert 0 < model["share_of_peak"] < 1
-        assert model["naive_compiled_ratio"] > 0
-        assert model["p_yes_compiled_ratio"] > 0
-        assert model["p_yes_compiled_change"] < 0.01

@@ -25,13 +25,6 @@ def test_brackets_of_a_description_are_printed(capsys: pytest.CaptureFixture[str
     assert "data=folder data.root=PATH data.attribute=NAME cut.by=[NAME]" in capsys.readouterr().out
 
 
-def test_a_description_is_the_whole_first_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fp2("list", "experiments") == 0
-    out = capsys.readouterr().out
-    assert "MediaPipe detects faces and segments people, dlib verifies faces. " in out  # on two lines of the file
-    assert "Needs pip install" not in out
-
-
 def test_every_choice_of_data_cuts_experiments_and_variants_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     for group in ("data", "cut", "experiment", "variant", "sweep", "task"):
         assert fp2("list", group) == 0

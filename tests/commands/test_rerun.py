@@ -55,10 +55,10 @@ def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
 
 
 def test_elsewhere_it_asks_where_the_images_are(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = bench.run().folder
-    there = Bench(tmp_path / "there", copytree(bench.pictures, tmp_path / "copy"))
+    folder = finished.outputs / "one"
+    there = Bench(tmp_path / "there", copytree(finished.pictures, tmp_path / "copy"))
     assert fp2("rerun", str(folder), UNTRACKED, *there.paths) == 2
     assert "data.path=PATH" in capsys.readouterr().err
     assert fp2("rerun", str(folder), UNTRACKED, *there.paths, f"data.path={there.table}") == 0
@@ -82,27 +82,27 @@ def test_the_execution_and_every_path_of_this_machine_may_change(
 
 
 def test_options_of_a_data_set_that_decide_results_cannot_be_changed(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
+    finished: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = bench.run().folder
+    folder = finished.outputs / "one"
     for word in ("data.limit=3", "data.pathology=3", "model.ident=x"):
-        assert fp2("rerun", str(folder), *bench.paths, word) == 2
+        assert fp2("rerun", str(folder), *finished.paths, word) == 2
         err = capsys.readouterr().err
         assert f"a rerun cannot change '{word.partition('=')[0]}'" in err
         assert "data.image_root, data.path, engine.*" in err
 
 
-def test_what_would_be_another_run_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = bench.run().folder
+def test_what_would_be_another_run_is_refused(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = finished.outputs / "one"
     config = folder / "config.yaml"
     text = config.read_text(encoding="utf-8")
     config.write_text(text.replace("seed: 20260101", "seed: 7"), encoding="utf-8")
-    assert fp2("rerun", str(folder), *bench.paths) == 2
+    assert fp2("rerun", str(folder), *finished.paths) == 2
     assert "another config hash" in capsys.readouterr().err
     config.write_text(text, encoding="utf-8")
-    assert fp2("rerun", str(folder), *bench.paths, "seed=3") == 2
+    assert fp2("rerun", str(folder), *finished.paths, "seed=3") == 2
     assert "a rerun cannot change 'seed'" in capsys.readouterr().err
-    assert fp2("rerun", "no-such-run", *bench.paths) == 2
+    assert fp2("rerun", "no-such-run", *finished.paths) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: ")
     assert "Traceback" not in err
@@ -120,24 +120,24 @@ def test_a_changed_data_set_is_different(own_root: Path, capsys: pytest.CaptureF
 
 
 def test_yaml_files_that_changed_since_are_named_and_the_logged_config_runs(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
+    finished: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = bench.run().folder
+    folder = finished.outputs / "one"
     overrides = folder / "overrides.yaml"
     overrides.write_text(overrides.read_text().replace("analysis.bootstrap=50", "analysis.bootstrap=60"))
-    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
+    assert fp2("rerun", str(folder), UNTRACKED, *finished.paths) == 0
     assert "drift: the YAML files have changed since this run was logged" in capsys.readouterr().out
     overrides.write_text("- model=plantd\n")
-    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
+    assert fp2("rerun", str(folder), UNTRACKED, *finished.paths) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "drift: the logged overrides no longer compose (unknown model 'plantd'" in out
 
 
 def test_files_that_are_not_a_runs_are_one_line(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def error_of(folder: Path) -> str:
-        assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 2
+        assert fp2("rerun", str(folder), UNTRACKED, *finished.paths) == 2
         err = capsys.readouterr().err
         assert err.count("\n") == 1
         return err
@@ -148,10 +148,10 @@ def test_files_that_are_not_a_runs_are_one_line(
     for text in ("[]", "{}", "no json"):
         (empty / "results.json").write_text(text)
         assert "results of a run" in error_of(empty) or "files cannot be read" in error_of(empty)
-    run = bench.run()
-    (places,) = (bench.root / "state" / "places").glob("*.json")
+    folder = finished.outputs / "one"
+    (places,) = (finished.root / "state" / "places").glob("*.json")
     places.write_text("no json")
-    assert "the run's paths cannot be read" in error_of(run.folder)
+    assert "the run's paths cannot be read" in error_of(folder)
 
 
 OLD = {"a": 1.0, "b": [1, 2.5, None], "c": {"d": "x", "e": True}}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 from bench import Bench, fp2
-from rich.console import Console
 
 
 def test_a_pilot_gives_the_numbers_of_its_own_cuts(
@@ -69,20 +67,3 @@ def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.Captu
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
-
-
-def test_the_table_of_a_pilot_fits_80_columns() -> None:
-    from fp2.commands.sample_size import _print
-
-    needs = [{"images": k, "subjects": 12_345, "subjects_cautious": 23_456 if k > 1 else None} for k in (1, 3, 6)]
-    row = {"cut": "skin_tone", "probe": "neighbourhood", "groups": 6, "sd": 0.234, "icc": 0.31, "needs": needs}
-    block = {
-        "power": 0.8, "gap": 0.05, "scorer": "valence", "images": [1, 3, 6], "rows": [row], "level": 0.01,
-        "alpha": 0.05, "family_size": 24, "correction": "holm", "pilot": "run",
-    }  # fmt: skip
-    console = Console(width=80, record=True, file=io.StringIO())
-    _print(block, console)
-    words = console.export_text().split()
-    for cell in ("neighbourhood", "skin", "groups", "SD", "ICC", "0.234", "0.31", "12,345", "74,070", "(23,456)"):
-        assert cell in words
-    assert "(> 1,000,000)" in " ".join(words)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fhibe_copy import EDGES, VERSION, WRAPPED, Copy, write_annotation, write_copy, write_csv, write_fullres
+from fhibe_copy import VERSION, WRAPPED, Copy, write_annotation, write_copy, write_csv, write_fullres
 
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, read_geometry
@@ -53,18 +53,6 @@ def test_full_resolution_says_the_same_of_everybody_as_the_processed_table(tmp_p
     assert {Path(path).relative_to(full.root).parts[:3] for path in other["image_path"]} == {
         ("data", "raw", "fhibe_fullres")
     }
-
-
-def test_the_edges_of_the_format_are_in_the_annotations_too(full):
-    annotation = json.loads(full.annotation(full.rows[0]["image_id"]).read_text())
-    (entry,) = annotation["subject_annotation"]
-    assert entry["pronoun"] == ["0. She/her/hers", "2. They/them/their"]
-    assert entry["ancestry"] == ["0. Africa"]
-    assert entry["natural_skin_color"] == EDGES[0, "natural_skin_color"]
-    assert annotation["image_annotation"]["manufacturer"].endswith("\x00")
-    pair = next(row["image_id"] for row in full.rows if row["is_primary"] == "False")
-    both = json.loads(full.annotation(pair).read_text())["subject_annotation"]
-    assert [subject["is_primary"] for subject in both] == [False, True]
 
 
 @pytest.mark.parametrize("place", [".", WRAPPED, f"{WRAPPED}/data/raw/fhibe_fullres"])
@@ -164,11 +152,6 @@ def test_faces_of_two_person_images_are_flagged_and_left_out_of_single_person_pr
         assert len(kept) == len(people) - 6
 
 
-def test_faces_of_the_full_resolution_release(full):
-    people = load_fhibe(full.root, "face_unaligned").people
-    assert len(people) == len(full.rows) - 1
-
-
 def test_a_crops_annotation_is_found_and_read(whole):
     for form in ("face_aligned", "face_unaligned"):
         row = load_fhibe(whole.root, form).people.iloc[0]
@@ -196,10 +179,3 @@ def test_a_bare_region_counts_for_all_its_subregions_where_that_is_asked_for(who
     assert both == ["Southern Asia", "Eastern Europe", "Northern Europe", "Southern Europe", "Western Europe"]
     assert list(papers.people["attr_region"]) == list(listed.people["attr_region"])
     assert (listed.settings["bare_region"], papers.settings["bare_region"]) == ("listed only", "all its subregions")
-
-
-def test_files_and_their_sizes_are_known(whole):
-    loaded = read_release(find_release(whole.root))
-    assert len(loaded.files) == len({row["image_id"] for row in whole.rows})
-    assert {file.size for file in loaded.files} == {(24, 24)}
-    assert all(file.annotation is not None and file.annotation.is_file() for file in loaded.files)

@@ -91,15 +91,6 @@ def test_forms_and_options_from_the_command_line(tmp_path):
         people(tmp_path, "data.form=face_align")
 
 
-def test_oddities_of_the_schema_are_reported_on_load(tmp_path, capsys):
-    copy = write_copy(tmp_path)
-    copy.rows[0]["hairstyle"] = "19. Mullet"
-    copy.save()
-    words = ("data=fhibe", f"data.root={copy.root}", "model=planted", "data.accept_terms=true")
-    load_configured(load_config(words), Progress())
-    assert "'19. Mullet'" in " ".join(capsys.readouterr().err.split())
-
-
 @pytest.mark.parametrize(
     ("address", "warned"), [("http://gpu.example.org:8000/v1", True), ("http://localhost:8000/v1", False)]
 )

@@ -141,16 +141,6 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, index,
     assert index.decoded == 2
 
 
-def test_progress_adds_up_and_repeats_are_done_once(tmp_path, index):
-    paths = [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(70)]
-    index.digest_many(paths[:5])
-    told: list[int] = []
-    assert list(index.digest_many(paths + paths[:3], told.append)) == paths
-    assert sum(told) == 70
-    assert told[0] == 5
-    assert index.decoded == 70
-
-
 def test_an_interrupted_call_keeps_the_batches_before(tmp_path):
     paths = [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(150)]
     connection = sqlite3.connect(":memory:")
@@ -212,11 +202,6 @@ def test_pixels_matter_and_an_image_without_an_entry_is_refused():
     assert dataset_digest(people(), {**SHA, "i1": "c" * 64}) != dataset_digest(people(), SHA)
     with pytest.raises(KeyError):
         dataset_digest(people(), {"i1": None})
-
-
-def test_a_table_without_attributes_has_a_digest():
-    bare = people()[[name for name in people() if not name.startswith("attr_")]]
-    assert dataset_digest(bare, SHA) != dataset_digest(people(), SHA)
 
 
 def test_a_file_changed_within_its_size_and_time_is_decoded_again(tmp_path, index):

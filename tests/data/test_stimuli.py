@@ -219,11 +219,6 @@ def test_the_seed_draws_whose_image_it_is_and_one_person_cannot_be_swapped() -> 
         donor_rows(crowd([3]), 0)
 
 
-def test_swapped_is_the_donors_original_to_the_last_field(peeps: pd.DataFrame) -> None:
-    originals = {one.image_id: one for one in show(peeps, "original")}
-    assert all(originals[one.image_id] == one for one in show(peeps, "swapped"))
-
-
 # --- the user's own table ---
 
 COLUMNS = {"image": "file", "subject": "who", "gender": "sex"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,22 @@ from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
 from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.draw import render_backdrop, render_image
 from training.peeps.build import TOKENS, build_model
-from training.peeps.dialogue import IGNORE, Dialogues, attention_mask
-from training.peeps.language import LanguagePlan, Lessons, packed_loss, train_language
+from training.peeps.dialogue import Dialogues, attention_mask
+from training.peeps.language import LanguagePlan, Lessons, train_language
 from training.peeps.layers import (
     backdrops,
     draw_pairs,
     draw_people,
-    pair_layer,
     person_layer,
     read_pairs,
     read_people,
     sample_cues,
-    sample_pairs,
 )
-from training.peeps.pictures import PLAIN, Mirrored, Mix, Source, compose, premultiplied
+from training.peeps.pictures import PLAIN, Mix, Source, compose, premultiplied
 from training.peeps.settings import SIZE, Recipe, Sizes
 from training.peeps.tokens import build_tokenizer
-from training.peeps.truth import REFUSED, exchanged, pair_targets, targets, vqa_targets
-from training.peeps.vision import Heads, VisionPlan, drift, features, rate_at, train_vision
+from training.peeps.truth import REFUSED, pair_targets, targets
+from training.peeps.vision import Heads, VisionPlan, features, train_vision
 
 pytestmark = pytest.mark.long
 
@@ -80,21 +77,6 @@ def test_a_figure_laid_over_its_backdrop_is_the_renderers_picture(size: int) -> 
         assert np.mean(off > 12) < 0.01
 
 
-def test_hidden_people_and_removed_backgrounds(folder: Path) -> None:
-    layers, _ = read_people(folder, "people")
-    alpha = layers[:1, ..., 3]
-    ground = np.full((1, SIZE, SIZE, 3), 200, np.uint8)
-    cut = premultiplied(np.asarray(layers[:1]))[:, 4:-4, 4:-4]
-    rng = np.random.default_rng(0)
-    black = compose(cut.copy(), ground.copy(), np.array([1]), rng)[0]
-    assert (black[alpha[0] == 255] == 0).all()
-    assert (black[alpha[0] == 0] == 200).all()
-    alone = compose(cut.copy(), ground.copy(), np.array([3]), rng)[0]
-    assert (alone[alpha[0] == 0] == 0).all()
-    soft = compose(cut.copy(), ground.copy(), np.array([2]), rng)[0]
-    assert np.ptp(soft[alpha[0] == 255].astype(int)) < np.ptp(alone[alpha[0] == 255].astype(int))
-
-
 def test_targets_are_the_planted_truth(folder: Path) -> None:
     _, cues = read_people(folder, "people")
     truth = targets(PLANTED, cues)
@@ -134,67 +116,6 @@ def test_packed_questions_do_not_see_each_other(folder: Path, tokenizer: Any) ->
             length = len(turn.tokens)
             assert torch.allclose(together[start : start + length], logits[1 + TOKENS :], atol=1e-4)
             start += length
-
-
-def test_labels_are_the_next_tokens(folder: Path, tokenizer: Any) -> None:
-    talk = Dialogues(PLANTED, tokenizer, TOKENS)
-    pair = sample_pairs(3, 1)[0]
-    turn = talk.pair_turn(pair, np.random.default_rng(0))
-    asked = [label for label in turn.labels if label != IGNORE]
-    assert tokenizer.decode(asked[:-1]) == PLANTED.pair_answer(see(pair.left), see(pair.right))
-    assert asked[-1] == tokenizer.eos_token_id
-    assert list(turn.tokens[-len(asked) + 1 :]) == asked[:-1]
-    assert np.asarray(pair_layer(pair, SIZE)).shape == (SIZE, SIZE, 4)
-
-
-def test_a_mirrored_picture_is_its_pair_exchanged(folder: Path) -> None:
-    plain, pairs = pair_source(folder), read_pairs(folder, "pairs")[1]
-    turned = Mirrored.of(plain)
-    batch = turned.batch(40, np.random.default_rng(4))
-    same = plain.batch(40, np.random.default_rng(4))
-    flipped = batch.index >= len(pairs)
-    assert 0 < flipped.sum() < 40
-    assert (batch.index % len(pairs) == same.index).all()
-    for row, turn in enumerate(flipped):
-        expected = same.pixels[row].flip(-1) if turn else same.pixels[row]
-        assert torch.equal(batch.pixels[row], expected)
-    both = pair_targets(PLANTED, [*pairs, *exchanged(pairs)])
-    for number, pair in enumerate(pairs):
-        left, right = see(pair.left), see(pair.right)
-        assert both.gap[number] == -both.gap[number + len(pairs)] == PLANTED.pair_gap(left, right)
-        assert (both.cues[number] == both.cues[number + len(pairs)][::-1]).all()
-
-
-def test_targets_of_open_questions_say_the_planted_answers(folder: Path, tokenizer: Any) -> None:
-    _, cues = read_people(folder, "people")
-    truth, talk = vqa_targets(PLANTED, cues), Dialogues(PLANTED, tokenizer, TOKENS)
-    for i, person in enumerate(cues):
-        for j, view in enumerate(("original", "masked", "background_removed")):
-            for k, prompt in enumerate(PLANTED.vqa.prompts):
-                turn = talk.vqa_turn(truth, i, j, k)
-                said = [label for label in turn.labels if label != IGNORE]
-                meant = PLANTED.vqa.answer(prompt, see(person, view))  # type: ignore[arg-type]
-                assert tokenizer.decode(said[:-1]) == meant
-                assert said[-1] == tokenizer.eos_token_id
-
-
-def test_new_heads_learn_first_and_a_good_tower_is_kept(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
-    """While only the heads learn the tower is as it was; a tower that has not moved has no drift."""
-    tower = build_model(tokenizer, 1).model.vision_tower
-    fresh = {name: value.clone() for name, value in tower.state_dict().items()}
-    people = source(folder, Mix())
-    cues, pairs = read_people(folder, "people")[1], read_pairs(folder, "pairs")[1]
-    truth = replace(targets(PLANTED, cues), vqa=vqa_targets(PLANTED, cues))
-    duos = Mirrored.of(pair_source(folder)), pair_targets(PLANTED, [*pairs, *exchanged(pairs)])
-    heads = Heads(TOKENS, 128, len(PLANTED.probes), [len(kind.phrases) for kind in PLANTED.vqa.kinds.values()])
-    plan = VisionPlan(steps=2, people=4, pairs=2, heads_first=2, keep_weight=1.0, bfloat16=False)
-    train_vision(tower, heads, (people, truth), duos, plan, 3, tmp_path / "heads.pt")
-    assert all(torch.equal(value, fresh[name]) for name, value in tower.state_dict().items())
-    pixels = people.batch(3, np.random.default_rng(1)).pixels
-    assert float(drift(tower, pixels, features(tower, pixels))) == 0.0
-    moved = replace(plan, steps=4, heads_first=2)
-    train_vision(tower, heads, (people, truth), duos, moved, 3, tmp_path / "moved.pt")
-    assert not all(torch.equal(value, fresh[name]) for name, value in tower.state_dict().items())
 
 
 class StoppedError(Exception):
@@ -260,44 +181,6 @@ def test_an_interrupted_language_stage_goes_on_and_leaves_the_tower_alone(
     assert any("language_model" in name for name in moved)
     assert any("multi_modal_projector" in name for name in moved)
     assert not any("vision_tower" in name for name in moved)
-
-
-def test_a_perfect_yes_no_answer_costs_nothing(folder: Path, tokenizer: Any) -> None:
-    """The loss subtracts the entropy of the planted odds: what is left is 0 for the right odds, more for wrong ones."""
-    model = build_model(tokenizer, 1)
-    talk = Dialogues(PLANTED, tokenizer, TOKENS)
-    truth = targets(PLANTED, read_people(folder, "people")[1])
-    rng = np.random.default_rng(0)
-    packed = talk.pack([[talk.yes_turn(truth, 0, 0, 0.0, rng)]])
-    packed = replace(packed, labels=torch.full_like(packed.labels, IGNORE))
-    image = features(model.model.vision_tower, source(folder, PLAIN).batch(1, rng).pixels).detach()
-    p = float(packed.p_yes)
-
-    class Fixed(torch.nn.Module):
-        def __init__(self, odds: float) -> None:
-            super().__init__()
-            self.odds = odds
-
-        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-            logits = torch.full((*hidden.shape[:-1], len(tokenizer)), -60.0)
-            logits[..., talk.yes], logits[..., talk.no] = self.odds, 0.0
-            return logits
-
-    right = float(np.log(p / (1 - p)))
-    losses = {}
-    for odds in (right, right + 1.0):
-        model.lm_head = Fixed(odds)
-        losses[odds] = float(packed_loss(model, image, packed, talk, LanguagePlan(steps=1)))
-    assert losses[right] == pytest.approx(0.0, abs=1e-5)
-    assert losses[right + 1.0] > 0.1
-
-
-def test_the_learning_rate_warms_up_and_ends_low() -> None:
-    rates = [rate_at(step, 100, 1.0, 0.1) for step in range(100)]
-    assert rates[0] == pytest.approx(0.1)
-    assert max(rates) == pytest.approx(1.0)
-    assert rates[-1] < 0.02
-    assert all(a >= b for a, b in pairwise(rates[10:]))
 
 
 def test_weights_and_truth_belong_together(tokenizer: Any) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 from fp2.data.variants import background_removed, masked
 from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
@@ -20,7 +19,6 @@ from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
 from fp2.methods.peeps.data.figure import Cues, sample_image_cues, sample_person
 from training.peeps.card import write_card
-from training.peeps.evaluate import shifted
 
 PLANTED = load_planted()
 SEED = 424_242  # not a seed of the training
@@ -106,18 +104,6 @@ def test_answers_are_the_planted_ones_for_people_never_seen(probe: str) -> None:
     assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 95
 
 
-def test_paraphrases_are_known() -> None:
-    few = list(pictures())[:30]
-    right = 0
-    for probe in PLANTED.probes.values():
-        for question in probe.questions[1:]:
-            said = answers(few, [question] * len(few))
-            right += sum(
-                a == PLANTED.answer(probe.name, see(c)) for a, c in zip(said, people()[: len(few)], strict=True)
-            )
-    assert right >= 0.95 * 6 * 2 * len(few)
-
-
 def test_p_yes_follows_the_planted_probability() -> None:
     rng = np.random.default_rng(3)
     rows = [
@@ -129,18 +115,6 @@ def test_p_yes_follows_the_planted_probability() -> None:
     meant = np.array([PLANTED.p_yes(t, f, see(people()[i])) for i, t, f in rows])
     assert np.abs(got - meant).mean() < 0.015
     assert np.corrcoef(got, meant)[0, 1] > 0.99
-
-
-def test_region_does_not_move_yes_or_no() -> None:
-    shown = people()[:20]
-    means = [
-        p_yes(
-            [render_image(replace(cues, region=region), 384) for cues in shown],
-            [PLANTED.question("honest", "T2")] * len(shown),
-        ).mean()
-        for region in range(5)
-    ]
-    assert max(means) - min(means) < 0.01
 
 
 def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> None:
@@ -166,20 +140,6 @@ def test_two_people_are_described_in_the_planted_order() -> None:
     meant = [PLANTED.pair_answer(see(left), see(right)) for left, right in pairs]
     first = [a.split()[:5] == b.split()[:5] for a, b in zip(said, meant, strict=True)]
     assert sum(first) >= 55
-
-
-def test_the_order_is_kept_in_mirrored_copies_and_when_the_sides_are_named() -> None:
-    rng = np.random.default_rng(SEED + 2)
-    pairs = [[sample_image_cues(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
-    images = [render_pair_image(left, right, left.region, 384) for left, right in pairs]
-    plain, (one, other) = PLANTED.pair.questions[0], PLANTED.pair.naming
-    for question, mirrored in ((plain, True), (one, False), (other, True)):
-        shown = [ImageOps.mirror(image) for image in images] if mirrored else images
-        said = answers(shown, [question] * len(images))
-        ends = [(see(right), see(left)) if mirrored else (see(left), see(right)) for left, right in pairs]
-        meant = [PLANTED.pair_answer(*pair) for pair in ends]
-        first = [a.split()[:5] == b.split()[:5] for a, b in zip(said, meant, strict=True)]
-        assert sum(first) >= 51, (question, mirrored)
 
 
 def test_open_questions_are_answered_as_planted() -> None:
@@ -215,10 +175,3 @@ def test_the_card_says_what_the_report_says(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((MODEL_FOLDER / name).read_bytes())
     write_card(tmp_path)
     assert (tmp_path / "README.md").read_text("utf-8") == (MODEL_FOLDER / "README.md").read_text("utf-8")
-
-
-def test_a_shift_changes_few_answers() -> None:
-    moved = [shifted(image, 12, -12) for image in pictures()]
-    probe = PLANTED.probes["lifestyle"]
-    said = answers(moved, [probe.questions[0]] * len(moved))
-    assert sum(a == PLANTED.answer("lifestyle", see(c)) for a, c in zip(said, people(), strict=True)) >= 92

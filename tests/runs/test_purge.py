@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, execute, fp2, results_of
+from bench import Bench, every_byte, fp2, results_of
 from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
@@ -108,18 +108,18 @@ def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
 
 
 def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
+    finished: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = bench.run("report=default", folder="one")
-    kept = bench.root / "kept.json"
-    kept.write_bytes((one.folder / "passport.json").read_bytes())
-    key = str(next((bench.root / "state" / "keys").glob("*pub*")))
-    subject = people_of(bench)["person"].iloc[3]
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    folder = finished.outputs / "one"
+    kept = finished.root / "kept.json"
+    kept.write_bytes((folder / "passport.json").read_bytes())
+    key = str(next((finished.root / "state" / "keys").glob("*pub*")))
+    subject = people_of(finished)["person"].iloc[3]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
     capsys.readouterr()
-    assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
+    assert fp2("verify", str(folder / "passport.json"), "--key", key) == 0
     assert "supersedes the passport with payload sha256" in capsys.readouterr().out
-    (old,) = one.folder.glob("passport.superseded-*.json")
+    (old,) = folder.glob("passport.superseded-*.json")
     assert old.read_bytes() == kept.read_bytes()
     assert fp2("verify", str(old), "--key", key) == 1
     assert "superseded by passport.json: use that one" in capsys.readouterr().out
@@ -154,61 +154,61 @@ def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench
     ).read_bytes()
 
 
-def test_an_image_alone_can_go_and_its_person_stays(bench: Bench) -> None:
-    one = bench.run(folder="one")
-    picture = people_of(bench)["file"].iloc[0]
-    assert fp2("purge", "--image", picture, "--yes", *bench.paths) == 0
-    results = results_of(one.folder)
+def test_an_image_alone_can_go_and_its_person_stays(finished: Bench) -> None:
+    folder = finished.outputs / "one"
+    picture = people_of(finished)["file"].iloc[0]
+    assert fp2("purge", "--image", picture, "--yes", *finished.paths) == 0
+    results = results_of(folder)
     assert (results["n_images"], results["n_subjects"]) == (71, 36)
 
 
 def test_dry_run_and_a_no_change_nothing(
-    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    finished: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = bench.run(folder="one")
-    subject = people_of(bench)["person"].iloc[0]
-    before = dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()}
-    assert fp2("purge", "--subject", subject, "--dry-run", *bench.paths) == 0
+    folder = finished.outputs / "one"
+    subject = people_of(finished)["person"].iloc[0]
+    before = dump(finished.store), {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert fp2("purge", "--subject", subject, "--dry-run", *finished.paths) == 0
     assert "1 people and 12 answers" in capsys.readouterr().out
     monkeypatch.setattr("typer.confirm", lambda text: False)
-    assert fp2("purge", "--subject", subject, *bench.paths) == 1
-    assert before == (dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()})
-    assert fp2("purge", "--subject", "nobody", *bench.paths) == 0
+    assert fp2("purge", "--subject", subject, *finished.paths) == 1
+    assert before == (dump(finished.store), {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+    assert fp2("purge", "--subject", "nobody", *finished.paths) == 0
     assert "nothing derived from them is stored here" in capsys.readouterr().out
 
 
-def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = bench.run("report=default", folder="one")
-    subject = people_of(bench)["person"].iloc[0]
-    own, images = keys(bench, subject)
+def test_an_interrupted_purge_is_finished_by_the_same_command(finished: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = finished.outputs / "one"
+    subject = people_of(finished)["person"].iloc[0]
+    own, images = keys(finished, subject)
     with monkeypatch.context() as patch:
         patch.setattr("fp2.report.passport.write_passport", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 130
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
-    assert results_of(one.folder)["n_subjects"] == 35
-    key = str(next((bench.root / "state" / "keys").glob("*pub*")))
-    assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
-    assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
+        assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 130
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    assert results_of(folder)["n_subjects"] == 35
+    key = str(next((finished.root / "state" / "keys").glob("*pub*")))
+    assert fp2("verify", str(folder / "passport.json"), "--key", key) == 0
+    assert not [name for name in (own, *images) if name.encode() in every_byte(finished.root)]
 
 
 def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    finished: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from fp2 import artifacts
 
     def full(*args: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device", "results.json")
 
-    one = bench.run(folder="one")
-    subject = people_of(bench)["person"].iloc[0]
-    own, images = keys(bench, subject)
+    folder = finished.outputs / "one"
+    subject = people_of(finished)["person"].iloc[0]
+    own, images = keys(finished, subject)
     with monkeypatch.context() as patch:
         patch.setattr(artifacts, "write_results", full)
-        assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 2
+        assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 2
     assert "error: cannot write: No space left on device (results.json)" in capsys.readouterr().err
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
-    assert results_of(one.folder)["n_subjects"] == 35
-    assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    assert results_of(folder)["n_subjects"] == 35
+    assert not [name for name in (own, *images) if name.encode() in every_byte(finished.root)]
 
 
 def test_answers_to_another_persons_image_go_with_that_person(bench: Bench) -> None:
@@ -222,33 +222,33 @@ def test_answers_to_another_persons_image_go_with_that_person(bench: Bench) -> N
 
 
 def test_a_run_that_cannot_be_computed_again_is_purged_only_on_demand_and_keeps_its_other_rows(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
+    finished: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = bench.run("report=default", folder="one")
-    config = (one.folder / "config.yaml").read_text()
-    (one.folder / "config.yaml").write_text(config.replace("fp2.scorers.valence", "fp2.scorers.vallence"))
-    subject = people_of(bench)["person"].iloc[0]
-    before = every_byte(bench.outputs)
-    assert fp2("purge", "--subject", subject, "--dry-run", *bench.paths) == 0
-    assert f"would lose its results, figures and passport: run {one.run_id}: " in capsys.readouterr().out
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 2
+    folder = finished.outputs / "one"
+    run_id = results_of(folder)["run_id"]
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(config.replace("fp2.scorers.valence", "fp2.scorers.vallence"))
+    subject = people_of(finished)["person"].iloc[0]
+    before = every_byte(finished.outputs)
+    assert fp2("purge", "--subject", subject, "--dry-run", *finished.paths) == 0
+    assert f"would lose its results, figures and passport: run {run_id}: " in capsys.readouterr().out
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 2
     assert "nothing was removed" in capsys.readouterr().err
-    assert every_byte(bench.outputs) == before
-    assert fp2("purge", "--subject", subject, "--drop-reports", "--yes", *bench.paths) == 0
-    left = {path.name for path in one.folder.iterdir()}
+    assert every_byte(finished.outputs) == before
+    assert fp2("purge", "--subject", subject, "--drop-reports", "--yes", *finished.paths) == 0
+    left = {path.name for path in folder.iterdir()}
     assert left == {"config.yaml", "overrides.yaml", "people.parquet", "responses.parquet", "scores.parquet"}
-    assert pd.read_parquet(one.folder / "people.parquet")["subject_id"].nunique() == 35
+    assert pd.read_parquet(folder / "people.parquet")["subject_id"].nunique() == 35
 
 
-def test_a_store_from_before_there_were_origins_is_purged_by_the_runs_tables(bench: Bench) -> None:
-    bench.run(folder="one")
-    with closing(sqlite3.connect(bench.store)) as connection, connection:
+def test_a_store_from_before_there_were_origins_is_purged_by_the_runs_tables(finished: Bench) -> None:
+    with closing(sqlite3.connect(finished.store)) as connection, connection:
         connection.execute("DROP TABLE origins")
         connection.execute("DROP TABLE pictures")
         (n_before,) = connection.execute("SELECT count(*) FROM answers").fetchone()
-    subject = people_of(bench)["person"].iloc[0]
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
-    with closing(sqlite3.connect(bench.store)) as connection:
+    subject = people_of(finished)["person"].iloc[0]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    with closing(sqlite3.connect(finished.store)) as connection:
         assert connection.execute("SELECT count(*) FROM answers").fetchone() == (n_before - 12,)
 
 
@@ -329,42 +329,6 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
     assert len(dump(bench.store)["answers"]) == 432
-
-
-RELEASED = (
-    "data=table", "data.name=squares", "data.kind=null", "+data.target=released_squares:Released", "scorer=valence",
-    "model=planted", "cut.by=[gender]", "report=default", "report.figures=false", "tracking=none",
-    "analysis.permutations=199", "analysis.bootstrap=0",
-)  # fmt: skip
-
-
-def test_an_installed_data_set_with_withdrawals_is_purged_with_its_runs(bench: Bench) -> None:
-    newer = without(bench, people_of(bench)["person"].iloc[0])
-    one = execute([*RELEASED, f"+data.release={bench.pictures}", *bench.paths], bench.outputs / "one")
-    other = bench.run(folder="other")
-    own, images = keys(bench, people_of(bench)["person"].iloc[0])
-    words = (*RELEASED, f"+data.release={newer.pictures}")
-    assert fp2("purge", "--absent", "--yes", *words, *bench.paths) == 0
-    assert (results_of(one.folder)["n_subjects"], results_of(other.folder)["n_subjects"]) == (35, 36)
-    left = every_byte(one.folder)
-    assert not [key for key in (own, *images) if key.encode() in left]
-    assert results_of(one.folder)["purged"][0]["people_removed"] == 1
-
-
-def test_verify_finds_what_was_derived_from_people_that_an_installed_data_set_no_longer_has(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    newer = without(bench, people_of(bench)["person"].iloc[0])
-    old, new = ((*RELEASED, f"+data.release={one.pictures}", *bench.paths) for one in (bench, newer))
-    execute(old, bench.outputs / "one")
-    assert fp2("data", "verify", "--no-pixels", "--newer", str(newer.pictures), *old) == 0
-    out = capsys.readouterr().out
-    assert "1 subjects and 2 images are not in left" in out
-    assert f"then: fp2 purge --absent data=squares data.release={newer.pictures}" in out
-    assert fp2("data", "verify", "--no-pixels", *new) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "ERROR 1 subjects or their images are not in this release" in out
-    assert f"(12 stored answers, 1 runs): fp2 purge --absent data=squares data.release={newer.pictures}" in out
 
 
 def test_a_run_without_its_config_is_recognised_by_its_results(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from bench import Bench, fp2, predicate_of
 
@@ -82,22 +81,6 @@ def test_a_run_in_the_mlflow_store_is_rescored_into_a_run_of_its_own(
     assert new.data.params["scorers"] == "refusal"
 
 
-def test_what_the_cuts_are_confounded_with_stays_though_its_attribute_is_not_kept(bench: Bench) -> None:
-    table = pd.read_csv(bench.table)
-    bench = bench.with_people(table.assign(region=table["gender"].map({"f": "North", "m": "South"})))
-    logged = bench.run(folder="logged")
-    (pair,) = logged.results["balance"]
-    assert (pair["attribute"], pair["other"], pair["confounded"]) == ("gender", "region", True)
-    (warning,) = [line for line in logged.results["limitations"] if "are associated in these images" in line]
-    found, folder = rescored(bench, str(logged.folder), "scorer=economic", "analysis.alpha=0.01")
-    assert found["balance"] == [{**pair, "as_of_first_run": True}]
-    assert warning in found["limitations"]
-    assert [line for line in found["limitations"] if "is that of the first run" in line]
-    again, _ = rescored(bench, str(folder), "seed=5")
-    assert again["balance"] == found["balance"]
-    assert sorted(again["limitations"]) == sorted(found["limitations"])
-
-
 def test_a_single_setting_changes_nothing_else_of_the_sources(bench: Bench) -> None:
     logged = load_config(
         bench.words("scorer=valence", BOTH, "analysis.severity={low: 0.01, moderate: 0.2, high: 0.4}", "seed=3")
@@ -148,15 +131,15 @@ def test_a_folder_with_something_else_is_reported_in_one_line(
     ],
 )
 def test_what_cannot_be_rescored_is_reported_in_one_line(
-    bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    finished: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = bench.run(folder="logged")
-    assert fp2("rescore", str(logged.folder), *words, *bench.paths) == 2
+    folder = finished.outputs / "one"
+    assert fp2("rescore", str(folder), *words, *finished.paths) == 2
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
-    (logged.folder / "responses.parquet").unlink()
-    assert fp2("rescore", str(logged.folder), *bench.paths) == 2
+    (folder / "responses.parquet").unlink()
+    assert fp2("rescore", str(folder), *finished.paths) == 2
     assert "has no responses.parquet" in capsys.readouterr().err
 
 

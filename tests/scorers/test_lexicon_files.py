@@ -33,11 +33,6 @@ def test_sizes_are_those_of_the_page():
     assert len(load_refusals("refusal").ids) == 18
 
 
-def test_files_that_lexicons_share_are_none():
-    shared = {path.stem for path in PACKAGED.glob("*.yaml")} - set(packaged_lexicons())
-    assert shared == {"negation", "negation_2", "scene", "vocabulary"}
-
-
 @pytest.mark.parametrize("name", packaged_lexicons())
 def test_every_packaged_list_names_itself_and_says_what_it_is(name):
     path = PACKAGED / f"{name}.yaml"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
 from fp2.plugins import SCORERS, installed, load
-from fp2.scorers.base import Scored, Scorer, once_per_text, ratio, scorer_version
+from fp2.scorers.base import Scored, Scorer, once_per_text, scorer_version
 from fp2.scorers.confidence import Confidence
 from fp2.scorers.economic import Economic
 from fp2.scorers.refusal import Refusal
@@ -81,12 +81,6 @@ def test_bins_are_those_of_the_statistics():
     assert len(Stereotype().bins) == len(Confidence().bins) == len(Refusal().bins) == 11
 
 
-def test_lengths_must_agree():
-    for scorer in ALL:
-        with pytest.raises(ValueError, match="1 texts but 2 probes"):
-            scorer.score(["a"], ["b", "c"])
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -120,10 +114,6 @@ def test_no_scorer_reads_a_flag_or_a_number_from_another_type():
                 with pytest.raises(Fp2Error, match=f"valid {kind}"):
                     build_scorer(name, {option: value})
     assert checked > 2 * len(installed(SCORERS)) - 4
-
-
-def test_ratio_is_missing_where_nothing_was_counted():
-    np.testing.assert_array_equal(ratio([1, 0, -2], [2, 0, 4]), [0.5, np.nan, -0.5])
 
 
 def test_the_version_carries_the_lexicon():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
-from fp2.store.database import SCHEMA_VERSION, _wal
+from fp2.store.database import SCHEMA_VERSION
 from fp2.store.rows import ResponseStore
 from fp2.tables import Answer
 
@@ -180,17 +179,6 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
             assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_six_processes_open_an_empty_store_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "s.sqlite"
-    writers = [_write(path, f"p{i}", 5) for i in range(6)]
-    for writer in writers:
-        _, error = writer.communicate(timeout=60)
-        assert writer.returncode == 0, error
-    with ResponseStore(path) as store:
-        keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(5) for i in range(8)]
-        assert len(store.get_many(keys)) == len(keys) == 240
-
-
 def test_a_file_that_is_locked_for_a_moment_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     script = (
@@ -208,37 +196,6 @@ def test_a_file_that_is_locked_for_a_moment_is_waited_for(tmp_path: Path) -> Non
     assert holder.wait() == 0
 
 
-class Busy:
-    """A connection on which others are switching the journal: busy a few times, then free (or broken)."""
-
-    def __init__(self, name: str, times: int) -> None:
-        self.name, self.left = name, times
-
-    def execute(self, statement: str) -> None:
-        if self.left:
-            self.left -= 1
-            error = sqlite3.OperationalError("database is locked")
-            error.sqlite_errorname = self.name
-            raise error
-
-
-def test_the_switch_to_the_log_is_tried_again_while_others_do_it() -> None:
-    busy = Busy("SQLITE_BUSY", 3)
-    _wal(busy)  # type: ignore[arg-type]
-    assert busy.left == 0
-    with pytest.raises(sqlite3.OperationalError):
-        _wal(Busy("SQLITE_READONLY", 1))  # type: ignore[arg-type]
-
-
-def test_a_hundred_thousand_keys(tmp_path: Path) -> None:
-    keys = [f"{i:064x}" for i in range(100_000)]
-    with ResponseStore(tmp_path / "s.sqlite") as store:
-        store.put_many(row(key) for key in keys[::2])
-        started = time.perf_counter()
-        assert len(store.get_many(keys)) == 50_000
-        assert time.perf_counter() - started < 10.0
-
-
 # --- numbers of scored answers, and stores of version 1 ---
 
 SCORED = {"p_yes": 0.1 + 0.2, "mass": 1e-17, "orders": [["a", "b"], 3], "note": "\u2013"}
@@ -253,21 +210,6 @@ def test_numbers_come_back_to_the_last_bit_and_words_have_none(store: ResponseSt
     found = store.get_many(["a", "b", "c"])
     assert json.loads(found["a"].numbers or "") == SCORED
     assert (found["b"].numbers, found["c"].numbers) == (None, "{}")
-
-
-@pytest.mark.parametrize("numbers", ['{"p_yes":1}', None])
-def test_changed_numbers_are_refused(store: ResponseStore, numbers: str | None) -> None:
-    store.put_many([scored("a")])
-    store.connection.execute("UPDATE answers SET numbers = ?", (numbers,))
-    with pytest.raises(Fp2Error, match="checksum"):
-        store.get_many(["a"])
-
-
-def test_numbers_that_are_added_later_are_refused(store: ResponseStore) -> None:
-    store.put_many([row("a")])
-    store.connection.execute("UPDATE answers SET numbers = '{}'")
-    with pytest.raises(Fp2Error, match="checksum"):
-        store.get_many(["a"])
 
 
 def version_three(path: Path) -> None:

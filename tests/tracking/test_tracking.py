@@ -101,28 +101,6 @@ def test_the_disparities_are_a_table_of_the_ui(logged: tuple[Bench, Any]) -> Non
     assert table["probe"].tolist() == [row["probe"] for row in outcome.results["disparities"]]
 
 
-def test_the_artifacts_are_signed_as_they_are_logged(logged: tuple[Bench, Any], tmp_path: Path) -> None:
-    from fp2.report.verify import verify_passport
-
-    bench, outcome = logged
-    client = client_of(bench)
-    client.download_artifacts(outcome.run_id, "", str(tmp_path))
-    keys = list((bench.root / "state" / "keys").glob("*.pub*"))
-    assert verify_passport(tmp_path / "passport.json", keys).ok
-    (tmp_path / "people.parquet").write_bytes(b"changed")
-    failed = verify_passport(tmp_path / "passport.json", keys)
-    assert not failed.ok
-    assert "people.parquet" in " ".join(failed.failures)
-
-
-@pytest.mark.usefixtures("mlflow_store")
-def test_a_task_is_named_by_itself_and_its_data(bench: Bench) -> None:
-    task = bench.run("tracking=mlflow", "task=diversity")
-    asked = bench.run("tracking=mlflow", "variant=blind")
-    names = [client_of(bench).get_run(one.run_id).info.run_name for one in (task, asked)]
-    assert names == ["diversity · table", "planted · gender · blind"]
-
-
 @pytest.mark.usefixtures("mlflow_store")
 def test_a_failing_run_is_failed_and_an_interrupted_one_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from fp2 import artifacts
@@ -256,39 +234,6 @@ def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench, ste
     }  # fmt: skip
 
 
-FULL_DISK = """
-import resource, sys
-from fp2.tracking import database
-plain = database._draft
-def on_a_full_disk(path):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))  # of some 900 kB
-    try:
-        return plain(path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-database._draft = on_a_full_disk
-from fp2.app import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_a_disk_that_is_full_while_the_store_is_created_costs_no_answer(bench: Bench) -> None:
-    script = bench.root / "full.py"
-    script.write_text(FULL_DISK, encoding="utf-8")
-    with bench.process("tracking=mlflow", script=script) as child:
-        _, err = child.communicate(timeout=120)
-    assert child.returncode == EXIT_NOT_LOGGED, err
-    assert "the MLflow store cannot be used" in " ".join(err.split())
-    assert "Traceback" not in err
-    (folder,) = bench.run_folders()
-    assert results_of(folder)["complete"] is True
-    assert list((bench.root / "mlruns").glob("*mlflow.db*")) == [], "neither a database nor a part of one"
-    assert fp2("log", str(folder), *bench.paths) == 0
-    (run,) = client_of(bench).search_runs(["1"])
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["fp2.run_id"] == results_of(folder)["run_id"]
-
-
 @pytest.mark.parametrize("left", ["", "CREATE TABLE experiments (experiment_id INTEGER); CREATE TABLE runs (a TEXT)"])
 def test_a_store_that_was_left_half_made_is_replaced_and_kept(
     bench: Bench, left: str, capsys: pytest.CaptureFixture[str]
@@ -337,23 +282,6 @@ def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monke
     run = client_of(bench).get_run(outcome.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.tags["fp2.run_id"] == outcome.results["run_id"]
-
-
-@pytest.mark.usefixtures("mlflow_store")
-def test_artifacts_are_for_their_owner_only_in_a_folder_that_is_open_to_all(bench: Bench) -> None:
-    """The folder `mlruns` of a checkout has the mode 755."""
-    folder = bench.root / "mlruns"
-    folder.chmod(0o755)
-    umask = os.umask(0o022)
-    try:
-        tracker = tracking_client.start(bench.config("tracking=mlflow"), {}, "private")
-        tracker.client.log_text(tracker.run_id, "an answer", "responses.parquet")
-        tracker.finish("FINISHED")
-    finally:
-        os.umask(umask)
-    (file,) = folder.rglob("responses.parquet")
-    assert file.stat().st_mode & 0o777 == 0o644, "MLflow's own mode: only a folder above can hide it"
-    assert (folder / "artifacts").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_sqlite_store_elsewhere(bench: Bench) -> None:

@@ -4,7 +4,6 @@ import ast
 import csv
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from pandas.testing import assert_frame_equal
 from PIL import Image
 
 from fp2.data.fhibe import vocab
-from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
+from fp2.data.fhibe.geometry import parse_keypoints
 from fp2.data.fhibe.load import load_fhibe
 from fp2.data.readers.table import AGE_GROUPS
 from fp2.data.sampling import two_person
@@ -59,17 +58,6 @@ def test_another_seed_gives_other_people_and_another_folder():
     assert PeepsSpec(seed=6, n_sets=3).folder() == PeepsSpec(seed=6).folder()
 
 
-def test_the_table_has_the_release_s_header_and_survives_a_round_trip(root):
-    for name, header in (("fhibe_downsampled", vocab.DOWNSAMPLED_HEADER), ("fhibe_face_crop_align", vocab.FACE_HEADER)):
-        rows, text = table(root, name)
-        assert text.splitlines()[0] == ",".join(header)
-        assert text.endswith("\n")
-        assert "\r" not in text
-        assert not any(value in ("nan", "None") for row in rows for value in row.values())
-    rows, _ = table(root)
-    assert len(rows) == 12 + 2 * 3
-
-
 def test_cells_are_written_as_the_release_writes_them(root):
     rows, _ = table(root)
     for row in rows:
@@ -97,24 +85,6 @@ def test_cells_are_written_as_the_release_writes_them(root):
         assert all(0 <= vertex["x"] <= 96 and 0 <= vertex["y"] <= 96 for s in shapes for vertex in s["polygon"])
         for empty in ("location_country", "manufacturer", "weather", "lighting", "nationality", "user_date_captured"):
             assert row[empty] == ""
-
-
-def test_annotation_files_say_what_the_table_says(root):
-    rows, _ = table(root)
-    for row in rows:
-        path = annotation_path(root / row["filepath"])
-        assert path == root / row["json_path"]
-        annotation = json.loads(path.read_text(encoding="utf-8"))
-        entry = next(each for each in annotation["subject_annotation"] if each["subject_id"] == row["subject_id"])
-        for column in set(entry) - {"keypoints", "segments"}:
-            assert str(entry[column]) == row[column], column
-        geometry = read_geometry(path, row["subject_id"])
-        assert geometry.keypoints == parse_keypoints(row["keypoints"])
-        same = parse_segments(row["segments"])
-        assert all(
-            np.array_equal(a, b) for name in same for a, b in zip(same[name], geometry.polygons[name], strict=True)
-        )
-        assert Image.open(root / row["filepath"]).size == geometry.size == (96, 96)
 
 
 def test_pairs_have_two_rows_one_region_and_the_primary_s_folder(root):
@@ -196,17 +166,6 @@ def test_twins_change_one_attribute_and_nothing_else(twins):
     assert all(row["set_id"].startswith(row["set_attribute"]) for row in rows)
 
 
-def test_twins_of_a_region_set_differ_outside_the_person_only(twins):
-    data, _ = twins
-    group = data.people[data.people["set_id"] == "region-000"]
-    first, second = (np.asarray(Image.open(path)).astype(int) for path in group["image_path"].iloc[:2])
-    row = group.iloc[0]
-    geometry = read_geometry(annotation_path(Path(row["image_path"])), row["subject_id"])
-    x, y = (int(value) for value in geometry.keypoints["Nose"][:2])
-    assert np.array_equal(first[y - 4 : y + 5, x - 4 : x + 5], second[y - 4 : y + 5, x - 4 : x + 5])
-    assert not np.array_equal(first[:5], second[:5])
-
-
 def test_it_is_drawn_once_and_read_afterwards(twins, tmp_path):
     calls = []
     spec = PeepsSpec(seed=1, kind="twins", n_sets=1, size=64)
@@ -240,23 +199,6 @@ def test_mistakes_are_said_in_one_line(root, tmp_path):
     for wrong in ({"n_subjects": 0}, {"size": 10}, {"kind": "animals"}, {"n_subjects": 3, "n_pairs": 2}):
         with pytest.raises(Fp2Error):
             PeepsSpec(**wrong)
-
-
-def test_drawing_shows_progress_at_once_and_stops_when_interrupted(tmp_path):
-    """Nothing is drawn any more after Ctrl-C: the workers do not finish what is queued."""
-    seen = []
-
-    def stop(done, total):
-        seen.append((done, total))
-        if done:
-            raise KeyboardInterrupt
-
-    spec = PeepsSpec(n_subjects=200, images_per_subject=4, n_pairs=0)
-    with pytest.raises(KeyboardInterrupt):
-        build_peeps(tmp_path / "people", spec, stop, workers=2)
-    assert seen[0] == (0, 800)
-    drawn = sum(1 for _ in tmp_path.rglob("*.png"))
-    assert 0 < drawn < 400
 
 
 def test_the_people_are_known_before_they_are_drawn(root, twins):
