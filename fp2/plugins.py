@@ -24,6 +24,9 @@ SUPPLEMENTS = "fp2.supplements"
 """Supplements of a comparison of groups (`fp2.protocols.fingerprint.supplements.SupplementEntry`), beside our own."""
 GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS, SUPPLEMENTS)
 """The groups of entry points that name a class or object; `fp2 list` shows them all."""
+WORKERS = "fp2.workers"
+"""What runs an engine in several processes, by the option that asks for it (`devices`, `ray`): a callable
+`(engine, options, rebuild) -> engine` (see `fp2.engines.build`)."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 

@@ -43,7 +43,7 @@ NOT_RUN: Mapping[str, str] = {
     "tests/commands/test_view.py, tests/runs/test_live.py",
     r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: tests/commands/test_label.py",
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
-    r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/test_run_workers.py",
+    r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/methods/workers/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "

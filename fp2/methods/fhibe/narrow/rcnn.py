@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.workers.options import device_of
+from fp2.engines.worker_options import device_of
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import sha256_file
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec

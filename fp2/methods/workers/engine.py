@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from fp2.engines.base import Engine, failed
-from fp2.engines.workers.options import WorkerOptions, worker_devices
-from fp2.engines.workers.serve import Answered, Build, Done, Ended, Item, Message, Raised, Ready, Refused, Took
+from fp2.engines.worker_options import WorkerOptions, worker_devices
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.methods.workers.serve import Answered, Build, Done, Ended, Item, Message, Raised, Ready, Refused, Took
 from fp2.tables import Answer, ImageTask
 
 Rebuild = Callable[[Mapping[str, Any]], Build]
@@ -76,8 +76,11 @@ class WorkersEngine:
         return self._dispatcher.answer(tasks)
 
 
-def with_workers(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engine:
-    """Return `inner`, or the same engine in worker processes where the options ask for them.
+_HERE = {"devices": None, "ray": None}  # the engine of a worker runs in the worker's process
+
+
+def on_devices(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engine:
+    """Return the engine in a process of each device that the options list.
 
     Parameters
     ----------
@@ -89,23 +92,30 @@ def with_workers(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Eng
     Raises
     ------
     Fp2Error
-        If a device is unknown, or Ray is asked for and missing.
+        If a device is unknown.
     """
-    alone = {"devices": None, "ray": None}
-    if devices := worker_devices(options):
-        from fp2.engines.workers.processes import Processes
+    from fp2.methods.workers.processes import Processes
 
-        own = [device.partition(":")[0] for device in devices]  # a worker sees one GPU
-        builds = [rebuild({**alone, "device": device}) for device in own]
-        processes = Processes(builds, devices)
-        return WorkersEngine(inner, lambda: processes, devices)
-    if options.ray is not None:
-        from fp2.engines.workers.on_ray import RayActors, check_ray
+    devices = worker_devices(options)
+    builds = [rebuild({**_HERE, "device": device.partition(":")[0]}) for device in devices]  # a worker sees one GPU
+    processes = Processes(builds, devices)
+    return WorkersEngine(inner, lambda: processes, devices)
 
-        check_ray()
-        ray, build = options.ray, rebuild(alone)
-        return WorkersEngine(inner, lambda: RayActors(build, ray), ["ray"] * ray.actors)
-    return inner
+
+def on_ray(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engine:
+    """Return the engine in actors of Ray; parameters as in `on_devices`.
+
+    Raises
+    ------
+    Fp2Error
+        If Ray is missing.
+    """
+    from fp2.methods.workers.on_ray import RayActors, check_ray
+
+    check_ray()
+    ray, build = options.ray, rebuild(_HERE)
+    assert ray is not None
+    return WorkersEngine(inner, lambda: RayActors(build, ray), ["ray"] * ray.actors)
 
 
 AHEAD = 16

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.workers.serve import Build, Ended, Item, Message, serve
 from fp2.errors import Fp2Error
+from fp2.methods.workers.serve import Build, Ended, Item, Message, serve
 from fp2.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fp2.engines.workers.options import RayOptions
+    from fp2.engines.worker_options import RayOptions
 
 OUTBOX = 64
 """Messages that an actor holds until the run fetches them."""
@@ -69,7 +69,7 @@ class Actor:
 
 
 class RayActors:
-    """The actors; see `fp2.engines.workers.engine.Transport`.
+    """The actors; see `fp2.methods.workers.engine.Transport`.
 
     Parameters
     ----------

@@ -15,11 +15,11 @@ import pytest
 
 from fp2.engines.base import BaseEngine
 from fp2.engines.build import build_engine
-from fp2.engines.workers.engine import Dispatcher
-from fp2.engines.workers.options import WorkerOptions
-from fp2.engines.workers.processes import Processes
-from fp2.engines.workers.serve import Done, Ready, serve
+from fp2.engines.worker_options import WorkerOptions
 from fp2.errors import Fp2Error
+from fp2.methods.workers.engine import Dispatcher
+from fp2.methods.workers.processes import Processes
+from fp2.methods.workers.serve import Done, Ready, serve
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 QUESTIONS = tuple(Question(f"q{i}", "p", f"text {i}") for i in range(3))

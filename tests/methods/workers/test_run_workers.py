@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from bench import Bench, check_counts, results_of
+from slow_engine import SLOW, stored, wait_for
 from test_run_shards import tables
 
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error
@@ -20,19 +21,6 @@ from fp2.errors import EXIT_INTERRUPTED, Fp2Error
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, errors: {rate: 0.02}}"
 WORDS = (STRONG, "answers.error_budget=1", "probe.select=[trust,lifestyle]")
 TWO = "engine.devices=[cpu,cpu]"
-
-SLOW = """
-import sys, time
-from fp2.methods.peeps.planted.engine import PlantedEngine
-class Slow(PlantedEngine):
-    def answer(self, tasks):
-        for batch in super().answer(tasks):
-            time.sleep(0.05)
-            yield batch
-if __name__ == "__main__":
-    from fp2.app import main
-    sys.exit(main(sys.argv[1:]))
-"""
 
 
 def test_two_processes_give_the_tables_of_one(bench: Bench, tmp_path: Path) -> None:
@@ -75,22 +63,6 @@ def lives(pid: int) -> bool:
         return False
 
 
-def stored(bench: Bench) -> int:
-    if not bench.store.is_file():
-        return 0
-    try:
-        return int(sqlite3.connect(bench.store).execute("SELECT count(*) FROM answers").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
-def wait_for(bench: Bench, n: int) -> None:
-    until = time.monotonic() + 300  # a busy machine
-    while stored(bench) < n:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
 @pytest.mark.usefixtures("interruptible")
 def test_a_lost_worker_is_reported_and_a_signal_ends_the_others(bench: Bench) -> None:
@@ -129,7 +101,7 @@ def test_a_lost_worker_is_reported_and_a_signal_ends_the_others(bench: Bench) ->
 def test_ray_gives_the_tables_of_one_process_and_takes_over_a_lost_actor(bench: Bench, tmp_path: Path) -> None:
     import ray
 
-    from fp2.engines.workers.on_ray import RayActors
+    from fp2.methods.workers.on_ray import RayActors
 
     one = bench.run(*WORDS)
     other = bench.copied_to(tmp_path / "two")
@@ -164,8 +136,8 @@ def test_ray_that_is_not_there_is_one_line(bench: Bench, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("address", "cure"), [(None, "less busy"), ("auto", "ray start --head")])
 def test_ray_that_does_not_start_is_one_line(address: str | None, cure: str) -> None:
-    from fp2.engines.workers.on_ray import _connect
-    from fp2.engines.workers.options import RayOptions
+    from fp2.engines.worker_options import RayOptions
+    from fp2.methods.workers.on_ray import _connect
 
     def init(**_: object) -> None:
         raise Exception("The current node timed out during startup.\nThis could happen because ...")

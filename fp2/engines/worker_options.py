@@ -57,6 +57,11 @@ class WorkerOptions(EngineOptions):
     devices: list[int | str] | None = None
     ray: RayOptions | None = None
 
+    @property
+    def workers(self) -> str | None:
+        """The option that asks for several processes (an entry point of the group `fp2.workers`); None for one."""
+        return "devices" if self.devices is not None else "ray" if self.ray is not None else None
+
     def instead_of_devices(self) -> dict[str, Any]:
         """Return the options that cannot be given beside `devices`, by name; None where one is not given."""
         return {"ray": self.ray}

@@ -1,6 +1,6 @@
 """Workers as processes of this machine, one a device, each started afresh (no fork) and reached by a socket.
 
-    python -m fp2.engines.workers.processes FD      a worker, on the socket with this descriptor
+    python -m fp2.methods.workers.processes FD      a worker, on the socket with this descriptor
 
 A worker is in a session of its own and ignores signals, so that Ctrl-C and a scheduler's SIGTERM reach the run alone,
 which ends its workers. It ends by itself when the run's process is gone.
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import IO, Any
 
-from fp2.engines.workers.serve import Build, Ended, Item, Message, Raised, serve
 from fp2.errors import Fp2Error
+from fp2.methods.workers.serve import Build, Ended, Item, Message, Raised, serve
 from fp2.text import printable
 
 _CUDA = "CUDA_VISIBLE_DEVICES"
@@ -38,7 +38,7 @@ class _Process:
 
 
 class Processes:
-    """The workers of this machine; see `fp2.engines.workers.engine.Transport`.
+    """The workers of this machine; see `fp2.methods.workers.engine.Transport`.
 
     Parameters
     ----------
