@@ -14,6 +14,7 @@ MOVED = {
     "fp2.data.peeps": "fp2.methods.peeps.data",
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.vllm": "fp2.methods.vllm",
+    "fp2.engines.hf.custom_code": "fp2.methods.custom_code",
     "fp2.engines.workers.options": "fp2.engines.worker_options",
     "fp2.engines.workers": "fp2.methods.workers",
     "fp2.protocols.attention": "fp2.methods.attention",

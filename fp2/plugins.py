@@ -27,6 +27,8 @@ GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS, SUPPLEMENTS)
 WORKERS = "fp2.workers"
 """What runs an engine in several processes, by the option that asks for it (`devices`, `ray`): a callable
 `(engine, options, rebuild) -> engine` (see `fp2.engines.build`)."""
+MODEL_CODE = "fp2.model_code"
+"""What asks checkpoints through code of their own (`fp2.engines.hf.loading.CodeInterface`)."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 

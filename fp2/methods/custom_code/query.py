@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.custom_code import ModelAdapter
 from fp2.engines.hf.encoding import EncodedPrompts
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.inputs import GREY, ImageQuestions
@@ -27,6 +26,7 @@ from fp2.engines.hf.prefix_policy import candidates
 from fp2.engines.hf.processors import RAW_PIXELS, LastImageProcessor, image_of, raw_pixels
 from fp2.engines.hf.session import Session, Strategy
 from fp2.errors import Fp2Error
+from fp2.methods.custom_code import ModelAdapter
 from fp2.tables import Answer
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def adapt(model: Any, checkpoint: Checkpoint, path: Path, spec: HfSpec, device: 
     """Return the model with an adapter; one question is asked to observe how it writes prompts."""
     adapted = QueryModel(model)
     processor = QueryProcessor(adapted)
-    return LoadedModel(adapted, processor, device, "its own code's", facts_for(checkpoint.config))
+    facts = facts_for(checkpoint.config)
+    return LoadedModel(adapted, processor, device, "its own code's", facts, session=QuerySession)
 
 
 class EncodedImages:

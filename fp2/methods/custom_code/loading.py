@@ -14,44 +14,28 @@ import importlib
 import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fp2.engines.checkpoint import Checkpoint
+from fp2.engines.checkpoint import CODE_CLASSES, Checkpoint
+from fp2.engines.hf.loading import CodeInterface
 from fp2.engines.hf.model import HfSpec, LoadedModel, is_out_of_memory
 from fp2.engines.hf.prompts import Form, PromptFormat
 from fp2.errors import Fp2Error
 
-if TYPE_CHECKING:
-    from fp2.engines.hf.session import Session
-
 FORMAT = "own_code/1"  # raise the number with every change here or in an interface that can change an answer
-_AUTO = ("AutoModel", "AutoModelForCausalLM")  # where such checkpoints name their class
 _NATIVE = {  # model_type -> checkpoints of the same family without code of their own
     "internvl_chat": "OpenGVLab/InternVL2_5-2B-MPO-hf, OpenGVLab/InternVL3-2B-hf or another of those that end in -hf",
 }
 
 
-def has_custom_interface(checkpoint: Checkpoint) -> bool:
-    """Return whether a checkpoint has a model class of its own and no processor."""
-    named = any(name in checkpoint.code for name in _AUTO)
-    return named and "AutoProcessor" not in checkpoint.code and not checkpoint.processor_class
-
-
-def uses_custom_code(checkpoint: Checkpoint, spec: HfSpec) -> bool:
-    """Return whether the model is asked through its own code, which must be allowed."""
-    return spec.trust_remote_code and has_custom_interface(checkpoint)
-
-
 def check_allowed(checkpoint: Checkpoint, spec: HfSpec) -> None:
-    """Raise for a model with a custom interface if its code is not allowed or cannot be run as requested.
+    """Raise for a checkpoint with an interface of its own whose code is not allowed or cannot be run as requested.
 
     Raises
     ------
     Fp2Error
         Naming the setting, and native conversions of the model if there are any.
     """
-    if not has_custom_interface(checkpoint):
-        return
     if not spec.trust_remote_code:
         native = _NATIVE.get(checkpoint.model_type)
         raise Fp2Error(
@@ -100,14 +84,6 @@ class CustomCodePrompt(PromptFormat):
         return True
 
 
-def session_class(loaded: LoadedModel) -> type[Session]:
-    """Return the class of session for a loaded model."""
-    from fp2.engines.hf.custom_code.query import QueryModel, QuerySession
-    from fp2.engines.hf.session import Session
-
-    return QuerySession if isinstance(loaded.model, QueryModel) else Session
-
-
 def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
     """Load a model with its own code and recognise its interface.
 
@@ -116,7 +92,7 @@ def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -
     Fp2Error
         If the code does not run with this transformers, weights are missing, or the interface is unknown.
     """
-    from fp2.engines.hf.custom_code import chat, query
+    from fp2.methods.custom_code import chat, query
 
     try:
         model = _build(checkpoint, path, spec).to(device)
@@ -138,11 +114,14 @@ def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -
     )
 
 
+CUSTOM_CODE = CodeInterface(check_allowed, load_custom, CustomCodePrompt)
+
+
 def _build(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
     """Return the model, built by its code on the CPU, with its weights loaded."""
     import torch
 
-    auto = next(name for name in _AUTO if name in checkpoint.code)
+    auto = next(name for name in CODE_CLASSES if name in checkpoint.code)
     transformers = importlib.import_module("transformers")
     config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=True)
     dtype = getattr(torch, spec.dtype)
