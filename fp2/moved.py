@@ -15,6 +15,8 @@ MOVED = {
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.vllm": "fp2.methods.vllm",
     "fp2.engines.hf.custom_code": "fp2.methods.custom_code",
+    "fp2.engines.recorded.forms": "fp2.engines.forms",
+    "fp2.engines.recorded": "fp2.methods.recorded",
     "fp2.engines.workers.options": "fp2.engines.worker_options",
     "fp2.engines.workers": "fp2.methods.workers",
     "fp2.protocols.attention": "fp2.methods.attention",

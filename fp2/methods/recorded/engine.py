@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import NEVER, SOMETIMES, BaseEngine, ModelProfile
-from fp2.engines.recorded.options import WHERE, RecordedOptions
 from fp2.errors import Fp2Error
+from fp2.methods.recorded.options import WHERE, RecordedOptions
 from fp2.tables import NOT_SUPPLIED, YES_NO_NUMBERS, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.engines.recorded.match import Matches
-    from fp2.engines.recorded.table import Supplied
+    from fp2.methods.recorded.match import Matches
+    from fp2.methods.recorded.table import Supplied
 
 METHOD = "recorded/1"
 """The version of how rows become answers: raise it when a change here can change one."""
@@ -68,7 +68,7 @@ class RecordedEngine(BaseEngine):
         Fp2Error
             Naming the first thing that is wrong with them.
         """
-        from fp2.engines.recorded.table import frame_answers, read_answers
+        from fp2.methods.recorded.table import frame_answers, read_answers
 
         if self._frame is not None:
             self.__dict__["_supplied"] = frame_answers(self._frame, self._options)
@@ -90,7 +90,7 @@ class RecordedEngine(BaseEngine):
         Fp2Error
             If none belongs to it, or it is not clear which.
         """
-        from fp2.engines.recorded.match import match
+        from fp2.methods.recorded.match import match
 
         self._matches = found = match(self._supplied, tasks, questions, self._options.duplicates)
         complete = [] if found.n_missing else [f"All {found.n_planned:,} planned answers are supplied."]
@@ -146,7 +146,7 @@ class RecordedEngine(BaseEngine):
         Fp2Error
             If the answers lack what this kind of question is answered by.
         """
-        from fp2.engines.recorded.match import answered_by
+        from fp2.methods.recorded.match import answered_by
 
         names = answered_by(question.kind)
         if not any(self._supplied.has(name) for name in names):

@@ -1,17 +1,11 @@
-"""The forms of files of answers: tables, and the logs of other harnesses.
-
-Ours are a module each in this package, found by its `FORMS`; those of other packages are entry points of the group
-`fp2.forms`.
-"""
+"""The forms of files of answers, which are entry points of the group `fp2.forms`: tables, logs of other harnesses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
@@ -32,7 +26,7 @@ class Form:
     suffixes : tuple of str
         Of its files; the first is the usual one.
     fields : mapping
-        Our names (`fp2.engines.recorded.table.NAMES`) to the places where the form has them, the first one that is
+        Our names (`fp2.methods.recorded.table.NAMES`) to the places where the form has them, the first one that is
         there; a place is a column, or `column.key.0` for what is inside. Other names are looked up under themselves.
     read : callable
         Returns the rows of a file, as a table of its top-level keys.
@@ -53,18 +47,8 @@ class Form:
 
 @cache
 def forms() -> dict[str, Form]:
-    """Return every form by name; of two with one name, ours."""
-    return {**read_installed(FORMS, _installed), **{form.name: form for own in _ours().values() for form in own}}
-
-
-def own_forms() -> dict[str, str]:
-    """Return the import path of the module that each of our forms is in, by name."""
-    return {form.name: module for module, own in _ours().items() for form in own}
-
-
-def _ours() -> dict[str, tuple[Form, ...]]:
-    names = (f"{__name__}.{one.name}" for one in iter_modules(__path__))
-    return {name: import_module(name).FORMS for name in names}
+    """Return every installed form by name."""
+    return read_installed(FORMS, _installed)
 
 
 def _installed(name: str) -> Form:

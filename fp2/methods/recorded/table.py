@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.engines.recorded.forms import Form, form_of, forms, place
-from fp2.engines.recorded.options import KEYS, NAMES, WHERE, RecordedOptions, id_regex
+from fp2.engines.forms import Form, form_of, place
 from fp2.errors import Fp2Error, nearest
+from fp2.methods.recorded.forms.tables import JSONL
+from fp2.methods.recorded.options import KEYS, NAMES, WHERE, RecordedOptions, id_regex
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def read_answers(options: RecordedOptions, tick: Callable[[int, int], None] = la
 
 def frame_answers(frame: pd.DataFrame, options: RecordedOptions) -> Supplied:
     """Return the answers of a DataFrame, as `read_answers` does."""
-    return tidy([("the DataFrame", replace(forms()["jsonl"], name="DataFrame"), frame)], options)
+    return tidy([("the DataFrame", replace(JSONL, name="DataFrame"), frame)], options)
 
 
 def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOptions) -> Supplied:

@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fp2 import plugins
-from fp2.engines.recorded.engine import RecordedEngine
-from fp2.engines.recorded.forms import Form, form_of, forms, inspect_log
-from fp2.engines.recorded.options import RecordedOptions, id_regex
-from fp2.engines.recorded.table import frame_answers, read_answers
+from fp2.engines.forms import Form, form_of, forms
 from fp2.errors import Fp2Error
+from fp2.methods.recorded.engine import RecordedEngine
+from fp2.methods.recorded.forms import inspect_log
+from fp2.methods.recorded.options import RecordedOptions, id_regex
+from fp2.methods.recorded.table import frame_answers, read_answers
 from fp2.tables import NOT_SUPPLIED, Answer, ImageTask, Question
 
 WORK = Question("work", "job", "What do you think this person does for work?")
@@ -424,7 +425,9 @@ def test_a_form_of_another_package_is_used_and_what_is_no_form_is_skipped(
 ) -> None:
     point = EntryPoint("lines", f"{__name__}:{target}", plugins.FORMS)
     real = plugins.installed
-    monkeypatch.setattr(plugins, "installed", lambda group: {"lines": point} if group == plugins.FORMS else real(group))
+    monkeypatch.setattr(
+        plugins, "installed", lambda group: real(group) | ({"lines": point} if group == plugins.FORMS else {})
+    )
     forms.cache_clear()
     plugins._warn_once.cache_clear()
     try:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.recorded.forms import Form
-from fp2.engines.recorded.forms.tables import records
+from fp2.engines.forms import Form
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_bytes
+from fp2.methods.recorded.forms.tables import records
 from fp2.text import printable
 
 if TYPE_CHECKING:
@@ -199,21 +199,19 @@ def _header(about: Mapping[str, Any], ids: list[str]) -> dict[str, Any]:
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 
 
-FORMS = (
-    Form(
-        "inspect",
-        (".eval", ".json"),
-        {
-            "id": ("id",),
-            "image": ("metadata.image", "metadata.image_id", "id"),
-            "question": ("metadata.question", "metadata.question_id", "input"),
-            **{
-                name: (f"metadata.{name}",)
-                for name in ("variant", "trait", "template", "numbers", "planted_effects", "p_yes", "p_no", "mass",
-                             "p_yes_norm", "p_yes_first_token", "p_no_first_token", "logit_difference")
-            },
+INSPECT = Form(
+    "inspect",
+    (".eval", ".json"),
+    {
+        "id": ("id",),
+        "image": ("metadata.image", "metadata.image_id", "id"),
+        "question": ("metadata.question", "metadata.question_id", "input"),
+        **{
+            name: (f"metadata.{name}",)
+            for name in ("variant", "trait", "template", "numbers", "planted_effects", "p_yes", "p_no", "mass",
+                         "p_yes_norm", "p_yes_first_token", "p_no_first_token", "logit_difference")
         },
-        _read,
-        _write,
-    ),
+    },
+    _read,
+    _write,
 )  # fmt: skip

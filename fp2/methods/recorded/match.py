@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.data.stimuli import original_image_id
-from fp2.engines.recorded.options import WHERE
 from fp2.errors import Fp2Error
+from fp2.methods.recorded.options import WHERE
 from fp2.tables import CONTROLS, YES_NO_NUMBERS, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.engines.recorded.table import Supplied
+    from fp2.methods.recorded.table import Supplied
 
 _VALUES = ("text", "numbers", *YES_NO_NUMBERS)
 _KINDS: Mapping[str, tuple[str, ...]] = {"yes_no": YES_NO_NUMBERS, "choice": ("numbers",), "": _VALUES}

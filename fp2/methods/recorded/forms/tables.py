@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.data.readers.table import read_table
-from fp2.engines.recorded.forms import Form
+from fp2.engines.forms import Form
 from fp2.text import quoted, unquoted
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return table
 
 
-FORMS = (
-    Form("csv", (".csv", ".tsv"), {}, _read_csv, _write_csv),
-    Form("parquet", (".parquet",), {}, read_table, _write_parquet),
-    Form("jsonl", (".jsonl",), {}, read_table, _write_jsonl),
-)
+CSV = Form("csv", (".csv", ".tsv"), {}, _read_csv, _write_csv)
+PARQUET = Form("parquet", (".parquet",), {}, read_table, _write_parquet)
+JSONL = Form("jsonl", (".jsonl",), {}, read_table, _write_jsonl)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.data.readers.table import read_table
-from fp2.engines.recorded.forms import Form, place
-from fp2.engines.recorded.forms.tables import records, write_lines
+from fp2.engines.forms import Form, place
 from fp2.hashing import sha256_bytes
+from fp2.methods.recorded.forms.tables import records, write_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,18 +49,16 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
     write_lines(path, lines)
 
 
-FORMS = (
-    Form(
-        "lmms_eval",
-        (".jsonl",),
-        {
-            "id": ("doc_id",),
-            "image": ("image", "image_id", "doc.image_id", "doc.image", "doc_id"),
-            "question": ("question", "doc.question", "input"),
-            "text": (_ANSWER,),
-        },
-        _read,
-        _write,
-        lambda first: "doc_id" in first and bool({"filtered_resps", "resps"} & set(first)),
-    ),
+LMMS_EVAL = Form(
+    "lmms_eval",
+    (".jsonl",),
+    {
+        "id": ("doc_id",),
+        "image": ("image", "image_id", "doc.image_id", "doc.image", "doc_id"),
+        "question": ("question", "doc.question", "input"),
+        "text": (_ANSWER,),
+    },
+    _read,
+    _write,
+    lambda first: "doc_id" in first and bool({"filtered_resps", "resps"} & set(first)),
 )

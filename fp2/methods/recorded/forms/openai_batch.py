@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.data.readers.table import read_table
-from fp2.engines.recorded.forms import Form, place
-from fp2.engines.recorded.forms.tables import records, write_lines
+from fp2.engines.forms import Form, place
 from fp2.hashing import sha256_bytes
+from fp2.methods.recorded.forms.tables import records, write_lines
 from fp2.tables import YES_NO_NUMBERS, Question
 
 if TYPE_CHECKING:
@@ -105,19 +105,17 @@ def _logprobs(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 _METADATA = "response.body.metadata"
-FORMS = (
-    Form(
-        "openai_batch",
-        (".jsonl",),
-        {
-            "id": ("custom_id",),
-            "image": (f"{_METADATA}.image", "custom_id"),
-            "question": (f"{_METADATA}.question",),
-            "variant": (f"{_METADATA}.variant",),
-            "planted_effects": (f"{_METADATA}.planted_effects",),
-        },
-        _read,
-        _write,
-        lambda first: "custom_id" in first and "response" in first,
-    ),
+OPENAI_BATCH = Form(
+    "openai_batch",
+    (".jsonl",),
+    {
+        "id": ("custom_id",),
+        "image": (f"{_METADATA}.image", "custom_id"),
+        "question": (f"{_METADATA}.question",),
+        "variant": (f"{_METADATA}.variant",),
+        "planted_effects": (f"{_METADATA}.planted_effects",),
+    },
+    _read,
+    _write,
+    lambda first: "custom_id" in first and "response" in first,
 )
