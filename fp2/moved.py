@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.commands.label": "fp2.methods.labels.command",
     "fp2.data.peeps": "fp2.methods.peeps.data",
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.vllm": "fp2.methods.vllm",
@@ -23,9 +24,12 @@ MOVED = {
     "fp2.protocols.diversity": "fp2.methods.dataset_report",
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
     "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
+    "fp2.protocols.fingerprint.measurement_error": "fp2.methods.labels.measurement_error",
     "fp2.protocols.gras": "fp2.methods.gras",
     "fp2.protocols.matched": "fp2.methods.matched",
     "fp2.protocols.narrow": "fp2.methods.fhibe.narrow",
+    "fp2.runs.labelling": "fp2.methods.labels.sample",
+    "fp2.stats.measurement": "fp2.methods.labels.correction",
 }
 """The old import path of a package -> the present one."""
 

@@ -29,6 +29,13 @@ WORKERS = "fp2.workers"
 `(engine, options, rebuild) -> engine` (see `fp2.engines.build`)."""
 MODEL_CODE = "fp2.model_code"
 """What asks checkpoints through code of their own (`fp2.engines.hf.loading.CodeInterface`)."""
+TABLES = "fp2.tables"
+"""What reads further tables of a run, by the option of `analysis` that names their file (`fp2.ask.labels`)."""
+PURGES = "fp2.purges"
+"""What deletes files that a package has of a run elsewhere: a callable `(outputs, run_id, kept)`, where `kept` are the
+salted keys of the images that stay."""
+COMMANDS = "fp2.commands"
+"""Commands of `fp2`, each a `fp2.commands.arguments.CommandEntry`."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 

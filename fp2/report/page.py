@@ -46,9 +46,9 @@ def render(
     return environment(more, filters).get_template(template).render({**fixed, **context})
 
 
-def stylesheet(name: str) -> str:
-    """Return the styles of all pages, and those of one more file."""
-    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", name))
+def stylesheet(path: str | Path) -> str:
+    """Return the styles of all pages, and those of one more file: of our templates, or of a package."""
+    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", path))
 
 
 def write_page(path: Path, page: str) -> Path:

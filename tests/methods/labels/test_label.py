@@ -18,11 +18,11 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2, predicate_of
 
-from fp2.ask.labels import RESOLVER
-from fp2.commands.label import LabelServer
 from fp2.commands.loopback import LoopbackServer
 from fp2.errors import Fp2Error
-from fp2.runs.labelling import Sheet, Wanted, sheet_of, stratified
+from fp2.methods.labels.command import LabelServer
+from fp2.methods.labels.sample import Sheet, Wanted, sheet_of, stratified
+from fp2.methods.labels.table import RESOLVER
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.3}}}"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fp2.ask.labels import KEY, RESOLVER, agreed, read_labels
 from fp2.errors import Fp2Error
-from fp2.runs.labelling import Sheet
+from fp2.methods.labels.sample import Sheet
+from fp2.methods.labels.table import KEY, RESOLVER, agreed, read_labels
 from fp2.scorers.labels import LabelScale
 from fp2.scorers.registry import build_scorer
 from fp2.store.salted_keys import keyed_frame

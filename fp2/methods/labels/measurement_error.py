@@ -1,8 +1,8 @@
 """Measurement error of the scorers by group, and disparities that allow for it (`analysis.labels`).
 
 Scores are read as labels by the scorer's fixed thresholds, so that errors and means are on the scale of the labels. The
-estimates are those of `fp2.stats.measurement`. An answer's label is the resolver's where there is one, else the mean of
-the labellers'.
+estimates are those of `fp2.methods.labels.correction`. An answer's label is the resolver's where there is one, else the
+mean of the labellers'.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.ask.labels import KEY, RESOLVER, agreed
 from fp2.cuts import Cut
 from fp2.hashing import digest
+from fp2.methods.labels.table import KEY, RESOLVER, agreed
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, plain, probability, probe_labels
 from fp2.report.section import Block, Results, Section
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fp2.methods.labels.correction import Gap, Labelled
     from fp2.scorers.base import Scorer
-    from fp2.stats.measurement import Gap, Labelled
 
 _MOST = 3  # rows named in the terminal
 CONFIRMED, NOT_CONFIRMED, FOUND, NEITHER = "confirmed", "not_confirmed", "found_by_labels", "none"
@@ -70,7 +70,7 @@ class MeasurementErrors(Supplement):
 
 
 def _least() -> float:
-    from fp2.stats.measurement import LEAST_LABELLED
+    from fp2.methods.labels.correction import LEAST_LABELLED
 
     return LEAST_LABELLED
 
@@ -78,7 +78,7 @@ def _least() -> float:
 def _row(
     run: ComparedRun, labels: pd.DataFrame, scorer: str, probe: str, cut: Cut, plain_row: Mapping[str, Any]
 ) -> dict[str, Any]:
-    from fp2.stats.measurement import class_rates, corrected_gap, error_gap
+    from fp2.methods.labels.correction import class_rates, corrected_gap, error_gap
 
     own = agreed(labels[(labels["scorer"] == scorer) & (labels["probe"] == probe)])
     data, differ = _labelled(run, own, run.scorers[scorer], scorer, probe, cut)
@@ -108,7 +108,7 @@ def _labelled(
     """Return the answers of one probe with their groups and labels, and on which of them the labellers differ."""
     import numpy as np
 
-    from fp2.stats.measurement import Labelled
+    from fp2.methods.labels.correction import Labelled
 
     scores = run.scores[(run.scores["scorer"] == name) & (run.scores["probe"] == probe)]
     if name != REFUSAL:

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2.ask.labels import RESOLVER
 from fp2.commands.loopback import CSS, HTML, SCRIPT, LoopbackServer, Reply
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
+from fp2.methods.labels.table import RESOLVER
 from fp2.progress import Terminal
 
 if TYPE_CHECKING:
-    from fp2.runs.labelling import Sheet, Wanted
+    from fp2.methods.labels.sample import Sheet, Wanted
     from fp2.scorers.labels import LabelScale
 
+HERE = Path(__file__).parent
 KEYS = "1234567890"
 
 
@@ -33,11 +34,11 @@ def label(
     Raises
     ------
     Fp2Error
-        If there is no such run, or nothing of it to be labelled (`fp2.runs.labelling.sheet_of`).
+        If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
     """
     from fp2.commands.output import print_json
     from fp2.commands.rerun import rescore
-    from fp2.runs.labelling import NEEDED, sheet_of
+    from fp2.methods.labels.sample import NEEDED, sheet_of
     from fp2.runs.reader import run_folder
 
     if labels is not None:
@@ -74,12 +75,12 @@ class LabelServer(LoopbackServer):
 
     def get(self, name: str, query: str) -> Reply | None:
         """Return the page of the next answer, the styles or the script."""
-        from fp2.report.page import TEMPLATES, stylesheet
+        from fp2.report.page import stylesheet
 
         if name == "style.css":
-            return Reply(CSS, stylesheet("label.css").encode())
+            return Reply(CSS, stylesheet(HERE / "label.css").encode())
         if name == "label.js":
-            return Reply(SCRIPT, (TEMPLATES / "label.js").read_bytes())
+            return Reply(SCRIPT, (HERE / "label.js").read_bytes())
         if name:
             return None
         place = next((k for k, answer in enumerate(self.order) if answer not in self.given), None)
@@ -118,7 +119,8 @@ def render(
         {"key": key, "value": f"{value:g}", "meaning": meaning}
         for key, (value, meaning) in zip(KEYS, scale.values.items(), strict=False)
     ]
-    return environment().get_template("label.html.j2").render(
+    page = (HERE / "label.html.j2").read_text(encoding="utf-8")
+    return environment().from_string(page).render(
         definition=scale.question, buttons=buttons, labeller=plain(labeller), done=done, total=total, place=place,
         question=plain(question), text=plain(text),
     )  # fmt: skip
@@ -146,7 +148,7 @@ def _serve(sheet: Sheet, labeller: str, port: int) -> None:
 
 def _few(sheet: Sheet) -> str | None:
     """Return a warning where the sample cannot have enough labels of each probe and group."""
-    from fp2.stats.measurement import LEAST_LABELLED
+    from fp2.methods.labels.correction import LEAST_LABELLED
 
     strata = {(row["probe"], row["stratum"]) for row in sheet.rows}
     per_class = len(sheet.rows) / max(1, len(strata))

@@ -5,7 +5,7 @@ They are in `labels/RUN_ID/SCORER` among the outputs, because the run's own file
     sample.csv          the answers drawn, in salted keys, with stratum and inclusion probability
     about.json          how they were drawn
     labels-NAME.csv     a line per label as it was given; the last line of an answer counts
-    labels.csv          all of it in the form of `fp2.ask.labels`, for the analysis
+    labels.csv          all of it in the form of `fp2.methods.labels.table`, for the analysis
 
 The sample is stratified: by probe, by the group of one cut, and by what the scorer reads the answer as. Every stratum
 has an answer in it, so that every probability is above 0 and estimates for any cut are possible.
@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
-from fp2.ask.labels import RESOLVER
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
+from fp2.methods.labels.table import RESOLVER
 from fp2.runs.multiverse import RUN_ID
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import logged_config, logged_protocol
