@@ -10,7 +10,19 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
+from fp2.commands.arguments import (
+    EVALUATE,
+    MAINTAIN,
+    PUBLISH,
+    READ_AND_COMPARE,
+    RUN_HELP,
+    Json,
+    JsonFile,
+    RunWord,
+    run_names,
+)
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
+from fp2.plugins import COMMANDS, load, read_installed
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,22 +36,6 @@ data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
 app.add_typer(data_app, name="data", rich_help_panel="Maintain")
 store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
 app.add_typer(store_app, name="store", rich_help_panel="Maintain")
-RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
-
-
-def _runs(incomplete: str) -> list[tuple[str, str]]:
-    from fp2.commands.completion import runs
-
-    return runs(incomplete)
-
-
-RunWord = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=_runs)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="Write JSON to this file; - prints it, and nothing else.")
-]
-EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
-"""Headings of the commands in the help."""
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -208,7 +204,7 @@ def watch(
     ctx: typer.Context,
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.", autocompletion=_runs),
+        typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.", autocompletion=run_names),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -228,7 +224,7 @@ def ui(
         typer.Argument(
             metavar="[RUN]...",
             help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
-            autocompletion=_runs,
+            autocompletion=run_names,
         ),
     ] = None,
     port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
@@ -243,7 +239,7 @@ def ui(
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN OTHER_RUN")
 def view(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=_runs)],
+    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=run_names)],
     port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
 ) -> None:
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
@@ -251,39 +247,6 @@ def view(
 
     words = [run, *ctx.args]
     serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
-
-
-@command(READ_AND_COMPARE, "fp2 label RUN --n 100", "fp2 label RUN --analyse")
-def label(
-    ctx: typer.Context,
-    run: RunWord,
-    scorer: Annotated[
-        str | None, typer.Option(help="The scorer whose dimension is labelled (default: the primary).")
-    ] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Answers to draw (default: 300).")] = None,
-    by: Annotated[str | None, typer.Option(help="The cut whose groups share the sample (default: the first).")] = None,
-    probe: Annotated[list[str] | None, typer.Option(help="Draw answers to this probe; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the draw and of the order (default: the run's).")] = None,
-    labeller: Annotated[str, typer.Option(help="The name of the labeller, which is kept with the labels.")] = "a",
-    disagreements: Annotated[
-        bool, typer.Option("--disagreements", help="Decide the answers on which others differ, as 'resolver'.")
-    ] = False,
-    status: Annotated[bool, typer.Option("--status", help="Print counts and Cohen's kappa.")] = False,
-    analyse: Annotated[bool, typer.Option("--analyse", help="Rescore the run with the labels given.")] = False,
-    labels: Annotated[Path | None, typer.Option(help="Rescore the run with a CSV file of labels.")] = None,
-    port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
-    json: Json = False,
-) -> None:
-    """Label a sample of a run's answers on this machine, and correct its disparities for the scorer's error."""
-    from fp2.ask.labels import RESOLVER
-    from fp2.commands.label import label as serve
-    from fp2.runs.labelling import Wanted
-
-    wanted = Wanted(scorer, n, by, seed, None if probe is None else tuple(probe))
-    who = RESOLVER if disagreements else labeller
-    raise typer.Exit(
-        serve(run, wanted, who, ctx.args, port=port, status=status, analyse=analyse, labels=labels, as_json=json)
-    )
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
@@ -312,9 +275,9 @@ def check(
 @command(READ_AND_COMPARE, "fp2 diff RUN OTHER_RUN")
 def diff(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=_runs)],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=run_names)],
     second: Annotated[
-        str, typer.Argument(metavar="B", help="The run to compare its config with.", autocompletion=_runs)
+        str, typer.Argument(metavar="B", help="The run to compare its config with.", autocompletion=run_names)
     ],
     json: Json = False,
 ) -> None:
@@ -405,9 +368,9 @@ def export(
 )
 def compare(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=_runs)],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=run_names)],
     second: Annotated[
-        str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.", autocompletion=_runs)
+        str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.", autocompletion=run_names)
     ],
     json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
@@ -638,6 +601,10 @@ def store_check(
 
         path = Path(load_config(words).paths.store)
     raise typer.Exit(check_store(path, json))
+
+
+for _entry in read_installed(COMMANDS, lambda name: load(COMMANDS, name, COMMANDS)).values():
+    command(_entry.panel, *_entry.examples)(_entry.function)
 
 
 if __name__ == "__main__":

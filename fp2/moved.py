@@ -11,16 +11,25 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.commands.label": "fp2.methods.labels.command",
     "fp2.data.peeps": "fp2.methods.peeps.data",
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.vllm": "fp2.methods.vllm",
+    "fp2.engines.hf.custom_code": "fp2.methods.custom_code",
+    "fp2.engines.recorded.forms": "fp2.engines.forms",
+    "fp2.engines.recorded": "fp2.methods.recorded",
+    "fp2.engines.workers.options": "fp2.engines.worker_options",
+    "fp2.engines.workers": "fp2.methods.workers",
     "fp2.protocols.attention": "fp2.methods.attention",
     "fp2.protocols.diversity": "fp2.methods.dataset_report",
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
     "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
+    "fp2.protocols.fingerprint.measurement_error": "fp2.methods.labels.measurement_error",
     "fp2.protocols.gras": "fp2.methods.gras",
     "fp2.protocols.matched": "fp2.methods.matched",
     "fp2.protocols.narrow": "fp2.methods.fhibe.narrow",
+    "fp2.runs.labelling": "fp2.methods.labels.sample",
+    "fp2.stats.measurement": "fp2.methods.labels.correction",
 }
 """The old import path of a package -> the present one."""
 

@@ -19,11 +19,23 @@ from fp2.errors import Fp2Error, nearest
 
 DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
 FORMS = "fp2.forms"
-"""Forms of files of supplied answers (`fp2.engines.recorded.forms.Form`), beside our own."""
+"""Forms of files of supplied answers (`fp2.engines.forms.Form`)."""
 SUPPLEMENTS = "fp2.supplements"
 """Supplements of a comparison of groups (`fp2.protocols.fingerprint.supplements.SupplementEntry`), beside our own."""
 GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS, SUPPLEMENTS)
 """The groups of entry points that name a class or object; `fp2 list` shows them all."""
+WORKERS = "fp2.workers"
+"""What runs an engine in several processes, by the option that asks for it (`devices`, `ray`): a callable
+`(engine, options, rebuild) -> engine` (see `fp2.engines.build`)."""
+MODEL_CODE = "fp2.model_code"
+"""What asks checkpoints through code of their own (`fp2.engines.hf.loading.CodeInterface`)."""
+TABLES = "fp2.tables"
+"""What reads further tables of a run, by the option of `analysis` that names their file (`fp2.ask.labels`)."""
+PURGES = "fp2.purges"
+"""What deletes files that a package has of a run elsewhere: a callable `(outputs, run_id, kept)`, where `kept` are the
+salted keys of the images that stay."""
+COMMANDS = "fp2.commands"
+"""Commands of `fp2`, each a `fp2.commands.arguments.CommandEntry`."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 

@@ -30,7 +30,7 @@ from test_docs import blocks, spans
 
 from fp2.app import main
 from fp2.compose import load_config
-from fp2.runs.labelling import Wanted, sheet_of
+from fp2.methods.labels.sample import Wanted, sheet_of
 
 PAGES = (
     "sweep", "start", "runs", "gate", "passport", "comparing", "answers", "fhibe", "coverage", "data", "diversity",
@@ -41,9 +41,10 @@ PAGES = (
 NOT_RUN: Mapping[str, str] = {
     r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/tracking/test_tracking.py, "
     "tests/commands/test_view.py, tests/runs/test_live.py",
-    r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: tests/commands/test_label.py",
+    r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: "
+    "tests/methods/labels/test_label.py",
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
-    r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/test_run_workers.py",
+    r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/methods/workers/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bench import REPOSITORY, Bench, environment, results_of
-from test_run_workers import SLOW, stored, wait_for
+from slow_engine import SLOW, stored, wait_for
 
 MODELS = "model.truth={seed: 1},{seed: 2}"
 

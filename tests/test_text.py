@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from fp2.engines.recorded.forms import form_of
+from fp2.engines.forms import form_of
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
 from fp2.text import LONGEST, printable, quoted, spreadsheet_cell, unquoted

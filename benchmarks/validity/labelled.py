@@ -14,8 +14,8 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import World
-from fp2.runs.labelling import stratified
-from fp2.stats.measurement import Gap, Labelled, corrected_gap, error_gap
+from fp2.methods.labels.correction import Gap, Labelled, corrected_gap, error_gap
+from fp2.methods.labels.sample import stratified
 
 DRAWS = 1_999
 """Fewer than in a run, which adds to the error of a p-value and does not shift it."""

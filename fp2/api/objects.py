@@ -126,8 +126,7 @@ def given_answers(
     Fp2Error
         If `model` is no name, or `answers` are neither a file nor a table.
     """
-    from fp2.engines.recorded.engine import RecordedEngine
-    from fp2.engines.recorded.options import RecordedOptions
+    from fp2.engines.build import engine_class
     from fp2.plugins import read_options
 
     if not isinstance(model, str):
@@ -138,11 +137,13 @@ def given_answers(
         raise Fp2Error(f"{type(answers).__name__} is not a file of answers", where="answers", fix=fix)
     place = {"content": _content(answers)} if is_table else {"answers": str(answers)}
     engine = {**engine_config, **place}
-    options = read_options(RecordedOptions, engine, "engine")
+    kind = engine_class({"name": "recorded"})
+    options = read_options(kind.Options, engine, "engine")
     called = {**model_config, "name": name or model}
 
     def make(decoding: Decoding) -> Engine:
-        return RecordedEngine(str(called.get("id") or called["name"]), options, answers if is_table else None)
+        supplied: Engine = kind(str(called.get("id") or called["name"]), options, answers if is_table else None)
+        return supplied
 
     return GivenModel(called, engine, make)
 

@@ -146,7 +146,7 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    from fp2.engines.workers.options import device_of
+    from fp2.engines.worker_options import device_of
 
     wanted = device_of(config.engine)
     if wanted.startswith("cuda") and not torch.cuda.is_available():
@@ -159,15 +159,15 @@ def _device(config: Config) -> Check:
 
 def _workers(config: Config) -> Check:
     """Check the processes that share one model's questions: their GPUs, or Ray."""
-    from fp2.engines.workers.on_ray import check_ray
-    from fp2.engines.workers.options import WorkerOptions, worker_devices
+    from fp2.engines.worker_options import WorkerOptions, worker_devices
 
     options = config.engine
     try:
         devices = worker_devices(options) if isinstance(options, WorkerOptions) else []
         if isinstance(options, WorkerOptions) and options.ray is not None:
-            check_ray()
             return True, f"Ray {importlib.metadata.version('ray')}"
+    except importlib.metadata.PackageNotFoundError:
+        return False, "workers: Ray is not installed: pip install 'fp2[ray]'"
     except Fp2Error as error:
         return False, f"workers: {error}"
     import torch

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fp2 import __version__, plugins
+from fp2 import plugins
 from fp2.compose import prepare
 from fp2.config import choices, conf_folders
 from fp2.errors import Fp2Error, nearest
@@ -90,18 +90,11 @@ def _choices(group: str) -> list[dict[str, str]]:
 
 
 def _classes(group: str) -> list[dict[str, str]]:
-    """Return the entry points of a group: name, class, and the distribution each comes from; and our own forms."""
-    found = {
-        name: {"name": name, "class": point.value, "from": _distribution(point)}
-        for name, point in plugins.installed(group).items()
-    }
-    if group == plugins.FORMS:
-        from fp2.engines.recorded.forms import own_forms
-
-        found |= {
-            name: {"name": name, "class": module, "from": f"fp2 {__version__}"} for name, module in own_forms().items()
-        }
-    return [found[name] for name in sorted(found)]
+    """Return the entry points of a group: name, class, and the distribution each comes from."""
+    return [
+        {"name": name, "class": point.value, "from": _distribution(point)}
+        for name, point in sorted(plugins.installed(group).items())
+    ]
 
 
 def _distribution(point: EntryPoint) -> str:

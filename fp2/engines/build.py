@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fp2.config import choices
 from fp2.engines.base import Engine, EngineFactory, EngineOptions
-from fp2.engines.workers.options import WorkerOptions
+from fp2.engines.worker_options import WorkerOptions
 from fp2.errors import Fp2Error
-from fp2.plugins import ENGINES, check_members, load, own_options, read_installed, read_options
+from fp2.plugins import ENGINES, WORKERS, check_members, load, own_options, read_installed, read_options
 from fp2.tables import Decoding
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def build_engine(
     connection = store.connection if store is not None else None
     made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
     options = engine_options(kind, engine)
-    if isinstance(options, WorkerOptions) and (options.devices, options.ray) != (None, None):
-        from fp2.engines.workers.engine import with_workers
-
-        made = with_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
+    if isinstance(options, WorkerOptions) and options.workers is not None:
+        in_workers = load(WORKERS, options.workers, f"engine.{options.workers}")
+        made = in_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
     check_members(made, _MEMBERS, "an engine", "engine")
     return made
 

@@ -33,6 +33,10 @@ _OFFLINE_FIX = (
 )
 
 
+CODE_CLASSES = ("AutoModel", "AutoModelForCausalLM")
+"""The auto classes under which checkpoints name a model class of their own."""
+
+
 class CheckpointMissingError(Fp2Error):
     """A hub model that is not on this machine, which cannot reach the hub."""
 
@@ -74,6 +78,12 @@ class Checkpoint:
     def model_type(self) -> str:
         """The architecture in `config.json`."""
         return str(self.config.get("model_type", ""))
+
+    @property
+    def has_custom_interface(self) -> bool:
+        """Whether it has a model class of its own and no processor, so that it is asked through its code."""
+        named = any(name in self.code for name in CODE_CLASSES)
+        return named and "AutoProcessor" not in self.code and not self.processor_class
 
     @property
     def has_weights(self) -> bool:

@@ -32,6 +32,6 @@ def sortable(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def stylesheet(name: str) -> str:
-    """Return the styles of all pages, and those of one more file."""
-    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", name))
+def stylesheet(path: str | Path) -> str:
+    """Return the styles of all pages, and those of one more file: of these templates, or of a package."""
+    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", path))

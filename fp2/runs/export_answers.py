@@ -20,7 +20,7 @@ from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
 from fp2.ask.dense_answers import QUESTIONS, SHARDS, DenseAnswers
 from fp2.config import Config
-from fp2.engines.recorded.forms import form_of
+from fp2.engines.forms import form_of
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
 from fp2.report.reading import calibration_of, model_name
@@ -48,7 +48,7 @@ def export_answers(
     places : mapping, optional
         Where the data set is now: `data.path` or another of its options that name a place, and the path.
     form : str, optional
-        Of the file (`fp2.engines.recorded.forms`); by default that of its suffix.
+        Of the file (`fp2.engines.forms`); by default that of its suffix.
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
 

@@ -19,7 +19,7 @@ from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.runs.labelling import forget_images
+from fp2.plugins import PURGES, installed, load
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
@@ -167,7 +167,9 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
         return what
     if results is not None:
         forget(Path(work.here.paths.outputs), str(results["run_id"]))
-        forget_images(Path(work.here.paths.outputs), str(results["run_id"]), set(tables.people["image_id"]))
+        for name in installed(PURGES):
+            forget_in = load(PURGES, name, PURGES)
+            forget_in(Path(work.here.paths.outputs), str(results["run_id"]), set(tables.people["image_id"]))
     if tables.people.empty:
         shutil.rmtree(folder)
         return f"{what}, all that it had: the run was removed"

@@ -19,15 +19,15 @@ from report.conftest import make_hostile, make_results
 from report.test_dashboard import Page
 
 from fp2.ask.answers import read_tables
-from fp2.commands.label import LabelServer
 from fp2.commands.view import ViewServer, load_viewed
+from fp2.methods.labels.command import LabelServer
+from fp2.methods.labels.sample import Wanted, sheet_of
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.section import load_sections
 from fp2.report.sweep import render_sweep
 from fp2.results import assemble
-from fp2.runs.labelling import Wanted, sheet_of
 from fp2.runs.recompute import logged_config, logged_protocol, recompute
 from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.runs.sweep_report import make_report

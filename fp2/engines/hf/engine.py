@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, remote_code, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.adapters import adapter_identity
-from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
-from fp2.engines.hf.loading import load
+from fp2.engines.hf.loading import load, prompt_format_class
 from fp2.engines.hf.model import NEEDS_ID, HfSpec, LoadedModel, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import GPU_BATCH, LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
@@ -119,7 +118,7 @@ class HfEngine(BaseEngine):
     @functools.cached_property
     def prompt_format(self) -> PromptFormat:
         """How questions are written."""
-        kind = CustomCodePrompt if uses_custom_code(self.checkpoint, self.spec) else PromptFormat
+        kind = prompt_format_class(self.checkpoint, self.spec)
         return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
 
     @property
@@ -220,12 +219,14 @@ class HfEngine(BaseEngine):
     def _session(self) -> Session:
         import torch
 
+        from fp2.engines.hf.session import Session
+
         loaded = self._load()
         device = loaded.device
         small = loaded.model.num_parameters() < _SMALL_MODEL
         if threads := self.options.threads or default_threads(small):
             torch.set_num_threads(threads)
-        return session_class(loaded)(
+        return (loaded.session or Session)(
             loaded,
             self.spec,
             self.prompt_format.with_processor(loaded.processor),

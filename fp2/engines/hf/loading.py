@@ -6,21 +6,65 @@ import importlib
 import inspect
 import logging
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf.adapters import adapter_folder, merge_adapter
-from fp2.engines.hf.custom_code.loading import check_allowed, load_custom, uses_custom_code
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.model import PICKLED, HfSpec, LoadedModel, cached_model, is_out_of_memory
 from fp2.engines.hf.placement import input_device
 from fp2.engines.hf.processors import CHOOSE_VLM, load_processor
+from fp2.engines.hf.prompts import PromptFormat
 from fp2.errors import Fp2Error
+from fp2.plugins import MODEL_CODE
+from fp2.plugins import load as load_entry
 
 _AUTO = "AutoModelForImageTextToText"
 _NF4_INPUTS, _NF4_OUTPUTS = 64, 32
+
+
+@dataclass(frozen=True)
+class CodeInterface:
+    """How checkpoints are asked through code of their own: an entry point of the group `fp2.model_code`.
+
+    Attributes
+    ----------
+    check : callable
+        Raises an `Fp2Error` for a checkpoint whose code is not allowed or cannot be run as requested.
+    load : callable
+        Returns the model in a folder, on a device.
+    prompt_format : type
+        How its questions are written.
+    """
+
+    check: Callable[[Checkpoint, HfSpec], None]
+    load: Callable[[Checkpoint, Path, HfSpec, str], LoadedModel]
+    prompt_format: type[PromptFormat]
+
+
+def code_interface() -> CodeInterface:
+    """Return the installed interface to code of checkpoints.
+
+    Raises
+    ------
+    Fp2Error
+        If none is installed.
+    """
+    found: CodeInterface = load_entry(MODEL_CODE, "custom_code", "model.trust_remote_code")
+    return found
+
+
+def prompt_format_class(checkpoint: Checkpoint, spec: HfSpec) -> type[PromptFormat]:
+    """Return the class that writes the questions of a model."""
+    return code_interface().prompt_format if _uses_custom_code(checkpoint, spec) else PromptFormat
+
+
+def _uses_custom_code(checkpoint: Checkpoint, spec: HfSpec) -> bool:
+    """Return whether the model is asked through its own code, which must be allowed."""
+    return spec.trust_remote_code and checkpoint.has_custom_interface
 
 
 def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
@@ -33,7 +77,8 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     device : str
         Where it goes (see `resolve_device`), unless `spec.placement` spreads it over several devices.
     """
-    check_allowed(checkpoint, spec)
+    if checkpoint.has_custom_interface:
+        code_interface().check(checkpoint, spec)
     check_pinned(checkpoint, spec)
     spec.placement.check(device, spec.dtype)
     silence_loaders()
@@ -45,8 +90,8 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
 
 
 def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
-    if uses_custom_code(checkpoint, spec):
-        return load_custom(checkpoint, path, spec, device)
+    if _uses_custom_code(checkpoint, spec):
+        return code_interface().load(checkpoint, path, spec, device)
     processor = load_processor_of(checkpoint, path, spec)
     model = load_weights(model_class(checkpoint), path, spec, device)
     if spec.adapter:

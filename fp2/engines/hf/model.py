@@ -97,13 +97,17 @@ class HfSpec:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model, its processor (which resizes each image once), its device, its attention and the facts of its family."""
+    """A model, its processor (which resizes each image once), its device, its attention and the facts of its family.
+
+    `session` is the class of its sessions, where that is not `fp2.engines.hf.session.Session`.
+    """
 
     model: Any
     processor: Any
     device: str
     attention: str
     facts: FamilyFacts
+    session: type[Any] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
     """Held while the tokenizer or the processor is used: two engines may share a loaded model."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fp2.engines.base import Positive
-from fp2.engines.workers.options import WorkerOptions
+from fp2.engines.worker_options import WorkerOptions
 from fp2.errors import Fp2Error, nearest
 
 Attention = Literal["sdpa", "eager", "flash_attention_2"]

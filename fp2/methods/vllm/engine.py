@@ -19,7 +19,6 @@ from annotated_types import Ge, Gt, Le
 
 from fp2.engines.base import FORBID_EXTRA, EngineOptions, Positive, version_family
 from fp2.engines.checkpoint import with_weights
-from fp2.engines.hf.custom_code.loading import has_custom_interface
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.loading import check_pinned, load_processor_of, model_class
 from fp2.engines.hf.model import PICKLED, HfSpec, LoadedModel
@@ -150,7 +149,7 @@ class VllmEngine(HfEngine):
 
         _version()
         checkpoint, spec = self.checkpoint, self.spec
-        if has_custom_interface(checkpoint):
+        if checkpoint.has_custom_interface:
             raise Fp2Error(
                 f"the model {spec.id} is asked through code of its own, which vLLM does not run",
                 where="engine",

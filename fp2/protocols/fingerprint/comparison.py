@@ -59,8 +59,12 @@ class GroupComparison(EvaluationProtocol[Any]):
     supplements: ClassVar[tuple[SupplementEntry, ...]] = OWN
 
     def supplement_entries(self) -> list[SupplementEntry]:
-        """Return what supplements a run may have: those of the comparison, of method packages, and of the config."""
-        return [*self.supplements, *of_packages(), *map(SupplementEntry.of, self.options.supplements)]
+        """Return what supplements a run may have: those of the comparison and of method packages, and of the config.
+
+        A comparison without supplements has none of packages either: they compare subjects.
+        """
+        packages = of_packages() if self.supplements else ()
+        return [*self.supplements, *packages, *map(SupplementEntry.of, self.options.supplements)]
 
     def section_targets(self, results: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Return the import paths of the report sections, and of those of the supplements whose block is there."""
@@ -76,7 +80,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         from fp2.protocols.fingerprint.adjusted import check_covariates
 
         check_covariates(inputs.config.analysis.adjust, inputs.people)
-        check_labels(inputs.config.analysis.labels, inputs.scorers, inputs.config.analysis.primary)
+        check_labels(inputs.config, inputs.scorers)
         looks_of(inputs.config)
         self.small_groups(inputs)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fp2.ask.labels import LABELS
 from fp2.plugins import SUPPLEMENTS, installed, load_path
 
 if TYPE_CHECKING:
@@ -117,12 +116,6 @@ OWN = (
         f"{_PACKAGE}.published:Published",
         f"{_PACKAGE}.published:PublishedSection",
         fits=lambda job, tables: job.config.analysis.published,
-    ),
-    SupplementEntry(
-        "measurement_error",
-        f"{_PACKAGE}.measurement_error:MeasurementErrors",
-        f"{_PACKAGE}.measurement_error:MeasurementErrorSection",
-        fits=lambda job, tables: LABELS in tables.others,
     ),
 )
 """In the order of their blocks in `results.json`."""

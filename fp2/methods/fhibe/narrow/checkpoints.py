@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
-from fp2.engines.workers.options import device_of
+from fp2.engines.worker_options import device_of
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow.detection import MAX_DETECTIONS
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.engines.base import BaseEngine, ModelProfile, Positive
-from fp2.engines.workers.options import WorkerOptions
+from fp2.engines.worker_options import WorkerOptions
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.methods.peeps.planted.answers import (

@@ -1,0 +1,47 @@
+"""Arguments that several commands of `fp2` have, and how a package adds a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
+
+
+def run_names(incomplete: str) -> list[tuple[str, str]]:
+    """Return the runs whose name begins so, with what each is, for the shell."""
+    from fp2.commands.completion import runs
+
+    return runs(incomplete)
+
+
+RunWord = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write JSON to this file; - prints it, and nothing else.")
+]
+EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
+"""Headings of the commands in the help."""
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command of a method package: an entry point of the group `fp2.commands`.
+
+    Attributes
+    ----------
+    function : callable
+        Its arguments are annotated as Typer reads them; its name is the command's.
+    panel : str
+        The heading under which the help lists it.
+    examples : tuple of str
+        Command lines for its help.
+    """
+
+    function: Callable[..., None]
+    panel: str
+    examples: tuple[str, ...] = ()

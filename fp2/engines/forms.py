@@ -1,0 +1,133 @@
+"""The forms of files of answers, which are entry points of the group `fp2.forms`: tables, logs of other harnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.errors import Fp2Error, nearest
+from fp2.plugins import FORMS, load, read_installed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of file.
+
+    Attributes
+    ----------
+    name : str
+        As in `engine.format`.
+    suffixes : tuple of str
+        Of its files; the first is the usual one.
+    fields : mapping
+        Our names (`fp2.methods.recorded.table.NAMES`) to the places where the form has them, the first one that is
+        there; a place is a column, or `column.key.0` for what is inside. Other names are looked up under themselves.
+    read : callable
+        Returns the rows of a file, as a table of its top-level keys.
+    write : callable
+        Writes rows with our names to a path: `write(path, rows, about)`; `about` has `model`, `run_id`, `created`.
+    recognises : callable, optional
+        Whether the first line of a JSON Lines file (an object) is one of this form; None for a form that is that of
+        every other file with its suffix.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    fields: Mapping[str, tuple[str, ...]]
+    read: Callable[[Path], pd.DataFrame]
+    write: Callable[[Path, pd.DataFrame, Mapping[str, Any]], None]
+    recognises: Callable[[Mapping[str, Any]], bool] | None = None
+
+
+@cache
+def forms() -> dict[str, Form]:
+    """Return every installed form by name."""
+    return read_installed(FORMS, _installed)
+
+
+def _installed(name: str) -> Form:
+    """Return the form that an entry point stands for.
+
+    Raises
+    ------
+    Fp2Error
+        If it is no form, or has another name than its entry point.
+    """
+    found = load(FORMS, name, FORMS)
+    if not isinstance(found, Form) or found.name != name:
+        raise Fp2Error(f"{found!r} is not the form {name!r}", where=FORMS, fix=f"Name a Form(name={name!r}, ...)")
+    return found
+
+
+def form_of(path: Path, name: str | None = None, *, where: str = "engine.format", exists: bool = True) -> Form:
+    """Return the form called `name`, or else that of a file by its suffix and, for JSON Lines, its first line.
+
+    Parameters
+    ----------
+    exists : bool
+        Whether the file is there, and can be looked into.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such form, or none has the suffix.
+    """
+    if name is not None:
+        if name not in forms():
+            raise Fp2Error(f"unknown form {name!r}", where=where, fix=nearest(name, forms()))
+        return forms()[name]
+    fitting = [form for form in forms().values() if path.suffix.lower() in form.suffixes]
+    if not fitting:
+        known = sorted({suffix for form in forms().values() for suffix in form.suffixes})
+        fix = f"{nearest(path.suffix, known)}, or set {where}"
+        raise Fp2Error(f"answers cannot be in a file with the suffix {path.suffix!r}", where=str(path), fix=fix)
+    first = _first_line(path) if exists and len(fitting) > 1 else {}
+    recognised = (form for form in fitting if form.recognises is not None and form.recognises(first))
+    return next(recognised, next((form for form in fitting if form.recognises is None), fitting[0]))
+
+
+def _first_line(path: Path) -> Mapping[str, Any]:
+    """Return the first line of a JSON Lines file that is not blank; nothing where it is not an object."""
+    import json
+
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            found = json.loads(next((line for line in lines if line.strip()), "{}"))
+    except (OSError, ValueError):  # reported when the whole file is read
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def place(table: pd.DataFrame, path: str) -> list[Any] | None:
+    """Return the values at a place (see `Form.fields`), None for each row without one; None if no row has it."""
+    if path in table.columns:
+        return [None if _is_missing(value) else value for value in table[path].tolist()]
+    head, *inside = path.split(".")
+    if not inside or head not in table.columns:
+        return None
+    found = [_inside(value, inside) for value in table[head].tolist()]
+    return None if all(value is None for value in found) else found
+
+
+def _inside(value: Any, path: list[str]) -> Any:
+    for step in path:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list | tuple) and step.isdecimal():
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            return None
+    return None if _is_missing(value) else value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' missing value."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)

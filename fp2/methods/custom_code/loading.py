@@ -1,0 +1,184 @@
+"""Checkpoints with model code of their own and no processor: they are asked through the methods of their code.
+
+The interface is recognised on the loaded model (`chat`, `query`), never by a name. An adapter gives the model the
+interface of a model of transformers, so that everything else is the same for every model.
+
+The code runs only if it is allowed and pinned (`loading.check_pinned`). The model is built and its weights are loaded
+here, not by `from_pretrained`: transformers 5 builds a model on the meta device, and buffers that older code computes
+there and does not save (masks, rotary embeddings) would silently be undefined.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fp2.engines.checkpoint import CODE_CLASSES, Checkpoint
+from fp2.engines.hf.loading import CodeInterface
+from fp2.engines.hf.model import HfSpec, LoadedModel, is_out_of_memory
+from fp2.engines.hf.prompts import Form, PromptFormat
+from fp2.errors import Fp2Error
+
+FORMAT = "own_code/1"  # raise the number with every change here or in an interface that can change an answer
+_NATIVE = {  # model_type -> checkpoints of the same family without code of their own
+    "internvl_chat": "OpenGVLab/InternVL2_5-2B-MPO-hf, OpenGVLab/InternVL3-2B-hf or another of those that end in -hf",
+}
+
+
+def check_allowed(checkpoint: Checkpoint, spec: HfSpec) -> None:
+    """Raise for a checkpoint with an interface of its own whose code is not allowed or cannot be run as requested.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the setting, and native conversions of the model if there are any.
+    """
+    if not spec.trust_remote_code:
+        native = _NATIVE.get(checkpoint.model_type)
+        raise Fp2Error(
+            f"the model {spec.id} runs code of its own, which is not allowed",
+            where="model.trust_remote_code",
+            fix="Read that code, pin model.revision to its commit, then set model.trust_remote_code=true"
+            + (f"; or set model.id={native}" if native else ""),
+        )
+    if spec.quantisation is not None:
+        raise _not_supported(spec, "quantised", "model.quantisation")
+    if spec.adapter is not None:
+        raise _not_supported(spec, "given an adapter", "model.adapter")
+    if spec.placement.device_map is not None:
+        raise _not_supported(spec, "spread over several devices", "engine.device_map")
+
+
+def _not_supported(spec: HfSpec, what: str, where: str) -> Fp2Error:
+    return Fp2Error(f"the model {spec.id} runs code of its own and cannot be {what}", where=where, fix="Set it to null")
+
+
+@dataclass(frozen=True)
+class CustomCodePrompt(PromptFormat):
+    """Prompts as the checkpoint's own code writes them; the code is pinned, so the response key needs nothing else."""
+
+    def __post_init__(self) -> None:
+        for where, given in (("model.prompt", self.prompt is not None), ("model.chat", self.chat is False)):
+            if given:
+                what = f"the model {self.checkpoint.id} is asked through its own code, which writes the prompt itself"
+                raise Fp2Error(what, where=where, fix="Set it to null")
+
+    @property
+    def form(self) -> Form:
+        """The origin of the format."""
+        return "code"
+
+    def identity(self) -> dict[str, str]:
+        """Return the version of the adapters; the code itself is in the checkpoint's identity."""
+        return {"form": self.form, "format": FORMAT}
+
+    def text(self, question: str, image: bool = True) -> str:
+        """Return the prompt for `question`, as the code writes it."""
+        return str(self.processor.write(question, image))
+
+    def adds_start_token(self, prompt: str) -> bool:
+        """Return True: the code leaves special tokens to its tokenizer."""
+        return True
+
+
+def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
+    """Load a model with its own code and recognise its interface.
+
+    Raises
+    ------
+    Fp2Error
+        If the code does not run with this transformers, weights are missing, or the interface is unknown.
+    """
+    from fp2.methods.custom_code import chat, query
+
+    try:
+        model = _build(checkpoint, path, spec).to(device)
+        for interface in (chat, query):
+            if interface.has_interface(model):
+                loaded: LoadedModel = interface.adapt(model, checkpoint, path, spec, device)
+                return loaded
+    except Fp2Error:
+        raise
+    except Exception as error:  # foreign code can raise anything
+        if is_out_of_memory(error):
+            fix = "Choose a smaller dtype (bfloat16)"
+            raise Fp2Error(f"the model {spec.id} does not fit into memory", where="model.id", fix=fix) from error
+        raise _cannot_run(checkpoint, spec, error) from error
+    raise Fp2Error(
+        f"the code of the model {spec.id} has none of the known interfaces",
+        where="model.id",
+        fix=f"Known are {chat.INTERFACE}, and {query.INTERFACE}",
+    )
+
+
+CUSTOM_CODE = CodeInterface(check_allowed, load_custom, CustomCodePrompt)
+
+
+def _build(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
+    """Return the model, built by its code on the CPU, with its weights loaded."""
+    import torch
+
+    auto = next(name for name in CODE_CLASSES if name in checkpoint.code)
+    transformers = importlib.import_module("transformers")
+    config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=True)
+    dtype = getattr(torch, spec.dtype)
+    model = getattr(transformers, auto).from_config(config, trust_remote_code=True, dtype=dtype)
+    missing = model.load_state_dict(_weights(path), strict=False).missing_keys
+    for part in model.modules():
+        if hasattr(part, "all_tied_weights_keys"):
+            part.tie_weights()
+    missing = _without_tied(model, missing)
+    if missing:
+        raise Fp2Error(
+            f"{len(missing)} weights of the model {spec.id} are missing, {missing[0]} among them",
+            where=str(path),
+            fix="Copy or download the checkpoint again",
+        )
+    return model.to(dtype).eval()
+
+
+def _weights(path: Path) -> dict[str, Any]:
+    """Return all tensors of a checkpoint folder: from safetensors, or from pickled files (tensors only)."""
+    import torch
+    from safetensors.torch import load_file
+
+    tensors: dict[str, Any] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        tensors.update(load_file(file))
+    if not tensors:
+        for file in sorted(path.glob("*.bin")):
+            tensors.update(torch.load(file, map_location="cpu", weights_only=True))
+    return tensors
+
+
+def _without_tied(model: Any, missing: list[str]) -> list[str]:
+    """Return the names of `missing` weights that share no memory with a loaded one (tied weights are saved once)."""
+    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    read = {tensor.data_ptr() for name, tensor in named.items() if name not in missing}
+    return sorted(name for name in missing if name not in named or named[name].data_ptr() not in read)
+
+
+def _cannot_run(checkpoint: Checkpoint, spec: HfSpec, error: Exception) -> Fp2Error:
+    """Return the one line for code that does not run: which transformers it was written for, and an alternative.
+
+    transformers names a missing package.
+    """
+    reason = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:200] or "no reason given"
+    written, here = _written_for(checkpoint.config), importlib.metadata.version("transformers")
+    native = _NATIVE.get(checkpoint.model_type)
+    other = f"Set model.id={native}, with model.trust_remote_code=false" if native else "There is no native conversion"
+    return Fp2Error(
+        f"the code of the model {spec.id} does not run: {type(error).__name__}: {reason}. "
+        f"It was written for transformers {written}, and this is {here}",
+        where="model.id",
+        fix=f"{other}; or serve it with that version and ask it through engine=openai_compat",
+    )
+
+
+def _written_for(config: dict[str, Any]) -> str:
+    """Return the version of transformers that wrote `config.json`, from its top level or a part of it."""
+    parts = [config, *(part for part in config.values() if isinstance(part, dict))]
+    return next((str(part["transformers_version"]) for part in parts if part.get("transformers_version")), "not known")

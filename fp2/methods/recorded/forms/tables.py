@@ -1,0 +1,84 @@
+"""Plain tables: CSV, TSV, Parquet and JSON Lines, one row an answer.
+
+In CSV and TSV, text that a spreadsheet would evaluate as a formula is quoted with an apostrophe (`fp2.text.quoted`),
+and the column `QUOTED` marks the rows in which it is. Files without that column are read as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.data.readers.table import read_table
+from fp2.engines.forms import Form
+from fp2.text import quoted, unquoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUOTED = "formulas_quoted"
+
+
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as JSON objects, without their missing values."""
+    import pandas as pd
+
+    plain = rows.astype(object).where(rows.notna(), None)
+    assert isinstance(plain, pd.DataFrame)
+    return [{str(name): value for name, value in row.items() if value is not None} for row in plain.to_dict("records")]
+
+
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    """Write objects as JSON Lines."""
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
+
+
+def _write_jsonl(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
+    write_lines(path, records(rows))
+
+
+def _write_parquet(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
+    from fp2.artifacts import write_parquet
+
+    write_parquet(path, rows)
+
+
+def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
+    """Write every cell so that no text is evaluated, and `_read_csv` returns the same text."""
+    import pandas as pd
+
+    out, marked, returns = rows.copy(), pd.Series(False, index=rows.index), False
+    for name in rows.select_dtypes(exclude="number").columns:
+        texts = [text for text in rows[name].unique() if isinstance(text, str)]
+        changed = {text: safe for text in texts if (safe := quoted(text)) != text}
+        returns = returns or any("\r" in text for text in texts)
+        here = rows[name].isin(list(changed))
+        out.loc[here, name] = rows.loc[here, name].map(changed)
+        marked |= here
+    if marked.any():
+        out[QUOTED] = marked.map({True: "true", False: ""})
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    # csv ends a line at a carriage return that is in no quotes, and does not quote it by itself
+    out.to_csv(
+        path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )  # fmt: skip
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Return a table as `read_table` does, with the text that was quoted."""
+    table = read_table(path)
+    if QUOTED in table.columns:
+        here = table[QUOTED] == "true"
+        for name in table.columns:
+            table.loc[here, name] = table.loc[here, name].map(unquoted)
+    return table
+
+
+CSV = Form("csv", (".csv", ".tsv"), {}, _read_csv, _write_csv)
+PARQUET = Form("parquet", (".parquet",), {}, read_table, _write_parquet)
+JSONL = Form("jsonl", (".jsonl",), {}, read_table, _write_jsonl)
