@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from fp2.artifacts import as_user_error
@@ -53,7 +52,8 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     Fp2Error
         If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
     """
-    from fp2.report.leaderboard import boards_of, rank, with_places
+    from fp2.report.leaderboard import boards, rank, with_places
+    from fp2.report.terminal import terminal
     from fp2.tracking.client import summaries
 
     config = load_config(overrides)
@@ -70,8 +70,10 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         return
     console = Terminal()
     wide = Terminal(width=max(console.width, WIDTH))
-    for board in boards_of(rows):
-        wide.print(_table(board["title"], board["rows"]))
+    for board in boards(rows):
+        wide.print(Text(board.label, style="bold"))
+        for table in terminal([replace(board, cut="")], 0):
+            wide.print(table)
     wide.print(_legend(rows, ranked), style="dim", highlight=False)
     for line in notes:
         console.print(line, style="yellow", highlight=False)
@@ -115,39 +117,6 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], li
         where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
         notes += [f"{where}: no rank intervals, {ranking.reason}"] if ranking.reason else ranking.notes
     return found, list(dict.fromkeys(notes))
-
-
-def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
-    """Return the table; ranked runs have rank interval, ties and difference instead of the magnitude."""
-    from fp2.report.leaderboard import marks_of, rank_interval
-    from fp2.report.reading import number, plain, probability, severity_words
-
-    ranked = any(row.rank_low is not None for row in rows)
-    table = Table(title=Text(title), title_justify="left")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("model", overflow="fold")
-    for name in (*(("ranks", "ties", "difference") if ranked else ("magnitude",)), "composite", "null mean", "p"):
-        table.add_column(name, justify="left" if name in ("ranks", "ties") else "right", no_wrap=True)
-    table.add_column("severity", no_wrap=True)
-    for name in ("refused", "subjects"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("run", no_wrap=True)
-    for row in rows:
-        own = (rank_interval(row), row.ties or "–", number(row.difference)) if ranked else (number(row.magnitude),)
-        cells = [
-            "–" if row.rank is None else str(row.rank),
-            " ".join([row.model, *(f"({mark})" for mark in marks_of(row))]),
-            *own,
-            number(row.composite),
-            number(row.chance),
-            probability(row.p_value),
-            severity_words(row.severity, row.composite, row.complete),
-            "–" if row.refused is None else f"{row.refused:.0%}",
-            f"{row.n_subjects:,}",
-            row.run_id,
-        ]
-        table.add_row(*(Text(plain(cell)) for cell in cells))
-    return table
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:

@@ -20,15 +20,14 @@ from fp2.report.reading import (
     calibration_of,
     cut_label,
     model_name,
-    number,
     plain,
     primary_scorer,
-    probability,
     scorer_label,
     severity_words,
     variant_name,
 )
-from fp2.report.text import escape_markdown
+from fp2.report.text import markdown
+from fp2.report.values import Cell, Column, Kind, Name, Row, Scalar, Sentence, Table, Value
 from fp2.text import spreadsheet_cell
 
 
@@ -163,25 +162,51 @@ def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (control, row.get("variant") or "", str(row["dataset"]), str(row.get("scorer", PRIMARY_SCORER)))
 
 
-def boards_of(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
-    """Return the tables of a leaderboard: `cut`, `title` and `rows`; runs of different kinds share none.
+def boards(rows: Iterable[LeaderboardRow], current: str = "") -> list[Table]:
+    """Return the tables of a leaderboard, each with its cut; runs of different kinds share none.
 
-    Rank intervals are simultaneous: runs that have them stay together.
+    Rank intervals are simultaneous: runs that have them stay together, and have ties and differences in place of the
+    magnitude. The row of the run `current` is marked.
     """
     rows = list(rows)
     ranked = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
-    boards: dict[tuple[str, ...], list[LeaderboardRow]] = {}
+    members: dict[tuple[str, ...], list[LeaderboardRow]] = {}
     for row in rows:
         control, *kind = _kind(asdict(row))
-        boards.setdefault((row.cut, "" if (row.cut, row.variant) in ranked else control, *kind), []).append(row)
+        members.setdefault((row.cut, "" if (row.cut, row.variant) in ranked else control, *kind), []).append(row)
+    tables = []
+    for (cut, _, variant, data, scorer), board in members.items():
+        title = f"{scorer_label(scorer)} by {cut_label(cut)} on {data}{f', {variant}' if variant else ''}"
+        has_ranks = any(row.rank_low is not None for row in board)
+        shown = {label: column for label, column in _COLUMNS.items() if label not in _HIDDEN[has_ranks]}
+        lines = []
+        for row in board:
+            cells = dict(zip(_COLUMNS, _cells(row, current), strict=True))
+            lines.append(Row([cells[label] for label in shown], current=row.run_id == current))
+        tables.append(Table("leaderboard", list(shown.values()), lines, title, primary=True, cut=cut))
+    return tables
+
+
+_COLUMNS = {
+    column.label: column
+    for column in (
+        Column("Model", Kind.NAME), Column("#", Kind.COUNT), Column("Ranks"), Column("Ties"),
+        Column("Difference", Kind.NUMBER), Column("Composite", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
+        Column("Magnitude", Kind.NUMBER), Column("p", Kind.P), Column("Severity"),
+        Column("Refused", Kind.SHARE, digits=2), Column("Subjects", Kind.COUNT), Column("Date", terminal=False), Column("Run", Kind.CODE),
+    )
+}  # fmt: skip
+_HIDDEN = {True: {"Magnitude"}, False: {"Ranks", "Ties", "Difference"}}
+
+
+def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
+    marks = [*marks_of(row), *(["this run"] if row.run_id == current else [])]
+    severity = severity_words(row.severity, row.composite, row.complete)
+    model = Cell(row.model, detail=", ".join(marks))
     return [
-        {
-            "cut": cut,
-            "title": f"{scorer_label(scorer)} by {cut_label(cut)} on {data}{f', {variant}' if variant else ''}",
-            "rows": members,
-        }
-        for (cut, _, variant, data, scorer), members in boards.items()
-    ]
+        model, row.rank, rank_interval(row), row.ties, row.difference, row.composite, row.chance, row.magnitude,
+        row.p_value, severity, row.refused, row.n_subjects, row.created[:10], row.run_id,
+    ]  # fmt: skip
 
 
 def marks_of(row: LeaderboardRow) -> list[str]:
@@ -241,35 +266,9 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
-    """Return the rows as a Markdown table with rounded numbers; partial runs and positive controls are marked.
-
-    Rank intervals, ties and differences are columns where some row has them; `notes` follow as a list.
-    """
-    ranked = any(row.rank_low is not None for row in rows)
-    more = ("ranks | ties | difference | ", "---|---|--:|") if ranked else ("", "")
-    lines = [
-        f"| # | {more[0]}model | data set | cut | composite | null mean | excess | p | severity | refused | subjects |",
-        f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
-    ]
-    for row in rows:
-        scorer = scorer_label(row.scorer) if row.scorer != PRIMARY_SCORER else None
-        marks = [mark for mark in (row.variant, scorer, *marks_of(row)) if mark]
-        cells = [
-            DASH if row.rank is None else str(row.rank),
-            *((rank_interval(row), row.ties or DASH, number(row.difference)) if ranked else ()),
-            row.model + (f" ({', '.join(marks)})" if marks else ""),
-            row.dataset,
-            cut_label(row.cut),
-            *(number(value) for value in (row.composite, row.chance)),
-            number(row.excess, signed=True),
-            probability(row.p_value),
-            severity_words(row.severity, row.composite, row.complete),
-            DASH if row.refused is None else f"{row.refused:.0%}",
-            str(row.n_subjects),
-        ]
-        lines.append("| " + " | ".join(map(escape_markdown, cells)) + " |")
-    lines += ["", *(f"- {escape_markdown(note)}" for note in notes)] if notes else []
-    return "\n".join(lines) + "\n"
+    """Return the tables and the notes as Markdown."""
+    values: list[Value] = [*boards(rows), *(Sentence([Name(note)]) for note in notes)]
+    return "\n".join(markdown(values, 0))
 
 
 def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:

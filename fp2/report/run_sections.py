@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.report.leaderboard import boards_of, marks_of, rank
+from fp2.report.leaderboard import boards, rank
 from fp2.report.reading import (
     SUPPLIED,
     calibration_of,
@@ -17,7 +17,6 @@ from fp2.report.reading import (
     probe_labels,
     scorer_label,
     scorer_version,
-    severity_words,
     shorten,
     variant_line,
     were_supplied,
@@ -172,23 +171,9 @@ def frequent_answers(results: Results, examples: Sequence[Mapping[str, Any]]) ->
 
 def leaderboard(results: Results, summaries: Iterable[Mapping[str, Any]]) -> Iterator[Value]:
     """Yield the runs of the store by the cuts of this one; `summaries` as `fp2.report.leaderboard.summarise` does."""
-    columns = (
-        Column("Model", Kind.NAME), Column("#", Kind.COUNT), Column("Composite", Kind.NUMBER),
-        Column("Null mean", Kind.NUMBER), Column("Magnitude", Kind.NUMBER), Column("p", Kind.P), Column("Severity"),
-        Column("Subjects", Kind.COUNT), Column("Date"),
-    )  # fmt: skip
-    boards = [board for board in boards_of(rank(summaries)) if board["cut"] in results["cuts"]]
-    for board in boards:
-        rows = []
-        for row in board["rows"]:
-            current = row.run_id == plain(results["run_id"])
-            marks = [*marks_of(row), *(["this run"] if current else [])]
-            severity = severity_words(row.severity, row.composite, row.complete)
-            numbers = [row.rank, row.composite, row.chance, row.magnitude, row.p_value]
-            cells = [Cell(row.model, detail=", ".join(marks)), *numbers, severity, row.n_subjects, row.created[:10]]
-            rows.append(Row(cells, current=current))
-        yield Table("leaderboard", columns, rows, board["title"], cut=board["cut"])
-    if boards:
+    tables = [table for table in boards(rank(summaries), plain(results["run_id"])) if table.cut in results["cuts"]]
+    yield from tables
+    if tables:
         yield Sentence(
             "Runs are ordered by the magnitude of their composite, smallest first. Neighbours may differ by chance "
             "only: for runs on the same subjects, fp2 leaderboard gives confidence intervals of the ranks.",

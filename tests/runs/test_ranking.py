@@ -11,7 +11,7 @@ from simulated_runs import biased, crowd, run_of
 
 from fp2.commands.leaderboard import _legend
 from fp2.methods.peeps.planted.truth import load_truth
-from fp2.report.leaderboard import rank, summarise, to_markdown, with_places
+from fp2.report.leaderboard import boards, rank, summarise, with_places
 from fp2.runs.ranking import rankings
 from fp2.runs.reader import LoggedRun
 
@@ -30,9 +30,8 @@ def test_a_clearly_better_model_has_a_rank_of_its_own() -> None:
     rows = with_places(rank(s for run in (fair, *harsh) for s in summarise(run.results)), [ranking])
     assert [row.run_id for row in rows] == [place.run_id for place in ranking.places]
     assert [row.rank for row in rows] == [1, 2, 3]
-    lines = to_markdown(rows).splitlines()
-    assert "| 1 | 1 | a |" in lines[2]
-    assert "| 2 | 2–3 | b |" in lines[3]
+    (board,) = boards(rows)
+    assert [row.cells[1:4] for row in board.rows] == [[1, "1", "a"], [2, "2–3", "b"], [3, "2–3", "b"]]
 
 
 def test_a_ranking_has_the_level_of_its_first_run_and_others_are_reported() -> None:
