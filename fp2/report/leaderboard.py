@@ -193,7 +193,8 @@ _COLUMNS = {
         Column("Model", Kind.NAME), Column("#", Kind.COUNT), Column("Ranks"), Column("Ties"),
         Column("Difference", Kind.NUMBER), Column("Composite", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
         Column("Magnitude", Kind.NUMBER), Column("p", Kind.P), Column("Severity"),
-        Column("Refused", Kind.SHARE, digits=2), Column("Subjects", Kind.COUNT), Column("Date", terminal=False), Column("Run", Kind.CODE),
+        Column("Refused", Kind.SHARE, digits=2), Column("Subjects", Kind.COUNT),
+        Column("Date", terminal=False), Column("Run", Kind.CODE),
     )
 }  # fmt: skip
 _HIDDEN = {True: {"Magnitude"}, False: {"Ranks", "Ties", "Difference"}}
