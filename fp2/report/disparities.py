@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2.report import reading
-from fp2.report.charts import Series, intervals, radar
-from fp2.report.figures.style import axis_end
+from fp2.report.disparity_charts import FEWEST_SPOKES, disparity_charts, interval_charts, radars
+from fp2.report.plots import plot
 from fp2.report.reading import (
     DASH,
     cut_label,
@@ -27,14 +26,12 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
-from fp2.report.values import Finding
+from fp2.report.values import Chart, Finding, suppressed
 from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FEWEST_SPOKES = 3
-"""Probes that a radar needs: fewer make no area."""
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
 TABLE = (
     "disparity: largest group mean minus the smallest; null mean: what chance alone gives; bold: significant after "
@@ -78,15 +75,10 @@ class DisparitiesSection(Section):
 
         A radar needs three probes. `intervals.png` shows the first scorer that has rows.
         """
-        from fp2.report.figures import heatmap, intervals, radar
+        from fp2.report.drawing import write_charts
 
-        cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
-        if spread := [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]:
-            yield radar(results, folder / "fingerprint.png", cuts=spread)
-        for cut in cuts:
-            yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png", min_cell)
-        if scorer_names(results):
-            yield intervals(results, folder / "intervals.png")
+        drawn = [chart for chart in suppressed(disparity_charts(results), min_cell) if isinstance(chart, Chart)]
+        return write_charts([chart for chart in drawn if chart.in_files], results, folder)
 
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return the table of the primary scorer, and a line per composite."""
@@ -132,20 +124,14 @@ def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any
 def _radars(results: Results) -> list[dict[str, Any]]:
     """Return the radar of every cut for the primary scorer, all on one axis from 0; none without rows."""
     rows_by_cut = {cut: rows_of(results, cut) for cut in results["cuts"]}
-    rows = [row for rows in rows_by_cut.values() for row in rows.values()]
-    if not rows:
+    if not any(rows_by_cut.values()):
         return []
-    end, labels = axis_end(row[key] for row in rows for key in ("raw", "null_p95")), reading.probe_labels(results)
-    what = reading.scorer_label(reading.primary_scorer(results))
+    labels = reading.probe_labels(results)
+    drawn = {chart.cut: plot(chart) for chart in radars([results], list(rows_by_cut))}
     return [
         {
             "cut": cut,
-            "chart": radar(
-                f"Radar of the {what} disparity by {cut_label(cut)}; the table of disparities has the same numbers",
-                {probe: labels[probe] for probe in rows},
-                [Series(rows)],
-                end,
-            ),
+            "chart": drawn[cut],
             "lines": [{"label": labels[probe], "row": row} for probe, row in rows.items()],
             "complete": all(row["raw"] is not None for row in rows.values()),
         }
@@ -155,23 +141,12 @@ def _radars(results: Results) -> list[dict[str, Any]]:
 
 def _tables(results: Results) -> list[dict[str, Any]]:
     """Return the disparity table of each cut and scorer, and the chart of its intervals; a scorer has one axis."""
-    panels, labels = _panels(results), reading.probe_labels(results)
-    ends: dict[str, float] = {}
-    for _, scorer, rows in panels:
-        values = [row[key] or 0.0 for row in rows.values() for key in ("raw", "ci_high", "null_p95")]
-        ends[scorer] = max([ends.get(scorer, 0.01), *values])
+    drawn = {(chart.cut, chart.scorer): plot(chart) for chart in interval_charts(results)}
     tables = []
-    for cut, scorer, rows in panels:
+    for cut, scorer, rows in _panels(results):
         covered = reading.coverage_of(results, cut, scorer)
-        name = f"{reading.scorer_label(scorer)} by {cut_label(cut)}"
-        chart = intervals(
-            f"Disparities: {name}; the table below has the same numbers",
-            [(labels[probe], row) for probe, row in rows.items()],
-            ends[scorer],
-            f"disparity of {name}",
-        )
         lines = [{"probe": p, "row": row, "covered": covered.get(p)} for p, row in rows.items()]
-        tables.append({"cut": cut, "scorer": scorer, "lines": lines, "chart": chart})
+        tables.append({"cut": cut, "scorer": scorer, "lines": lines, "chart": drawn[cut, scorer]})
     return tables
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from fp2.report.cells import HIGH, LOW, cell_text, sort_key
 from fp2.report.page import environment, sortable
-from fp2.report.plots import plot
+from fp2.report.plots import level_class, plot
 from fp2.report.reading import plain, spaced
 from fp2.report.values import (
     Cell,
@@ -131,8 +131,7 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
 
 def _classes(cell: Cell, column: Column, numeric: bool) -> list[str]:
     if cell.level is not None:
-        step = max(-10, min(10, round(10 * cell.level)))
-        return ["cell", "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"]
+        return ["cell", level_class(cell.level)]
     hidden = isinstance(cell.value, Hidden)
     muted = ["chance-only"] if cell.muted else ["faint"] if hidden else []
     return [*(["num"] if numeric else []), *(["words"] if column.kind is Kind.TEXT else []), *muted]

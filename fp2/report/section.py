@@ -7,13 +7,13 @@ report and not before. A section reads the results and computes nothing.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.report.reading import DASH, number, plain, verdict_words
+from fp2.report.reading import DASH, MIN_CELL, number, plain, verdict_words
 from fp2.report.several import side_by_side
 from fp2.report.values import Estimate, Finding, Value, as_cell, charts, findings, suppressed
 from fp2.verdicts import Verdict
@@ -152,6 +152,25 @@ def present(sections: Sequence[Section], results: Results) -> list[Section]:
     """Return the sections that apply to the results, the disparities among them, in reading order."""
     every = [*sections, *load_sections([DISPARITIES])]
     return sorted((section for section in every if section.applies(results)), key=lambda section: section.detail)
+
+
+def write_figures(
+    results: Results,
+    folder: Path,
+    sections: Sequence[Section] = (),
+    tick: Callable[[], None] = lambda: None,
+    min_cell: int = MIN_CELL,
+) -> dict[str, Path]:
+    """Draw the figures of every section that applies and return them by file name.
+
+    `tick` is called after each. Groups of fewer than `min_cell` subjects are not drawn.
+    """
+    paths: dict[str, Path] = {}
+    for section in present(sections, results):
+        for path in section.figures(results[section.name], results, folder, min_cell):
+            paths[path.name] = path
+            tick()
+    return paths
 
 
 def heading(sections: Sequence[Section], results: Results) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fp2.report.charts import Series, bars, radar
 from fp2.report.comparison import comparison_context, difference_words, sizes_words
-from fp2.report.disparities import FEWEST_SPOKES, Scale, mean_cell
-from fp2.report.figures.style import axis_end
+from fp2.report.disparities import Scale, mean_cell
+from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
 from fp2.report.page import render
+from fp2.report.plots import axis_end, plot, run_style
 from fp2.report.reading import (
     DASH,
     EFFECTS,
@@ -26,7 +26,6 @@ from fp2.report.reading import (
     severity_legend,
     shorten,
     verdict_meanings,
-    verdict_words,
 )
 from fp2.report.reproduce import code_words, decoding_words, question_sets
 from fp2.report.samples import MOST_RUNS
@@ -34,7 +33,6 @@ from fp2.report.section import cell_words
 from fp2.tables import WITHOUT_ATTEMPT
 
 Block = Mapping[str, Any]
-_COLOURS = 6
 MOST_EFFECTS = 15
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 
@@ -115,11 +113,6 @@ def title_of(block: Block) -> str:
     if len(names) == 1 and None not in names:
         return f"{what}s of {names.pop()}: {len(runs)} runs"
     return f"{what}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
-
-
-def run_style(place: int) -> str:
-    """Return the classes of a run's colour and, beyond as many runs as there are colours, of its dashes."""
-    return f"r{place % _COLOURS} d{place // _COLOURS % 4}"
 
 
 def effect_legend() -> str:
@@ -211,11 +204,9 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
     what = f"{scorer_label(panel['scorer'])} disparity by {cut_label(panel['cut'])}"
     drawn = None
     if len(labels) >= FEWEST_SPOKES:
-        series = [
-            Series(line["rows"], names[line["run"]], line["run"], run_style(line["run"])) for line in panel["lines"]
-        ]
+        lines = [(names[line["run"]], line["run"], line["rows"]) for line in panel["lines"]]
         end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
-        drawn = radar(f"Radar of the {what} for {len(series)} runs", labels, series, end)
+        drawn = plot(radar(f"Radar of the {what} for {len(lines)} runs", panel["cut"], labels, lines, end))
     by_run = {line["run"]: line for line in panel["lines"]}
     significant = {one["run"]: one for one in panel["significant"]}
     composites = [
@@ -245,8 +236,16 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         "has_composite": any(row is not None and row["composite"] is not None for _, row in ordered),
         "ranked": ranked,
         "effects": effects,
-        "effect_chart": bars(
-            f"Effect sizes of the {what}", [_bar(one, names, labels) for one in effects], "d per answer"
+        "effect_chart": plot(
+            effect_bars(
+                f"Effect sizes of the {what}",
+                panel["cut"],
+                panel["scorer"],
+                [
+                    (f"{plain(names[one['run']])}, {labels[one['probe']]}", one["run"], one["d"], one["row"])
+                    for one in effects
+                ],
+            )
         ),
         "n_effects": len(panel["effects"]),
         "means": _means(panel, block["runs"]) if len(names) <= MOST_RUNS else None,
@@ -256,19 +255,6 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
         "n_compared": sum(one["n_compared"] for one in panel["significant"]),
         "tallies": [_tally(tally) for tally in panel["tallies"]],
         "headline": _headline(panel, ordered),
-    }
-
-
-def _bar(effect: Block, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the bar of an effect size."""
-    row, label = effect["row"], f"{plain(names[effect['run']])}, {labels[effect['probe']]}"
-    words = f"{label}: d {number(effect['d'], 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
-    return {
-        "label": label,
-        "value": effect["d"],
-        "filled": bool(row["significant"]),
-        "style": run_style(effect["run"]),
-        "title": words,
     }
 
 
