@@ -74,7 +74,7 @@ STAGES: dict[str, Callable[[], tuple[Any, str]]] = {
     "a commit of answers": lambda: (_module("fp2.store.rows"), "put_failures"),
     "the tables": lambda: (_module("fp2.artifacts"), "write_parquet"),
     "the results": lambda: (_module("fp2.artifacts"), "write_results"),
-    "the figures": lambda: (_module("fp2.report.figures"), "write_figures"),
+    "the figures": lambda: (_module("fp2.report.section"), "write_figures"),
     "the dashboard": lambda: (_module("fp2.report.dashboard"), "write_dashboard"),
     "the passport": lambda: (_module("fp2.report.passport"), "write_atomically"),
     "the config": lambda: (_module("omegaconf").OmegaConf, "to_yaml"),

@@ -154,28 +154,23 @@ class Run:
         -------
         Axes
         """
-        from fp2.report.figures.disparities import radar_axes
-        from fp2.report.figures.style import style
+        from fp2.report.disparity_charts import radars
+        from fp2.report.drawing import draw_chart
 
         cut = self._cut(cut)
-        with style():
-            axes = ax if ax is not None else _new_axes((5.2, 4.6), polar=True)
-            radar_axes(axes, self.results, cut)
-        return axes
+        return draw_chart(ax if ax is not None else _new_axes((5.2, 4.6), polar=True), radars([self.results], [cut])[0])
 
     def heatmap(self, cut: str | None = None, ax: Axes | None = None, min_cell: int = reading.MIN_CELL) -> Axes:
         """Draw the mean of the primary scorer by group and probe; groups below `min_cell` subjects are left out.
 
         Parameters and return value as of `radar`, on Cartesian axes.
         """
-        from fp2.report.figures.disparities import heatmap_axes
-        from fp2.report.figures.style import style
+        from fp2.report.disparity_charts import heat
+        from fp2.report.drawing import draw_chart
+        from fp2.report.values import charts, suppressed
 
-        cut = self._cut(cut)
-        with style():
-            axes = ax if ax is not None else _new_axes((3 + 1.1 * len(self.results["probes"]), 4.0))
-            heatmap_axes(axes, self.results, cut, min_cell)
-        return axes
+        (chart,) = charts(suppressed([heat(self.results, self._cut(cut))], min_cell))
+        return draw_chart(ax if ax is not None else _new_axes((3 + 1.1 * len(self.results["probes"]), 4.0)), chart)
 
     def _cut(self, cut: str | None) -> str:
         if cut is None and self.cuts:
@@ -270,8 +265,8 @@ class Comparison:
         Fp2Error
             If there is no such pair, cut or probe, or no two groups have enough subjects.
         """
-        from fp2.report.figures.runs import profile_axes
-        from fp2.report.figures.style import style
+        from fp2.report.disparity_charts import profile
+        from fp2.report.drawing import draw_chart
 
         if not 0 <= pair < len(self.blocks):
             raise Fp2Error(
@@ -288,10 +283,7 @@ class Comparison:
         drawn = {row["probe"] for row in block["profiles"] if row["cut"] == cut}
         known = sorted((one for one in entries if one["probe"] in drawn), key=lambda one: -(one["distance"] or 0.0))
         probe = _one_of(probe, dict.fromkeys(one["probe"] for one in known), "probe")
-        with style():
-            axes = ax if ax is not None else _new_axes((7.5, 3.6))
-            profile_axes(axes, block, cut, probe)
-        return axes
+        return draw_chart(ax if ax is not None else _new_axes((7.5, 3.6)), profile(block, cut, probe))
 
     def heatmap(self, cut: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the distances of all pairs of runs by one cut, below the diagonal their null means.
@@ -312,14 +304,11 @@ class Comparison:
         Fp2Error
             If the runs have no such cut in common.
         """
-        from fp2.report.figures.runs import distance_axes
-        from fp2.report.figures.style import style
+        from fp2.report.disparity_charts import distances
+        from fp2.report.drawing import draw_chart
 
         cut = _one_of(cut, dict.fromkeys(row["cut"] for block in self.blocks for row in block["distances"]), "cut")
-        with style():
-            axes = ax if ax is not None else _new_axes((4.6, 3.6))
-            distance_axes(axes, self.blocks, cut)
-        return axes
+        return draw_chart(ax if ax is not None else _new_axes((4.6, 3.6)), distances(self.blocks, [cut])[0])
 
     @property
     def notes(self) -> list[str]:
@@ -415,13 +404,12 @@ class Disparity:
         -------
         Axes
         """
-        from fp2.report.figures.disparities import means_axes
-        from fp2.report.figures.style import style
+        from fp2.report.disparity_charts import means
+        from fp2.report.drawing import draw_chart
+        from fp2.report.values import charts, suppressed
 
-        with style():
-            axes = ax if ax is not None else _new_axes((6.5, 1.6 + 0.3 * len(self.row.groups)))
-            means_axes(axes, self.row.to_dict(), min_cell)
-        return axes
+        (chart,) = charts(suppressed([means(self.row.to_dict())], min_cell))
+        return draw_chart(ax if ax is not None else _new_axes((6.5, 1.6 + 0.3 * len(self.row.groups))), chart)
 
     def _repr_html_(self) -> str:
         """Return the numbers, the group means drawn, and the table of groups."""

@@ -224,7 +224,7 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return
-    from fp2.report.figures.runs import distance_figure, profile_figure
+    from fp2.report.disparity_charts import distance_figure, profile_figure
 
     if "profiles" in block and not block["profiles"]:
         raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))

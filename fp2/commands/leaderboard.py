@@ -143,7 +143,7 @@ def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Seq
         return
     if not any(ranking.places for ranking in ranked):
         raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
-    from fp2.report.figures.runs import rank_figure
+    from fp2.report.disparity_charts import rank_figure
 
     with as_user_error(outputs.figure.parent):
         rank_figure(rows, outputs.figure)

@@ -19,7 +19,7 @@ from fp2.commands.output import print_json
 from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Job, PlannedFamily
-from fp2.report.figures.style import FAINT, GRID, INK, LINES, figure, save, shorten, style
+from fp2.report.drawing import FAINT, GRID, INK, LINES, figure, save, shorten, style
 from fp2.report.reading import DASH, cut_label, number, plain, scorer_label
 
 if TYPE_CHECKING:

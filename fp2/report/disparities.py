@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.report import reading
+from fp2.report.disparity_charts import disparity_charts
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
 from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,
+    ChartKind,
     Column,
     Estimate,
     Finding,
@@ -56,8 +58,6 @@ MEANS = (
     "Group means: where a disparity is significant, ▼ marks the lower and ▲ the higher one of the two groups that "
     "differ most clearly. Another group can have a more extreme mean by chance, if it is small."
 )
-FEWEST_SPOKES = 3
-"""Probes that a radar needs: fewer make no area."""
 
 
 class DisparitiesSection(Section):
@@ -75,7 +75,12 @@ class DisparitiesSection(Section):
         if not results["disparities"]:
             yield Sentence("No question was answered: there is nothing to compare.")
         yield from _leads(results)
-        yield from _disparity_tables(results)
+        charts = disparity_charts(results)
+        yield from (chart for chart in charts if chart.kind is not ChartKind.INTERVALS)
+        intervals = {(chart.cut, chart.scorer): chart for chart in charts if chart.kind is ChartKind.INTERVALS}
+        for table in _disparity_tables(results):
+            yield intervals[table.cut, table.scorer]
+            yield table
         yield from _remarks(results)
         if results["composites"]:
             yield _composites(results)

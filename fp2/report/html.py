@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fp2.report.cells import HIGH, LOW, cell_text, sort_key
-from fp2.report.plots import plot
+from fp2.report.plots import level_class, plot, run_style
 from fp2.report.reading import plain, spaced
 from fp2.report.templating import environment, sortable
 from fp2.report.values import (
@@ -101,19 +101,11 @@ def facets(value: Shown) -> Markup:
     return Markup("").join(Markup(' data-{}="{}"').format(*pair) for pair in pairs)
 
 
-_COLOURS = 6
-
-
-def line_style(place: int) -> str:
-    """Return the classes of a run's colour and, beyond as many runs as there are colours, of its dashes."""
-    return f"r{place % _COLOURS} d{place // _COLOURS % 4}"
-
-
 def swatch(place: int) -> Markup:
     """Return a short line in the colour of a run."""
     line = '<svg class="swatch" viewBox="0 0 28 10" width="28" height="10" aria-hidden="true">'
     line += '<line class="line {}" x1="1" y1="5" x2="27" y2="5"/></svg>'
-    return Markup(line).format(line_style(place))
+    return Markup(line).format(run_style(place))
 
 
 def _cells(row: Row, columns: Sequence[Column]) -> list[dict[str, Any]]:
@@ -148,8 +140,7 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
 
 def _classes(cell: Cell, column: Column, numeric: bool) -> list[str]:
     if cell.level is not None:
-        step = max(-10, min(10, round(10 * cell.level)))
-        return ["cell", "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"]
+        return ["cell", level_class(cell.level)]
     hidden = isinstance(cell.value, Hidden)
     muted = ["chance-only"] if cell.muted else ["faint"] if hidden else []
     return [*(["num"] if numeric else []), *(["words"] if column.kind is Kind.TEXT else []), *muted]

@@ -6,13 +6,14 @@ report and not before. A section reads the results and computes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.report.reading import DASH, number, plain, verdict_words
+from fp2.report.reading import DASH, MIN_CELL, number, plain, verdict_words
 from fp2.report.several import side_by_side
-from fp2.report.values import Estimate, Finding, Value, as_cell, findings
+from fp2.report.values import Estimate, Finding, Value, as_cell, charts, findings, suppressed
 from fp2.verdicts import Verdict
 
 DISPARITIES = "fp2.report.disparities:DisparitiesSection"
@@ -90,6 +91,28 @@ def findings_of(sections: Sequence[Section], results: Results) -> list[tuple[str
         for section in present(sections, results)
         for finding in findings(section.values(results.get(section.name) or {}, results))
     ]
+
+
+def write_figures(
+    results: Results,
+    folder: Path,
+    sections: Sequence[Section] = (),
+    tick: Callable[[], None] = lambda: None,
+    min_cell: int = MIN_CELL,
+) -> dict[str, Path]:
+    """Draw the charts of every section that applies as files, and return these by name.
+
+    `tick` is called after each. Groups of fewer than `min_cell` subjects are not drawn.
+    """
+    from fp2.report.drawing import write_charts
+
+    paths: dict[str, Path] = {}
+    for section in present(sections, results):
+        values = suppressed(section.values(results[section.name], results), min_cell)
+        for path in write_charts([one for one in charts(values) if one.in_files], results, folder):
+            paths[path.name] = path
+            tick()
+    return paths
 
 
 def heading(sections: Sequence[Section], results: Results) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 from fp2.report import run_sections
 from fp2.report.comparison import comparison_values
 from fp2.report.disparities import Scale, mean_cell, verdict_detail
+from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
 from fp2.report.page import PageSection, render_page
+from fp2.report.plots import axis_end, run_style
 from fp2.report.reading import (
     DASH,
     EFFECTS,
@@ -77,7 +79,7 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         "title": title_of(block) if compared is None else _title_of_pair(labels),
         "cuts": {cut: cut_label(cut) for cut in block["cuts"]},
         "scorers": block["scorers"],
-        "runs": labels,
+        "runs": [{"label": run["label"], "style": run_style(place)} for place, run in enumerate(runs)],
         "sample": [
             {**row, "answers": [{**answer, "text": shorten(answer["text"])} for answer in row["answers"]]}
             for row in sample["rows"]
@@ -114,6 +116,7 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
     runs = block["runs"]
     asked = any(run["answers"]["planned"] for run in runs)
     sections: list[tuple[str, str, Iterator[Value]]] = [
+        ("fingerprints", "Fingerprints", _fingerprints(block)),
         ("leaderboard", "Leaderboard", _leaderboard(block)),
         ("composites", "Composites of all cuts", _composites(block)),
         ("probes", "By probe", _by_probe(block)),
@@ -213,6 +216,24 @@ def _notices(block: Block) -> Iterator[Sentence]:
         name = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
         words = [name, Strong(f"{n} of {of} disparities are significant"), f" in {len(panel['lines'])} runs."]
         yield Sentence(words, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
+
+
+def _fingerprints(block: Block) -> Iterator[Value]:
+    """Yield a radar for each panel with enough probes, a line per run; a reader can hide runs."""
+    panels = [panel for panel in block["panels"] if len(panel["probes"]) >= FEWEST_SPOKES]
+    for panel in panels:
+        labels = {probe: block["probes"][probe] for probe in panel["probes"]}
+        lines = [(block["runs"][line["run"]]["label"], line["run"], line["rows"]) for line in panel["lines"]]
+        end = axis_end(row[key] for _, _, rows in lines for row in rows.values() for key in ("raw", "null_p95"))
+        title = f"{sentence(scorer_label(panel['scorer']))} disparity by {cut_label(panel['cut'])}, {len(lines)} runs"
+        yield radar(title, panel["cut"], labels, lines, end, scorer=panel["scorer"])
+    if panels:
+        yield Sentence(
+            "Disparity: the largest group mean minus the smallest. Grey reaches to the 95th percentile of what chance "
+            "gives, the dashed line is its mean; at each probe they are the largest of the runs'. Filled points are "
+            "significant after correction within the run.",
+            Weight.DETAIL,
+        )
 
 
 def _run_cell(run: Block, place: int) -> Cell:
@@ -470,6 +491,14 @@ def _effects(block: Block) -> Iterator[Value]:
                 *(Cell(row[end], muted=muted) for end in ("worst_group", "best_group")), row["verdict"],
             ]  # fmt: skip
             rows.append(Row(cells))
+        bars = [
+            (f"{plain(block['runs'][one['run']]['label'])}, {block['probes'][one['probe']]}", one["run"], one["d"],
+             lines[one["run"]][one["probe"]])
+            for one in panel["effects"][:MOST_EFFECTS]
+        ]  # fmt: skip
+        title = f"Effect sizes of {scorer_label(panel['scorer'])} by {cut_label(panel['cut'])}"
+        if bars:
+            yield effect_bars(title, panel["cut"], panel["scorer"], bars)
         more = f": the {MOST_EFFECTS} largest of {len(panel['effects'])}"
         caption = [more] if len(panel["effects"]) > MOST_EFFECTS else []
         yield _table("effects", columns, rows, panel, block["runs"], caption, empty="No effect size exists.")

@@ -273,13 +273,13 @@ class Point:
     null_mean, null_p95 : float, optional
         Mean and 95th percentile of the null distribution.
     filled : bool
-        Whether it is drawn filled: significant, as a rule.
+        Whether it is drawn filled: `Chart.filled` says what that means.
     verdict : str, optional
         Whose mark figure files draw.
     subjects : int, optional
         The size of the group it is about; points of too small groups are not drawn.
-    mark : {"", "low", "high"}
-        Of `HEAT`: an end of a significant difference.
+    mark : {"", "low", "high", "significant"}
+        Of `HEAT`: an end of a significant difference, or that the value is significant.
     title : str
         What pointing at it shows; empty: label, value and interval.
     """
@@ -327,18 +327,21 @@ class Chart(Shown):
     name : str
         Identifies it in the section.
     title : str
-        What it shows, for its heading and for screen readers.
+        What it shows, for its heading and for screen readers; the first of a figure file is that file's heading.
     series : sequence of Series
     value, x : Axis
         The axis of the values, and that of `x`.
     references : sequence of Reference
-        On the value axis.
+        On the value axis; of `HISTOGRAM` on the `x` axis.
     caption : str
         How to read it.
     file : str
-        Charts with one `file` are panels of one figure file `<file>.png`; empty: `name`.
+        Charts with one `file` are panels of one figure file `<file>.png` (or of that file if it ends in `.svg`);
+        empty: `name`.
     panel : str
-        The heading of the panel.
+        The heading of the panel; a second line is smaller.
+    filled : str
+        What filled points are, for the legend; empty: it is not said.
     diverging : bool
         Of `HEAT`: colours run from both ends to a neutral 0.
     on_page, in_files : bool
@@ -355,6 +358,7 @@ class Chart(Shown):
     caption: str = ""
     file: str = ""
     panel: str = ""
+    filled: str = "significant"
     diverging: bool = False
     on_page: bool = True
     in_files: bool = True
@@ -450,13 +454,16 @@ def _suppressed(value: Value, min_cell: int) -> Value:
         return replace(value, values=suppressed(value.values, min_cell))
     if isinstance(value, Table):
         if value.omit_small:
-            large = [row for row in value.rows if row.subjects is None or row.subjects >= min_cell]
-            value = replace(value, rows=large, caption=_with_omitted(value, len(value.rows) - len(large)))
+            shown = [row for row in value.rows if row.subjects is None or row.subjects >= min_cell]
+            value = replace(value, rows=shown, caption=_with_omitted(value, len(value.rows) - len(shown)))
         return replace(value, rows=[replace(row, cells=_cells(row, value.columns, min_cell)) for row in value.rows])
     if isinstance(value, Chart):
-        kept = [one for one in value.series if one.subjects is None or one.subjects >= min_cell]
-        drawn = [replace(one, points=_points(one.points, min_cell, value.kind)) for one in kept]
-        return replace(value, series=[one for one in drawn if one.points])
+        large = [one for one in value.series if one.subjects is None or one.subjects >= min_cell]
+        drawn = [replace(one, points=_points(one.points, min_cell, value.kind)) for one in large]
+        drawn = [one for one in drawn if one.points]
+        n = len(value.series) - len(drawn)
+        omitted = f"Not drawn: {n} group{'s' if n > 1 else ''} of fewer than {min_cell} subjects." if n else ""
+        return replace(value, series=drawn, caption=" ".join(text for text in (value.caption, omitted) if text))
     return value
 
 

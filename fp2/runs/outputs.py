@@ -234,10 +234,10 @@ def write_run(
         If something cannot be written.
     """
     from fp2.report.dashboard import write_dashboard
-    from fp2.report.figures import write_figures
     from fp2.report.keys import load_or_create_key
     from fp2.report.passport import generator, write_passport
     from fp2.report.reproduce import how_to_repeat
+    from fp2.report.section import write_figures
 
     with (
         artifacts.as_user_error(folder),

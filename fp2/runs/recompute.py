@@ -233,9 +233,9 @@ def _write(
     folder: Path, config: Config, here: Config, results: dict[str, Any], tables: RunTables, sections: Sequence[Section]
 ) -> None:
     """Write the results, and figures and dashboard where the run had them; sign the folder."""
-    from fp2.report.figures import write_figures
     from fp2.report.keys import load_or_create_key
     from fp2.report.passport import write_passport
+    from fp2.report.section import write_figures
 
     had_figures, had_dashboard = (folder / artifacts.FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
     extra = _retire_passport(folder)

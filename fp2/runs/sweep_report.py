@@ -214,8 +214,8 @@ def places_of(folder: Path) -> dict[str, Path]:
 
 def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:
     """Draw the fingerprints of all runs, each under its label, and return the file's name; None without a radar."""
-    from fp2.report.disparities import FEWEST_SPOKES
-    from fp2.report.figures import radar
+    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
+    from fp2.report.drawing import draw_panels, run_heading
     from fp2.report.reading import rows_of
 
     named = [
@@ -225,4 +225,5 @@ def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | 
     cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
     if not cuts or len({about["primary"] for about in block["runs"]}) > 1:
         return None
-    return radar(named, path, cuts).name
+    charts = radars(named, cuts)
+    return draw_panels(charts, path, run_heading(charts[0].title, named)).name

@@ -20,7 +20,7 @@ from PIL import Image
 
 import fp2 as package
 from fp2.errors import Fp2Error
-from fp2.report.figures.style import GRID
+from fp2.report.drawing import GRID
 
 FAST = ("analysis.permutations=199", "analysis.bootstrap=50", "report=none", "tracking=none")
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}}"
@@ -160,12 +160,12 @@ def test_runs_are_compared_as_on_the_command_line(bench: Bench, tmp_path: Path) 
     assert all(part in found._repr_html_() for part in ("<table", "data:image/png", "Positive control"))
     largest = max(block["distances"][0]["by_probe"], key=lambda one: one["distance"])
     axes = found.profile("gender")
-    assert block["probes"][largest["probe"]] in axes.get_title()
+    assert block["probes"][largest["probe"]] in axes.get_title("left")
     means = found.profiles.query("cut == 'gender' and probe == @largest['probe']").sort_values("group")
     points = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert points == pytest.approx(means["first"].tolist())
     given = found.heatmap(ax=axes.get_figure().add_subplot())
-    assert found.distances["distance"][0] == pytest.approx(float(given.texts[0].get_text().rstrip("*")), abs=6e-4)
+    assert found.distances["distance"][0] == pytest.approx(float(given.texts[1].get_text().rstrip("*")), abs=6e-4)
     for wrong in ({"cut": "gendr"}, {"probe": "trst"}, {"pair": 1}):
         with pytest.raises(Fp2Error, match=r"has no (cut|probe)|there is no pair 1"):
             found.profile(**wrong)

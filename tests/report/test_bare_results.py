@@ -13,10 +13,9 @@ from without_answers import results_with
 
 from fp2.cuts import Cut
 from fp2.report.dashboard import render_dashboard
-from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
 from fp2.report.passport import build_statement
-from fp2.report.section import Section, heading
+from fp2.report.section import Section, heading, write_figures
 from fp2.report.terminal import print_results
 from fp2.results import NO_MODEL
 from fp2.tracking.client import metrics_of

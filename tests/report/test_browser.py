@@ -304,7 +304,7 @@ def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name
     html = Path(unquote(addresses[name].removeprefix("file://"))).read_text(encoding="utf-8")
     held = [attrs for _, attrs in Page(html).tags]
     charts = [json.loads(attrs["data-chart"] or "") for attrs in held if "data-chart" in attrs]
-    radars = [words for chart in charts for one in chart.get("series", ()) for words in one["titles"]]
+    radars = [point.get("title") for chart in charts for one in chart["series"] for point in one["points"]]
     assert set(said) <= {*radars, *(attrs.get("title") for attrs in held)}
 
 
@@ -346,13 +346,14 @@ def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, s
         centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
         points = one.page.locator(".radars [data-chart]:visible .point circle").evaluate_all(centres)
         found = [((x - 280) ** 2 + (y - 200) ** 2) ** 0.5 / 150 * radar["end"] for x, y in points]
-        assert found == pytest.approx([value for value in radar["series"][0]["values"] if value is not None], abs=1e-3)
+        drawn = [point["value"] for point in radar["series"][0]["points"] if "value" in point]
+        assert found == pytest.approx(drawn, abs=1e-3)
         figure = one.page.locator("[data-chart]:visible").nth(1)
         rules = figure.locator(".interval line").evaluate_all(
             "all => all.map(e => [Number(e.getAttribute('x1')), Number(e.getAttribute('x2'))])"
         )
         bars = figure.locator(".chance rect").evaluate_all("all => all.map(e => Number(e.getAttribute('x')))")
-        rows = [row for row in intervals["rows"] if row["value"] is not None]
+        rows = [point for point in intervals["series"][0]["points"] if "value" in point]
         xs = [x for x, _ in figure.locator(".point circle").evaluate_all(centres)]
         scale = (xs[0] - bars[0]) / rows[0]["value"]
         assert [(x - bars[0]) / scale for x in xs] == pytest.approx([row["value"] for row in rows], abs=2e-3)

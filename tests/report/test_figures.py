@@ -15,8 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from fp2.report.figures import heatmap, intervals, radar, write_figures
-from fp2.report.figures.style import axis_end, shorten
+from fp2.report.disparity_charts import disparity_charts, heat, interval_charts, radars
+from fp2.report.drawing import draw_panels, run_heading, shorten, write_charts
+from fp2.report.plots import axis_end
+from fp2.report.section import write_figures
+from fp2.report.values import Chart, charts, suppressed
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         caught.append(figure)
         return path
 
-    monkeypatch.setattr("fp2.report.figures.disparities.save", keep)
+    monkeypatch.setattr("fp2.report.drawing.save", keep)
     return caught
 
 
@@ -54,16 +57,28 @@ def assert_tidy(figure: Figure) -> None:
         assert across <= 1 or along <= 1, f"{one!r} overlaps {two!r}"
 
 
-Draw = Callable[[dict[str, Any], dict[str, Any], Path], Path]
-DRAWINGS: dict[str, Draw] = {
-    "radar of all cuts": lambda a, b, path: radar(a, path),
-    "radar of one cut": lambda a, b, path: radar(b, path, cuts=["region"]),
-    "radar of two models": lambda a, b, path: radar([a, b], path),
-    "heatmap by region": lambda a, b, path: heatmap(a, "region", path),
-    "heatmap by pronoun": lambda a, b, path: heatmap(b, "pronoun", path),
-    "intervals": lambda a, b, path: intervals(a, path),
-    "intervals of one probe": lambda a, b, path: intervals(b, path, "trust_rating"),
-    "intervals of one cut": lambda a, b, path: intervals({**b, "cuts": ["age"]}, path),
+def shown(*drawn: Chart) -> list[Chart]:
+    return charts(suppressed(drawn, 10))
+
+
+def heatmap(results: dict[str, Any], cut: str, folder: Path) -> Path:
+    return next(write_charts(shown(heat(results, cut)), results, folder))
+
+
+def interval_file(results: dict[str, Any], scorer: str) -> list[Chart]:
+    return [chart for chart in interval_charts(results) if chart.scorer == scorer]
+
+
+Choose = Callable[[dict[str, Any], dict[str, Any]], list[Chart]]
+DRAWINGS: dict[str, Choose] = {
+    "radar of all cuts": lambda a, b: radars([a], a["cuts"]),
+    "radar of one cut": lambda a, b: radars([b], ["region"]),
+    "radar of two models": lambda a, b: radars([a, b], a["cuts"]),
+    "heatmap by region": lambda a, b: [heat(a, "region")],
+    "heatmap by pronoun": lambda a, b: [heat(b, "pronoun")],
+    "intervals": lambda a, b: interval_file(a, "valence"),
+    "intervals of one probe": lambda a, b: interval_file(b, "trust_rating"),
+    "intervals of one cut": lambda a, b: interval_file({**b, "cuts": ["age"]}, "valence"),
 }
 
 
@@ -71,7 +86,8 @@ DRAWINGS: dict[str, Draw] = {
 def test_nothing_overlaps(
     name: str, results: dict[str, Any], other_results: dict[str, Any], drawn: list[Figure], tmp_path: Path
 ) -> None:
-    DRAWINGS[name](results, other_results, tmp_path / "x.png")
+    panels = shown(*DRAWINGS[name](results, other_results))
+    draw_panels(panels, tmp_path / "x.png", run_heading(panels[0].title, [results]))
     assert_tidy(drawn[0])
 
 
@@ -81,12 +97,13 @@ def test_long_and_hostile_names_stay_tidy(
 ) -> None:
     hostile_results["model"]["name"] = "a model with a very long name indeed $x^2$ " * 4
     hostile_results["probes"][1]["label"] = "P2 An uncommonly long label of a probe"
-    DRAWINGS[name](hostile_results, hostile_results, tmp_path / "x.png")
+    panels = shown(*DRAWINGS[name](hostile_results, hostile_results))
+    draw_panels(panels, tmp_path / "x.png", run_heading(panels[0].title, [hostile_results]))
     assert_tidy(drawn[0])
 
 
 def test_the_numbers_drawn_are_the_rows_numbers(results: dict[str, Any], drawn: list[Figure], tmp_path: Path) -> None:
-    radar(results, tmp_path / "x.png", cuts=["region"])
+    list(write_charts(radars([results], ["region"]), results, tmp_path))
     rows = [r for r in results["disparities"] if (r["cut"], r["scorer"]) == ("region", "valence")]
     lines = [list(line.get_ydata()) for line in drawn[0].axes[0].lines]
     raws = [row["raw"] for row in rows]
@@ -98,32 +115,32 @@ def test_the_numbers_drawn_are_the_rows_numbers(results: dict[str, Any], drawn: 
 def test_verdicts_are_written_beside_the_intervals(
     other_results: dict[str, Any], drawn: list[Figure], tmp_path: Path
 ) -> None:
-    intervals(other_results, tmp_path / "x.png")
+    list(write_charts(interval_file(other_results, "valence"), other_results, tmp_path))
     written = [text for text, _ in words_of(drawn[0])]
     assert written.count("not testable") == 4
     assert "biased" in written
 
 
 def test_small_groups_leave_no_trace(results: dict[str, Any], tmp_path: Path) -> None:
-    one = heatmap(results, "region", tmp_path / "one.png").read_bytes()
+    one = heatmap(results, "region", tmp_path / "one").read_bytes()
     for row in results["disparities"]:
         for group in row["groups"]:
             if group["n_subjects"] < 10:
                 group["mean"] = -0.9
-    assert heatmap(results, "region", tmp_path / "two.png").read_bytes() == one
+    assert heatmap(results, "region", tmp_path / "two").read_bytes() == one
 
 
 def test_the_heatmap_says_how_many_people(results: dict[str, Any], drawn: list[Figure], tmp_path: Path) -> None:
-    heatmap(results, "region", tmp_path / "x.png")
+    heatmap(results, "region", tmp_path)
     written = [text for text, _ in words_of(drawn[0])]
     assert "Africa (n=78)" in written
     assert not any("Not stated" in text for text in written)
-    assert any("Not drawn: 1 group(s) of fewer than 10 subjects" in text for text in written)
+    assert any("Not drawn: 1 group of fewer than 10 subjects" in text for text in written)
     assert sum("▼" in text for text in written) == 1 + 3  # three significant probes and the note
 
 
 def test_files_are_png_and_reproducible(results: dict[str, Any], tmp_path: Path) -> None:
-    one, two = (radar(results, tmp_path / name / "radar.png", cuts=["region"]) for name in "ab")
+    one, two = (next(write_charts(disparity_charts(results), results, tmp_path / name)) for name in "ab")
     assert one.read_bytes() == two.read_bytes()
     with Image.open(one) as image:
         assert image.format == "PNG"
@@ -143,7 +160,7 @@ def test_figures_name_the_scorer_and_a_radar_needs_three_probes(
     results["analysis"]["primary"] = "refusal"
     results["probes"] = results["probes"][:2]
     assert "fingerprint.png" not in write_figures(results, tmp_path / "two", ())
-    heatmap(results, "region", tmp_path / "x.png")
+    heatmap(results, "region", tmp_path)
     written = [text for text, _ in words_of(drawn[-1])]
     assert "Mean refusal by region and probe" in written
     assert {"0.0", "0.5", "1.0"} <= set(written)  # the scorer's own range
@@ -159,7 +176,7 @@ def test_a_run_without_valence_draws_what_it_has(results: dict[str, Any], tmp_pa
 def test_letters_that_the_font_lacks_end_nothing(hostile_results: dict[str, Any], tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert heatmap(hostile_results, "region", tmp_path / "x.png").stat().st_size > 10_000
+        assert heatmap(hostile_results, "region", tmp_path).stat().st_size > 10_000
 
 
 def test_axis_and_names() -> None:
@@ -177,6 +194,6 @@ def test_axis_and_names() -> None:
 
 
 def test_matplotlib_loads_only_when_something_is_drawn() -> None:
-    code = "import fp2.report.figures, sys; print('matplotlib' in sys.modules)"
+    code = "import fp2.report.disparity_charts, sys; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,0 +1,369 @@
+"""Charts of disparities, of one run and of several: radars, intervals, heat maps, profiles, distances, ranks.
+
+They are built from results, drawn by `drawing` as files and by `plots` on pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fp2.report.drawing import Heading, draw_panels
+from fp2.report.leaderboard import LeaderboardRow
+from fp2.report.plots import axis_end
+from fp2.report.reading import (
+    calibration_words,
+    cut_label,
+    group_order,
+    model_name,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    rows_of,
+    scorer_label,
+    scorer_names,
+    severity_words,
+    verdict_words,
+)
+from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
+
+Row = Mapping[str, Any]
+Results = Mapping[str, Any]
+FEWEST_SPOKES = 3
+"""Probes that a radar needs: fewer make no area."""
+MOST_GROUPS = 24
+"""Groups of a profile; the largest are shown."""
+FINGERPRINT = "fingerprint"
+
+
+def disparity_charts(results: Results) -> list[Chart]:
+    """Return the charts of a run: a radar and a heat map of group means per cut, intervals per cut and scorer.
+
+    Radars, on one axis, and heat maps are of the primary scorer; pages draw no heat map, since a table of group means
+    has its colours. Files draw the intervals of the first scorer that has rows.
+    """
+    cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
+    return [
+        *radars([results], [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]),
+        *(heat(results, cut) for cut in cuts),
+        *interval_charts(results),
+    ]
+
+
+def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = ()) -> list[Chart]:
+    """Return a radar per cut with a line per run, of each run's primary scorer; all have one axis."""
+    labels, scorer = probe_labels(runs[0]), scorer_label(primary_scorer(runs[0]))
+    rows = [row for run in runs for cut in cuts for row in rows_of(run, cut).values()]
+    end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
+    several = len(runs) > 1
+    named = names or [model_name(run) if several else "" for run in runs]
+    title = f"Bias fingerprint: {scorer} disparity by probe"
+    return [
+        radar(
+            title, cut, labels,
+            [(name, place if several else None, rows_of(run, cut))
+             for place, (name, run) in enumerate(zip(named, runs, strict=True)) if rows_of(run, cut)],
+            end, panel=cut_label(cut) + ("" if several else _composite_line(runs[0], cut)),
+        )
+        for cut in cuts
+    ]  # fmt: skip
+
+
+def _composite_line(results: Results, cut: str) -> str:
+    """Return a second line for the heading of a radar: the composite of the cut."""
+    composite = results["composites"].get(cut) or {}
+    if composite.get("value") is None:
+        return ""
+    severity = severity_words(composite["severity"], composite["value"], results["complete"])
+    null = f"null mean {number(composite['null_mean'])}"
+    return f"\ncomposite {number(composite['value'])}, {null}: severity {severity}"
+
+
+def radar(
+    title: str,
+    cut: str,
+    labels: Mapping[str, str],
+    runs: Iterable[tuple[str, int | None, Mapping[str, Row]]],
+    end: float,
+    *,
+    panel: str = "",
+    scorer: str = "",
+) -> Chart:
+    """Return the disparities by probe as a radar with an axis from 0 to `end`.
+
+    Parameters
+    ----------
+    labels : mapping
+        The label of each probe, in order; those without a row of any run are left out.
+    runs : iterable of (str, int or None, mapping)
+        Name, place (which chooses the colour) and rows by probe of each line; a probe without a row or value is a gap.
+    """
+    lines = list(runs)
+    probes = [probe for probe in labels if any(probe in rows for _, _, rows in lines)]
+    series = [
+        Series([_point(rows.get(probe), labels[probe], name) for probe in probes], name, place)
+        for name, place, rows in lines
+    ]
+    return Chart(
+        ChartKind.RADAR, f"radar_{cut}", title, series, Axis("disparity", 0.0, end), panel=panel, file=FINGERPRINT,
+        cut=cut, scorer=scorer,
+    )  # fmt: skip
+
+
+def interval_charts(results: Results) -> list[Chart]:
+    """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis."""
+    labels, charts = probe_labels(results), []
+    for place, scorer in enumerate(scorer_names(results)):
+        by_cut = {cut: rows for cut in results["cuts"] if (rows := rows_of(results, cut, scorer))}
+        every = [row for rows in by_cut.values() for row in rows.values()]
+        end = 1.04 * max([row[key] or 0.0 for row in every for key in ("raw", "ci_high", "null_p95")] + [0.01])
+        charts += [
+            intervals(
+                f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution", cut,
+                scorer, [(labels[probe], row) for probe, row in rows.items()], end, in_files=place == 0,
+            )
+            for cut, rows in by_cut.items()
+        ]  # fmt: skip
+    return charts
+
+
+def intervals(
+    title: str, cut: str, scorer: str, rows: Sequence[tuple[str, Row]], end: float, *, in_files: bool = True
+) -> Chart:
+    """Return labelled disparities with their intervals on an axis from 0 to `end`."""
+    series = [Series([_point(row, label) for label, row in rows])]
+    axis = Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, end)
+    return Chart(
+        ChartKind.INTERVALS, f"intervals_{scorer}_{cut}", title, series, axis, panel=cut_label(cut), file="intervals",
+        cut=cut, scorer=scorer, in_files=in_files,
+    )  # fmt: skip
+
+
+def _point(row: Row | None, label: str, name: str = "") -> Point:
+    """Return the disparity of a row, as large as groups of any size make it; a gap where there is none."""
+    if row is None or row["raw"] is None:
+        return Point(None, label, verdict=None if row is None else row["verdict"])
+    return Point(
+        row["raw"], label, low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"], null_p95=row["null_p95"],
+        filled=bool(row["significant"]), verdict=row["verdict"],
+        title=_disparity_words(row, f"{plain(name)}, {label}" if name else label),
+    )  # fmt: skip
+
+
+def _disparity_words(row: Row, label: str) -> str:
+    """Return what a point says: its value, its interval, what chance gives, its verdict and its two groups."""
+    said = f"{label}: {number(row['raw'])}"
+    if row.get("ci_low") is not None and row.get("ci_high") is not None:
+        said += f", interval {number(row['ci_low'])} to {number(row['ci_high'])}"
+    said += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
+    if row["worst_group"]:
+        said += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
+    return said
+
+
+def heat(results: Results, cut: str) -> Chart:
+    """Return the primary scorer's mean of each group of `cut` under each probe as a heat map.
+
+    Colours diverge around 0 for scores of both signs, to 0.2 at least, and run over the range of the score otherwise.
+    The pair with the largest |T| is marked where the disparity is significant.
+    """
+    rows, labels, sizes = rows_of(results, cut), probe_labels(results), results["dataset"]["groups"].get(cut, {})
+    means = {(probe, group["group"]): group for probe, row in rows.items() for group in row["groups"]}
+    scorer = primary_scorer(results)
+    value_range = next((s.get("value_range") for s in results["scorers"] if s["name"] == scorer), None) or (-1.0, 1.0)
+    diverging = value_range[0] < 0 < value_range[1]
+    low, high = (-0.2, 0.2) if diverging else map(float, value_range)
+    ends = {
+        probe: {row["worst_group"]: "low", row["best_group"]: "high"}
+        for probe, row in rows.items()
+        if row["significant"]
+    }
+    series = [
+        Series(
+            [_mean(means.get((probe, group)), labels[probe], ends.get(probe, {}).get(group, "")) for probe in rows],
+            group, subjects=sizes.get(group, {}).get("n_subjects", 0),
+        )
+        for group in group_order(results, cut)
+    ]  # fmt: skip
+    return Chart(
+        ChartKind.HEAT, f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}",
+        f"Mean {scorer_label(scorer)} by {cut_label(cut)} and probe", series, Axis("", low, high),
+        caption="▼ worse, ▲ better: clearest pair if significant. –: too few subjects with an answer.",
+        diverging=diverging, cut=cut, on_page=False,
+    )  # fmt: skip
+
+
+def _mean(group: Row | None, label: str, mark: str) -> Point:
+    if group is None or group["mean"] is None:
+        return Point(None, label)
+    return Point(group["mean"], label, mark=mark, subjects=group["n_subjects"])
+
+
+def effect_bars(title: str, cut: str, scorer: str, effects: Sequence[tuple[str, int, float, Row]]) -> Chart:
+    """Return effect sizes of several runs as bars: label, place of the run, Cohen's d and row of each."""
+    words = [f"{label}: d {number(d, 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
+             for label, _, d, row in effects]  # fmt: skip
+    series = [
+        Series([Point(d, label, filled=bool(row["significant"]), title=said)], place=place)
+        for (label, place, d, row), said in zip(effects, words, strict=True)
+    ]
+    return Chart(ChartKind.BARS, f"effects_{scorer}_{cut}", title, series, Axis("d per answer"), cut=cut, scorer=scorer)
+
+
+def means(row: Row) -> Chart:
+    """Return the group means of one disparity, and as the last row the interval of the disparity.
+
+    That row starts at the smallest mean of the groups that are compared: its point is the disparity (so it is at the
+    largest mean), the band the null distribution up to its 95th percentile.
+    """
+    points = [
+        Point(group["mean"], f"{plain(group['group'])} (n={group['n_subjects']})", filled=bool(group["eligible"]),
+              subjects=group["n_subjects"])
+        for group in row["groups"] if group["mean"] is not None
+    ]  # fmt: skip
+    if row["raw"] is None:
+        return Chart(
+            ChartKind.INTERVALS, "means", "Group means", [Series(points)], Axis("group mean"), filled="compared"
+        )
+    start = min(group["mean"] for group in row["groups"] if group["eligible"])
+    ends = [None if row[end] is None else start + row[end] for end in ("ci_low", "ci_high")]
+    points.append(Point(start + row["raw"], "disparity", low=ends[0], high=ends[1], verdict=row["verdict"]))
+    return Chart(
+        ChartKind.INTERVALS, "means", "Group means", [Series(points)],
+        Axis("group mean; last row: smallest mean plus the interval of the disparity; band: by chance"),
+        references=[Reference(start, "null distribution, from the smallest mean", start + (row["null_p95"] or 0.0))],
+        panel=f"disparity {number(row['raw'])}: {verdict_words(row['verdict'])}", filled="compared",
+    )  # fmt: skip
+
+
+def profiles(block: Mapping[str, Any]) -> list[Chart]:
+    """Return the group means of two runs (`fp2.runs.compare.compare`), each less its mean over groups: cut by probe."""
+    rows = block["profiles"]
+    ends = 1.1 * max([abs(row[run]) for row in rows for run in ("first", "second")] + [0.01])
+    return [
+        profile(block, cut, probe, ends)
+        for cut in dict.fromkeys(row["cut"] for row in rows)
+        for probe in block["probes"]
+        if any(row["cut"] == cut and row["probe"] == probe for row in rows)
+    ]
+
+
+def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = None) -> Chart:
+    """Return the group means of two runs for one probe, on an axis from -`end` to `end`."""
+    rows = [row for row in block["profiles"] if row["cut"] == cut]
+    sizes = {row["group"]: row["n_subjects"] for row in rows}
+    groups = sorted(sorted(sizes, key=lambda group: -sizes[group])[:MOST_GROUPS])
+    by_group = {row["group"]: row for row in rows if row["probe"] == probe}
+    end = end or 1.1 * max([abs(row[run]) for row in by_group.values() for run in ("first", "second")] + [0.01])
+    distance, differs = _probe_distance(block, cut, probe)
+    heading = f"{plain(block['probes'][probe])}, by {cut_label(cut)}"
+    where = "images with a value in both runs" if block["samples"] == "shared" else "each run's own subjects"
+    return Chart(
+        ChartKind.INTERVALS, f"profile_{cut}_{probe}", f"Two fingerprints: {scorer_label(block['primary'])}",
+        [
+            Series([Point(by_group[group][run] if group in by_group else None, group) for group in groups],
+                   block[run]["name"], place)
+            for place, run in enumerate(("first", "second"))
+        ],
+        Axis(f"{scorer_label(block['primary'])}: group mean less the mean over groups", -end, end),
+        references=[Reference(0.0)], file="profiles", cut=cut,
+        panel=f"{heading}\ndistance {number(distance)}{' *' if differs else ''}",
+        caption=f"Group means over subjects less their mean over groups, of {where}; groups of at least 10 subjects. "
+        "Distance: of the two profiles; * significant after Holm's correction over probes and cuts.",
+    )  # fmt: skip
+
+
+def _probe_distance(block: Mapping[str, Any], cut: str, probe: str) -> tuple[float | None, bool]:
+    """Return a probe's distance in a cut, and whether it is significant."""
+    row = next(row for row in block["distances"] if row["cut"] == cut and row["scorer"] == block["primary"])
+    entry = next((entry for entry in row["by_probe"] if entry["probe"] == probe), None)
+    return (None, False) if entry is None else (entry["distance"], entry["adjusted_p"] <= block["settings"]["alpha"])
+
+
+def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
+    """Draw the group means of two runs, a panel per probe and cut."""
+    shared, charts = block["shared"], profiles(block)
+    line = f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images in both runs"
+    if block["samples"] == "independent":
+        line = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none in both runs"
+    remark = calibration_words(block[run] for run in ("first", "second"))
+    return draw_panels(charts, path, Heading(charts[0].title, [line], remark))
+
+
+def distances(pairs: Sequence[Mapping[str, Any]], cuts: Sequence[str] = ()) -> list[Chart]:
+    """Return the distances of all pairs of runs (`fp2.runs.compare_many.compare_all`) by the primary scorer, per cut.
+
+    Null means are below the diagonal; all cuts have one colour scale from 0.
+    """
+    primary, alpha = pairs[0]["primary"], pairs[0]["settings"]["alpha"]
+    rows = {
+        (row["cut"], pair["first"]["name"], pair["second"]["name"]): row
+        for pair in pairs for row in pair["distances"] if row["scorer"] == primary and row["distance"] is not None
+    }  # fmt: skip
+    names = list(dict.fromkeys(pair[run]["name"] for pair in pairs for run in ("first", "second")))
+    end = max([row["distance"] for row in rows.values()], default=0.0) or 1.0
+
+    def cell(cut: str, y: int, x: int) -> Point:
+        first, second = names[y], names[x]
+        row = rows.get((cut, first, second)) or rows.get((cut, second, first))
+        if row is None or x == y:
+            return Point(None, second)
+        differs = x > y and row["adjusted_p"] is not None and row["adjusted_p"] <= alpha
+        return Point(row["distance" if x > y else "null_mean"], second, mark="significant" if differs else "")
+
+    return [
+        Chart(
+            ChartKind.HEAT, f"distances_{cut}", f"Distances of fingerprints: {scorer_label(primary)}",
+            [Series([cell(cut, y, x) for x in range(len(names))], name) for y, name in enumerate(names)],
+            Axis("", 0.0, end), panel=f"by {cut_label(cut)}", file="distances", cut=cut,
+            caption="Bold, *: significant after Holm's correction over pairs and cuts. Below the diagonal: null means.",
+        )
+        for cut in cuts or dict.fromkeys(cut for cut, _, _ in rows)
+    ]  # fmt: skip
+
+
+def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
+    """Draw the distances of all pairs of runs (`fp2.runs.compare_many.compare_all`), a panel per cut."""
+    charts = distances(block["pairs"])
+    remark = calibration_words(pair[run] for pair in block["pairs"] for run in ("first", "second"))
+    return draw_panels(charts, path, Heading(charts[0].title, remark=remark))
+
+
+def ranks(rows: Sequence[LeaderboardRow]) -> list[Chart]:
+    """Return the rank intervals of every cut and variant of a leaderboard that has them, rank 1 at the left."""
+    boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
+    for row in rows:
+        if row.rank_low is not None:
+            boards.setdefault((row.cut, row.variant), []).append(row)
+    return [
+        Chart(
+            ChartKind.INTERVALS, f"ranks_{cut}", "Leaderboard with rank intervals",
+            [Series([Point(row.rank, _rank_label(row, members), low=row.rank_low, high=row.rank_high)
+                     for row in members])],
+            Axis("rank", 0.5, len(members) + 0.5), panel=f"by {cut_label(cut)}{f' ({variant})' if variant else ''}",
+            file="ranks", cut=cut,
+            caption="Line: simultaneous confidence interval of the rank (95 % by default). Point: rank by the "
+            "difference between two groups, given beside the name with the tie letters: models that share a letter do "
+            "not differ significantly.",
+        )
+        for (cut, variant), members in boards.items()
+    ]  # fmt: skip
+
+
+def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
+    """Draw the rank intervals of every cut that has them, a panel each."""
+    charts, first = ranks(rows), next(row for row in rows if row.rank_low is not None)
+    line = f"{plain(first.dataset)} · {first.n_subjects:,} subjects · rank 1: smallest disparities"
+    return draw_panels(charts, path, Heading(charts[0].title, [line], calibration_words(map(asdict, rows))))
+
+
+def _rank_label(row: LeaderboardRow, rows: Sequence[LeaderboardRow]) -> str:
+    """Return model, difference and tie letters, with the start of the run id where a name is repeated."""
+    name = plain(row.model)
+    again = f" {row.run_id[:8]}" if sum(plain(other.model) == name for other in rows) > 1 else ""
+    values = " ".join(text for text in (number(row.difference), row.ties or "") if text)
+    return f"{name if len(name) <= 24 else name[:23] + '…'}{again} {values}"
