@@ -15,6 +15,7 @@ from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, shorten, suppress_small_cells
 from fp2.report.reproduce import code_words, decoding_words, question_sets
 from fp2.report.section import Section, heading, present
+from fp2.report.values import tables
 from fp2.tables import WITHOUT_ATTEMPT
 
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
@@ -86,10 +87,12 @@ def render_dashboard(
         {
             "name": section.name,
             "title": section.title,
-            "html": render_values(section.values(results[section.name], results), min_cell),
+            "html": render_values(values, min_cell),
+            "scorers": dict.fromkeys(table.scorer for table in tables(values) if table.scorer),
             **section.context(results[section.name], results, min_cell),
         }
         for section in applying
+        for values in [list(section.values(results[section.name], results))]
     ]
     shown = suppress_small_cells(results, min_cell)
     context = {
