@@ -292,6 +292,7 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
         If there is no such run, or it has no scored answers that are compared.
     """
     from fp2.report.reading import plain
+    from fp2.report.terminal import terminal
     from fp2.runs.multiverse import BLOCK, FILE, NEEDED, TABLES, multiverse
     from fp2.runs.reader import run_folder
 
@@ -302,8 +303,8 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
         print_json(found.document)
         return
     console = Terminal()
-    for line in found.section.lines(found.results[BLOCK], found.results, here.report.suppress_below):
-        console.print(line)
+    for shown in terminal(found.section.values(found.results[BLOCK], found.results), here.report.suppress_below):
+        console.print(shown)
     for name in (FILE, artifacts.DASHBOARD, artifacts.FIGURES):
         console.print(f"{name.partition('.')[0]:<12} {plain(found.folder / name)}", soft_wrap=True, highlight=False)
 

@@ -10,6 +10,7 @@ from fp2.report import reading, run_sections
 from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
+from fp2.report.values import tables
 
 
 def write_dashboard(
@@ -71,11 +72,10 @@ def render_dashboard(
     used, title = reading.model_was_used(results), heading(sections, results)
     limits = run_sections.limitations(([line] for line in results["limitations"]), model=used)
     asked = bool(results["answers"]["planned"])
+    findings = [(one, list(one.values(results[one.name], results))) for one in present(sections, results)]
+    scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     every = [
-        *(
-            PageSection(one.name, one.title, one.values(results[one.name], results))
-            for one in present(sections, results)
-        ),
+        *(PageSection(one.name, one.title, values) for one, values in findings),
         PageSection("balance", "Balance of the groups", run_sections.balance(results)),
         PageSection("answers", "Answers, refusals and failures by group", run_sections.answers_by_group(results)),
         PageSection("diversity", "Response diversity", run_sections.diversity(results)),
@@ -93,7 +93,7 @@ def render_dashboard(
     context = {
         "title": f"{title} of {reading.model_name(results)}" if used else title,
         "cuts": {cut: reading.cut_label(cut, results["dataset"].get("scales")) for cut in results["cuts"]},
-        "scorers": reading.scorer_names(results),
+        "scorers": list(dict.fromkeys([*reading.scorer_names(results), *scorers])),
         "sample": [{**row, "answers": [{**row, "text": shorten(row["text"])}]} for row in sample],
         "sample_runs": [],
         "labels": reading.probe_labels(results),

@@ -109,10 +109,13 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
 def _write(computed: Computed, source: Path, here: Config, progress: Progress) -> None:
     """Write the block, its figures and a dashboard of the run's disparities with it."""
     from fp2.report.dashboard import write_dashboard
+    from fp2.report.drawing import write_charts
     from fp2.report.reproduce import how_to_repeat
+    from fp2.report.values import charts, suppressed
 
     folder, least, block = computed.folder, here.report.suppress_below, computed.results[BLOCK]
-    with artifacts.as_user_error(folder), progress.steps("Writing the report", 2 + len(block["rows"])) as step:
+    n_steps = 1 + len(block["cuts"]) + 2 * len(block["rows"])
+    with artifacts.as_user_error(folder), progress.steps("Writing the report", n_steps) as step:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
         document = {"computed": datetime.now(UTC).isoformat(timespec="seconds"), **computed.document}
@@ -120,9 +123,9 @@ def _write(computed: Computed, source: Path, here: Config, progress: Progress) -
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
         step()
         figures = folder / artifacts.FIGURES
-        for _ in computed.section.figures(block, computed.results, figures, least):
-            step()
-        for _ in computed.section.further_figures(block, computed.results, figures, least):
+        drawn = charts(suppressed(computed.section.values(block, computed.results), least))
+        vector = [replace(chart, file=f"{chart.file or chart.name}.svg") for chart in drawn if not chart.in_files]
+        for _ in write_charts([*drawn, *vector], computed.results, figures):
             step()
         page = folder / artifacts.DASHBOARD
         repeat = how_to_repeat(source, computed.results)

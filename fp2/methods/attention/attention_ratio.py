@@ -9,16 +9,15 @@ of ratios is above 1 for every group where nobody gets more words than another (
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from fp2.methods.attention.protocol import comparisons
 from fp2.protocols.fingerprint.published import first_listed
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain
+from fp2.report.reading import cut_label
 from fp2.report.section import Block, Results, Section
+from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,29 +102,32 @@ class AttentionRatioSection(Section):
     title = "Attention by the rule of the Fingerprint² page"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows of large groups by cut, and how many groups are not shown."""
-        tables = []
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield by cut the measures of each group; no number in a sentence, since a group may be too small."""
         for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
-            rows = [row for row in block["rows"] if row["cut"] == cut]
-            large = _large(rows, min_cell)
-            tables.append({"cut": cut, "rows": large, "hidden": len(rows) - len(large)})
-        return {"tables": tables}
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the groups that are described first least and most often."""
-        out = []
-        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
-            known = [row for row in _large(block["rows"], min_cell) if row["cut"] == cut]
-            known = sorted((row for row in known if row["first_mention"] is not None), key=lambda r: r["first_mention"])
-            if len(known) > 1:
-                ends = (f"{number(row['first_mention'])} ({plain(row['group'])})" for row in (known[0], known[-1]))
-                text = (
-                    f"described first by {plain(cut_label(cut))}, by the Fingerprint² page's rule: {' to '.join(ends)}"
-                )
-                out.append(Text(text))
-        return out
+            rows = [
+                Row([row["group"], row["n_subjects"], *(row[name] for name in MEASURE_COLUMNS)], row["n_subjects"])
+                for row in block["rows"]
+                if row["cut"] == cut
+            ]
+            columns = [*GROUP_COLUMNS, *MEASURE_COLUMNS.values()]
+            caption = f"By {cut_label(cut)}"
+            yield Table("attention_ratio", columns, rows, caption, primary=True, omit_small=True, cut=cut)
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
-def _large(rows: Any, min_cell: int) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["n_subjects"] >= min_cell]
+GROUP_COLUMNS = [Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True)]
+MEASURE_COLUMNS = {
+    "first_mention": Column("Described first", Kind.SHARE, digits=2),
+    "token_over_area": Column("Tokens / area", Kind.NUMBER, digits=2, title="Token ratio / area ratio"),
+    "token_over_area_geometric": Column("Geometric mean", Kind.NUMBER, digits=2),
+    "share_over_share": Column("Word share / area share", Kind.NUMBER, digits=2, terminal=False),
+}
+HOW_TO_READ = (
+    "What the Fingerprint² page measures: how often the members of a group are described first, and the mean of the "
+    "token ratio divided by the area ratio of the two boxes. The geometric mean of the same ratio and the share of the "
+    "words over the share of the area are added. Every description counts, for both of its people. No verdict rests on "
+    "these numbers: the regression accounts for position, area and other attributes at once. The mean of a ratio is "
+    "above 1 for all groups where words are equal on average (the mean of 2 and 1/2 is 1.25); the geometric mean is "
+    "not."
+)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
 
 from fp2.data.sampling import LEFT
 from fp2.engines.build import engine_class
@@ -26,8 +25,6 @@ from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.protocols.fingerprint.supplements import SupplementEntry
-from fp2.report.reading import cut_label, plain
-from fp2.report.section import Block, Results, Section
 from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
 
 if TYPE_CHECKING:
@@ -43,13 +40,6 @@ if TYPE_CHECKING:
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"
 OTHER = "(smaller groups)"
-OUTCOMES = {"words": "more words", "first": "being described first"}
-READING = (
-    "Each description compares the two people in an image. The estimate for a group is the change, relative to the "
-    "reference group, in the log ratio of the words or in the probability of coming first; “shown on the left” is the "
-    "same for standing on the left rather than on the right. Left and right are read from the text. Standard errors "
-    "allow for people and images that occur repeatedly; the tests of one outcome are corrected by Holm's method."
-)
 Floats = npt.NDArray[np.float64]
 
 
@@ -60,7 +50,7 @@ class Attention(GroupComparison):
     n_people = 2
     special_case_of = "fingerprint"
     takes_analysis = ("published",)
-    sections = ("fp2.methods.attention.protocol:AttentionSection",)
+    sections = ("fp2.methods.attention.section:AttentionSection",)
     supplements = (
         *GroupComparison.supplements,
         SupplementEntry(
@@ -318,25 +308,3 @@ def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) 
 
 def _belongs(cell: Sequence[str], group: str, kept: Sequence[str]) -> bool:
     return any(value not in kept for value in cell) if group == OTHER else group in cell
-
-
-class AttentionSection(Section):
-    """The regressions of word counts and of order of mention."""
-
-    name = "attention"
-    title = "Attention to two people"
-    detail = True
-
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the block, the names of its outcomes, and how to read it."""
-        return {"attention": block, "outcomes": OUTCOMES, "reading": READING}
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return for each regression which attributes have an effect, the other terms held constant."""
-        out = []
-        for fit in block["regressions"]:
-            found = [cut_label(test["attribute"]) for test in fit["attributes"] if test["significant"]]
-            effect = f"significant effect of {', '.join(found)}" if found else "no significant effect of any attribute"
-            text = fit["reason"] or f"{effect}, with area and side in the model"
-            out.append(Text(f"{OUTCOMES[fit['outcome']]}: {plain(text)}"))
-        return out

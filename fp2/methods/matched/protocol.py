@@ -7,13 +7,9 @@ are differences within a scene and not disparities of a population.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
-
-from rich.text import Text
 
 from fp2.cuts import varying
 from fp2.data.sampling import units
@@ -22,17 +18,11 @@ from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.report import reading
-from fp2.report.figures.style import CHANCE, FAINT, INK, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Results, Section, row_finding
-from fp2.report.values import Finding
 from fp2.scorers.outcomes import outcome_columns
-from fp2.verdicts import Verdict, mark_of
+from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
@@ -48,7 +38,7 @@ class Matched(GroupComparison):
     within_sets = True
     special_case_of = "fingerprint"
     supplements = ()
-    sections = ("fp2.methods.matched.protocol:MatchedSection",)
+    sections = ("fp2.methods.matched.section:MatchedSection",)
     tests: ClassVar = {
         "p_value": "permutation of the versions within every set, largest studentised difference of pairs of versions",
         "chance_level": "mean and 95th percentile of max - min under the same permutations",
@@ -226,148 +216,3 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         for key in ("raw", "adjusted_p")
         if row[key] is not None
     }
-
-
-class MatchedSection(Section):
-    """Differences within the sets, a table per cut and scorer."""
-
-    name = "matched"
-    title = "Differences within counterfactual sets"
-
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables, with the interval of each difference where enough sets have both versions."""
-        labels, primary = probe_labels(results), primary_scorer(results)
-        tables = [
-            {
-                "cut": cut["cut"],
-                "scorer": scorer["name"],
-                "n_sets": cut["n_sets"],
-                "lines": [_line(row, labels, min_cell) for row in _rows_of(block, cut["cut"], scorer["name"])],
-            }
-            for cut in block["cuts"]
-            for scorer in results["scorers"]
-        ]
-        tables = [table for table in tables if table["lines"]]
-        drawn = {cut["cut"]: _file(cut["cut"]) for cut in block["cuts"] if cut["n_sets"] >= min_cell}
-        return {
-            "matched": block,
-            "tables": tables,
-            "scorers": sorted(
-                dict.fromkeys(str(table["scorer"]) for table in tables), key=lambda name: name != primary
-            ),
-            "drawn": drawn,
-            "alts": {
-                name: f"Mean {scorer_label(primary)} of each version less the mean of the set, by {cut_label(cut)}; "
-                "the grey bar is the 95th percentile of the difference expected by chance"
-                for cut, name in drawn.items()
-            },
-            "verdicts": reading.verdict_meanings(block["rows"]),
-        }
-
-    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
-        """Draw one figure per cut: the levels of the versions under each probe for the primary scorer."""
-
-        for cut in block["cuts"]:
-            rows = [row for row in _rows_of(block, cut["cut"], primary_scorer(results)) if row["raw"] is not None]
-            if rows and cut["n_sets"] >= min_cell:
-                yield version_levels(rows, cut["cut"], results, folder / _file(cut["cut"]), min_cell)
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return for each cut the differences and verdicts of the primary scorer."""
-        labels, out = probe_labels(results), []
-        for cut in block["cuts"]:
-            line = Text(f"within {cut['n_sets']} sets that vary in {cut_label(cut['cut'])}: ")
-            for place, row in enumerate(_rows_of(block, cut["cut"], primary_scorer(results))):
-                ends = (
-                    f" ({plain(row['worst_version'])} worse than {plain(row['best_version'])})"
-                    if row["significant"]
-                    else ""
-                )
-                size = f" {number(row['raw'])}" if row["raw"] is not None else ""
-                line.append(f"{'; ' if place else ''}{labels[row['probe']]}{size} ")
-                line.append(
-                    reading.verdict_words(row["verdict"]) + ends, style=mark_of(row["verdict"]).terminal or "dim"
-                )
-            out.append(line)
-        return out
-
-    def findings(self, block: Block, results: Results) -> Iterator[Finding]:
-        """Yield every row; those of the primary scorer with their size."""
-        primary = primary_scorer(results)
-        for row in block["rows"]:
-            name = f"{scorer_label(row['scorer'])} of {plain(row['probe'])} within sets that vary in "
-            ends = (
-                f", {plain(row['worst_version'])} against {plain(row['best_version'])}" if row["worst_version"] else ""
-            )
-            yield row_finding(name + cut_label(row["cut"]), row, ends, sized=row["scorer"] == primary)
-
-
-def _rows_of(block: Block, cut: str, scorer: str) -> list[Mapping[str, Any]]:
-    return [row for row in block["rows"] if row["cut"] == cut and row["scorer"] == scorer]
-
-
-def _file(cut: str) -> str:
-    return f"matched_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png"
-
-
-def _line(row: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> dict[str, Any]:
-    """Return one probe's line: the row, and the interval of its pair, from the worst version to the best."""
-    ends = {row["worst_version"], row["best_version"]}
-    pair = next((pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends), None)
-    if pair is None or pair["n_sets"] < min_cell:
-        return {"label": labels[row["probe"]], "row": row, "pair": None, "hidden": pair is not None}
-    low, high = pair["ci_low"], pair["ci_high"]
-    if pair["difference"] < 0:
-        low, high = (None if high is None else -high), (None if low is None else -low)
-    shown = {"n_sets": pair["n_sets"], "low": low, "high": high}
-    return {"label": labels[row["probe"]], "row": row, "pair": shown, "hidden": False}
-
-
-def version_levels(
-    rows: Sequence[Mapping[str, Any]], cut: str, results: Mapping[str, Any], path: Path, least: int
-) -> Path:
-    """Draw the levels of the versions of one cut, a line per probe, without versions of fewer than `least` sets."""
-    labels = probe_labels(results)
-    reach = max(
-        [abs(v["level"]) for row in rows for v in row["versions"] if v["level"] is not None]
-        + [row["null_p95"] / 2 for row in rows]
-        + [0.05]
-    )
-    with style():
-        drawn = figure(8.2, 2.0 + 0.62 * len(rows))
-        width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((1.75 / width, 0.85 / height, 1 - 3.5 / width, 1 - 1.85 / height))
-        for y, row in enumerate(rows):
-            _draw_probe(axes, y, row, reach, least)
-        axes.axvline(0, color=FAINT, linewidth=0.8, zorder=1)
-        axes.set(xlim=(-1.8 * reach, 1.8 * reach), ylim=(len(rows) - 0.4, -0.6))
-        axes.set_yticks(range(len(rows)), [shorten(labels[row["probe"]], 20) for row in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel(f"mean {scorer_label(primary_scorer(results))} less the mean of the set")
-        head(drawn, f"Within-set differences by {shorten(cut_label(cut), 40)}: {rows[0]['n_sets']} sets", [results])
-        note = "Filled: significant after correction. Grey bar: 95th percentile of the difference expected by chance."
-        drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
-        return save(drawn, path)
-
-
-def _draw_probe(axes: Axes, y: int, row: Mapping[str, Any], reach: float, least: int) -> None:
-    """Draw one probe: the null as a bar around 0, the versions as points, and the ends named where significant."""
-    axes.barh(y, row["null_p95"], left=-row["null_p95"] / 2, height=0.46, color=CHANCE, alpha=0.6, zorder=1)
-    colour, _, filled, *_ = mark_of(row["verdict"])
-    known = [v for v in row["versions"] if v["level"] is not None and v["n_sets"] >= least]
-    levels = [v["level"] for v in known]
-    if not levels:
-        return
-    axes.plot([min(levels), max(levels)], [y, y], color=colour, linewidth=1.2, zorder=2)
-    axes.scatter(levels, [y] * len(levels), s=26, facecolor=colour if filled else "white", edgecolor=colour, zorder=3)
-    if row["significant"]:
-        named = [v for v in known if v["name"] in (row["worst_version"], row["best_version"])]
-        for version in named:
-            left = version["level"] == min(v["level"] for v in named)
-            axes.annotate(
-                shorten(plain(version["name"]), 16), (version["level"], y), (-6 if left else 6, 0),
-                textcoords="offset points", ha="right" if left else "left", va="center", fontsize=8, color=INK,
-            )  # fmt: skip
-    gap = f"{number(row['raw'])} {verdict_words(row['verdict'])}"
-    axes.text(1.85 * reach, y, gap, va="center", ha="left", fontsize=8, color=INK if row["significant"] else FAINT)

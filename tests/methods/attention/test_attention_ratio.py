@@ -15,6 +15,7 @@ from test_attention import SCORERS, drawn
 from fp2.cuts import Cut
 from fp2.methods.attention.attention_ratio import AttentionRatio, AttentionRatioSection
 from fp2.methods.attention.protocol import Attention, per_person
+from fp2.report.values import as_cell, suppressed, tables
 from fp2.scorers.registry import flag_refusals, score_answers
 from fp2.tables import MIRRORED
 
@@ -64,9 +65,9 @@ def test_each_group_has_the_pages_numbers() -> None:
     assert block_of(people, per_person(raw, people), published=False) is None
     assert "published" in Attention.takes_analysis
     sizes = {row["group"]: row["n_subjects"] for row in block["rows"]}
-    (table,) = AttentionRatioSection().context(block, {}, max(sizes.values()))["tables"]
-    assert [row["n_subjects"] for row in table["rows"]] == [n for n in sizes.values() if n == max(sizes.values())]
-    assert table["hidden"] == len(sizes) - len(table["rows"])
+    (table,) = tables(suppressed(AttentionRatioSection().values(block, {}), max(sizes.values())))
+    assert [as_cell(row.cells[1]).value for row in table.rows] == [max(sizes.values())] * len(table.rows)
+    assert f"{len(sizes) - len(table.rows)} of small groups not shown" in table.label
 
 
 def test_descriptions_that_name_no_side_have_no_numbers() -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from fp2.methods.curves import choices as module
 from fp2.methods.curves.choices import choices_of, outcomes_of
 from fp2.methods.curves.section import MultiverseSection
 from fp2.methods.curves.supplement import STEPS, Multiverse
 from fp2.protocols.fingerprint.settings import ComparedRun
+from fp2.report.values import as_cell, charts, tables
 from fp2.scorers.outcomes import members
 from fp2.stats.interval import GapTest
 
@@ -195,28 +194,19 @@ def test_numbers_are_finite_repeatable_and_about_nobody(found: Any, block: dict[
     assert not any(f'"{name}"' in text for name in (*ids, "I", "II", "III", "old", "young"))
 
 
-def test_it_is_shown_in_words_and_drawn(found: Any, block: dict[str, Any], tmp_path: Path) -> None:
-    results = {
-        "probes": [{"id": name, "label": name, "text": name} for name in LABELS], "cuts": ["skin", "age"],
-        "model": {"name": "m", "embedded": True}, "dataset": {"name": "d"}, "n_subjects": 90, "n_images": 180,
-        "complete": True,
-    }  # fmt: skip
-    section = MultiverseSection()
-    context = section.context(block, results, 10)
-    row = context["cuts"][0]["rows"][0]
-    assert (row["label"], row["same"], row["verdict_label"]) == ("occupation", "9 of 9", "biased")
-    assert "9 have no score for the probe, or not for every probe" in row["left_out"]
-    paths = list(section.figures(block, results, tmp_path, 10))
-    assert [path.name for path in paths] == list(context["alts"]) == ["multiverse_skin.png", "multiverse_age.png"]
-    further = section.further_figures(block, results, tmp_path, 10)
-    svg = next(path for path in further if path.suffix == ".svg")
-    assert svg.read_text(encoding="utf-8").startswith("<?xml")
-    console = Console(width=80, record=True, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115
-    for line in section.lines(block, results, 10):
-        console.print(line)
-    said = console.export_text()
-    assert "occupation" in said
-    assert "9 of 9" in said
+def test_it_is_shown_in_a_table_a_curve_and_by_choice(found: Any, block: dict[str, Any]) -> None:
+    results = {"probes": [{"id": name, "label": name, "text": name} for name in LABELS], "cuts": ["skin", "age"]}
+    values = list(MultiverseSection().values(block, results))
+    claims, *by_choice = (table for table in tables(values) if table.cut == "skin")
+    assert [as_cell(cell).value for cell in claims.rows[0].cells[:3]] == ["occupation", "biased", "9 of 9"]
+    assert "9 have no score for the probe, or not for every probe" in by_choice[0].label
+    drawn = charts(values)
+    assert [chart.name for chart in drawn if chart.on_page] == ["multiverse_skin", "multiverse_age"]
+    assert {chart.file for chart in drawn} > {"multiverse_skin_1", "multiverse_age_1"}
+    occupation = next(chart for chart in drawn if chart.name == "multiverse_skin_1")
+    estimates = sorted(point["estimate"] for point in block["rows"][0]["points"] if point["status"] == "ok")
+    in_order = sorted((point for one in occupation.series for point in one.points), key=lambda point: point.x or 0)
+    assert [point.value for point in in_order] == estimates
 
 
 def test_too_few_permutations_for_the_joint_tests_are_said(found: Any, block: dict[str, Any]) -> None:

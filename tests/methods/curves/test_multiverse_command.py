@@ -72,7 +72,7 @@ def test_a_purge_deletes_what_was_computed_with_the_person(
     assert fp2("multiverse", str(path.parent), *words) == 0
     folder = bench.outputs / "multiverse" / results["run_id"]
     assert folder.is_dir()
-    assert "specification curves" in capsys.readouterr().out
+    assert "Specification curves" in capsys.readouterr().out
     assert fp2("purge", "--subject", "nobody", "--yes", *words) == 0
     assert folder.is_dir()
     somebody = pd.read_csv(bench.table)["person"].iloc[0]

@@ -229,7 +229,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert made["vendi"] == []
     page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
     assert "Score, equal samples" in page
-    assert "data:image/png" in page
+    assert "data-chart=" in page
     _side_by_side(tmp_path, words, second.results)
 
 
@@ -292,13 +292,13 @@ def _side_by_side(root: Path, words: list[str], before: Any) -> None:
     compare_runs([str(root / "second"), str(root / "third")], own, root / "beside.json")
     block = json.loads((root / "beside.json").read_text())
     tables = {table["title"]: table["rows"] for table in block["tables"]}
-    assert tables["totals"]["images"] == [30, 25]
-    assert tables["totals"]["subjects"] == [30, 25]
-    vendi = tables["Vendi scores of equal samples of subjects"]
+    assert tables["Totals, Number"]["images"] == [30, 25]
+    assert tables["Totals, Number"]["subjects"] == [30, 25]
+    vendi = tables["Vendi scores (1: all images equal), Score, equal samples"]
     first = next(row for row in before["diversity_report"]["vendi"] if row["by"] is None)
-    assert vendi["file, all subjects (n = 20)"] == [[first["equal_n"], first["low"], first["high"]], None]
-    assert vendi["masked, all subjects (n = 20)"][0] is None
-    assert tables["region: share of the images in %"]
+    assert vendi["all subjects, file, 20 subjects"] == [[first["equal_n"], first["low"], first["high"]], None]
+    assert vendi["all subjects, masked, 20 subjects"][0] is None
+    assert tables["Images by region, Share of the images"]
     with pytest.raises(Fp2Error, match="compared in tables"):
         compare_runs([str(root / "second"), str(root / "third")], own, None, root / "x.png")
 
