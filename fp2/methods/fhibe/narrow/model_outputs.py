@@ -18,15 +18,7 @@ import numpy as np
 
 from fp2.data.readers.boxed import read_json
 from fp2.errors import Fp2Error
-from fp2.methods.fhibe.narrow.predictions import (
-    Pixels,
-    Prediction,
-    listed,
-    parse,
-    parse_entries,
-    read_parquet,
-    read_rle,
-)
+from fp2.methods.fhibe.narrow.predictions import PARQUET, Pixels, Prediction, parse, read_entries, read_rle
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,
     COCO_KEYPOINTS,
@@ -60,11 +52,12 @@ def read_predictions(
     """
     if path.is_dir():
         return _folder(path, task, people)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return parse_entries(read_parquet(path), task, path)
-    content = read_json(path, "predictions")
+    content = None if path.suffix.lower() in PARQUET else read_json(path, "predictions")
     if not (isinstance(content, dict) and any(isinstance(entry, Mapping) for entry in content.values())):
-        return parse_entries(listed(content, task, path), task, path)
+        entries = read_entries(path, task, content)
+        if not entries:
+            raise Fp2Error("the file has no predictions", where=str(path))
+        return [parse(entry, task, f"{path}, entry {n}", path.parent) for n, entry in enumerate(entries, start=1)]
     images = _Images(people, task)
     predictions: list[Prediction] = []
     for name, entry in content.items():
