@@ -50,7 +50,7 @@ def test_valid_options_are_read() -> None:
         ({"metrics": RECALL, "top_k": 2.5}, "a whole number"),
         ({"metrics": RECALL, "pixels": "no"}, "true or false"),
         ({"metrics": RECALL, "attributes": 5}, "a list"),
-        ({"metrics": RECALL, "within": ["age = "]}, "cannot parse"),
+        ({"metrics": RECALL, "within": ["age = "]}, "invalid syntax"),
         ({"metrics": RECALL, "simulate": "yes"}, "a table"),
         ({"metrics": RECALL, "error_model": {"folds": 1}}, "at least 2"),
         ({"metrics": RECALL, "error_model": {"trees": "many"}}, "a whole number"),

@@ -20,9 +20,9 @@ from fp2.data.readers.boxed import read_json
 from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
 from fp2.methods.fhibe.narrow.detection import coco_points, oks, overlaps
-from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask, listed, parse, read_parquet
+from fp2.methods.fhibe.narrow.predictions import PARQUET, Prediction, encode_mask, parse, read_entries
 from fp2.methods.fhibe.narrow.tasks import narrow_task
-from fp2.methods.fhibe.narrow.truth import Person, image_size, person_mask
+from fp2.methods.fhibe.narrow.truth import Person, image_size, people_by_image, person_mask
 
 Labels = frozenset[str]
 Unit = tuple[str, str]
@@ -91,11 +91,9 @@ def krippendorff(units: Iterable[Sequence[Labels]]) -> float | None:
 def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: bool) -> Given:
     """Return the shapes of a file, and those of the data set, by person and annotator."""
     task = narrow_task(SHAPES[kind])
-    if path.suffix.lower() in (".parquet", ".pq"):
-        entries = read_parquet(path)
-    else:
-        entries = listed(read_json(path, "annotations"), task, path)
-    known = _known(people)
+    content = None if path.suffix.lower() in PARQUET else read_json(path, "annotations")
+    entries = read_entries(path, task, content)
+    known = people_by_image(people)
     given: Given = defaultdict(dict)
     for number, entry in enumerate(entries, start=1):
         where = f"{path}, entry {number}"
@@ -128,7 +126,7 @@ def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[
     attributes = [name for name in columns if name not in ("image_id", "subject_id", "annotator")]
     if not attributes:
         raise Fp2Error("the table has no column of an attribute", where=str(path))
-    known = _known(people)
+    known = people_by_image(people)
     found: dict[str, Given] = {name: defaultdict(dict) for name in attributes}
     for number, row in enumerate(table.to_dict("records"), start=1):
         where = f"{path}, row {number}"
@@ -188,13 +186,6 @@ def _own_shape(person: Person, kind: str) -> Prediction | None:
         return None if mask is None else Prediction(person.image_id, mask=encode_mask(mask))
     places, visible = coco_points(geometry.keypoints)
     return Prediction(person.image_id, keypoints=places) if visible.any() else None
-
-
-def _known(people: Sequence[Person]) -> dict[str, list[Person]]:
-    known: dict[str, list[Person]] = {}
-    for person in people:
-        known.setdefault(person.image_id, []).append(person)
-    return known
 
 
 def _person(known: Mapping[str, list[Person]], image: str, subject: str | None, where: str) -> Person | None:

@@ -9,7 +9,8 @@ file, and those of a face encoder in a folder without such a file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,15 +18,7 @@ import numpy as np
 
 from fp2.data.readers.boxed import read_json
 from fp2.errors import Fp2Error
-from fp2.methods.fhibe.narrow.predictions import (
-    Pixels,
-    Prediction,
-    listed,
-    parse,
-    parse_entries,
-    read_parquet,
-    read_rle,
-)
+from fp2.methods.fhibe.narrow.predictions import PARQUET, Pixels, Prediction, parse, read_entries, read_rle
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,
     COCO_KEYPOINTS,
@@ -59,42 +52,39 @@ def read_predictions(
     """
     if path.is_dir():
         return _folder(path, task, people)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return parse_entries(read_parquet(path), task, path)
-    found = read_json(path, "predictions")
-    if not _is_model_outputs(found):
-        return parse_entries(listed(found, task, path), task, path)
+    content = None if path.suffix.lower() in PARQUET else read_json(path, "predictions")
+    if not (isinstance(content, dict) and any(isinstance(entry, Mapping) for entry in content.values())):
+        entries = read_entries(path, task, content)
+        if not entries:
+            raise Fp2Error("the file has no predictions", where=str(path))
+        return [parse(entry, task, f"{path}, entry {n}", path.parent) for n, entry in enumerate(entries, start=1)]
     images = _Images(people, task)
-    said: list[Prediction] = []
-    for name, entry in found.items():
+    predictions: list[Prediction] = []
+    for name, entry in content.items():
         where = f"{path}, {PurePosixPath(name).name}"
         if not isinstance(entry, Mapping):
             raise Fp2Error("an entry is not an object", where=where)
         group = images.find(name)
         if group is None:
-            said.append(Prediction(PurePosixPath(name).name))  # counted as one of an image outside this run
+            predictions.append(Prediction(PurePosixPath(name).name))  # counted as one of an image outside this run
         else:
-            said += _OF_FORM[task.form](dict(entry), group, _Form(task, where, path.parent, tuple(keypoints)))
-    return said
-
-
-def _is_model_outputs(found: Any) -> bool:
-    return isinstance(found, dict) and any(isinstance(entry, Mapping) for entry in found.values())
+            output = _Output(entry, group, task, where, path.parent, tuple(keypoints) or COCO_KEYPOINTS)
+            predictions += output.predictions()
+    return predictions
 
 
 def _folder(path: Path, task: NarrowTask, people: Sequence[Person]) -> list[Prediction]:
     if task.form != GENERATED:
         fix = "Give a JSON or Parquet file"
         raise Fp2Error("the predictions are a folder", where=f"task.files.{task.name}", fix=fix)
-    images, said = _Images(people, task), []
+    images, predictions = _Images(people, task), []
     for file in sorted(path.glob("*.png")):
         group = images.find(file.name.removeprefix("super_"))
-        owner = group[0] if group else None
-        ids = (file.name, None) if owner is None else (owner.image_id, owner.subject_id)
-        said.append(Prediction(ids[0], ids[1], file=file))
-    if not said:
+        ids = (file.name, None) if group is None else (group[0].image_id, group[0].subject_id)
+        predictions.append(Prediction(*ids, file=file))
+    if not predictions:
         raise Fp2Error("the folder has no PNG files", where=str(path))
-    return said
+    return predictions
 
 
 class _Images:
@@ -104,12 +94,15 @@ class _Images:
         self._groups: dict[str, list[Person]] = {}
         self._ends: list[dict[tuple[str, ...], set[str]]] = [{} for _ in range(_ENDS)]
         for person in people:
-            for path in _paths(person, task):
-                key = person.face_id if task.shown == FACE else person.image_id
-                own = self._groups.setdefault(key, [])
-                if person not in own:
-                    own.append(person)
-                for n, ends in enumerate(self._ends, start=1):
+            paths, key = [person.image_path], person.image_id
+            if task.shown == FACE:  # a crop may be named without being there
+                crop, key = person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png"), person.face_id
+                paths = [crop, person.image_path] if person.is_crop else [crop]
+            group = self._groups.setdefault(key, [])
+            if person not in group:
+                group.append(person)
+            for n, ends in enumerate(self._ends, start=1):
+                for path in paths:
                     ends.setdefault(path.parts[-n:], set()).add(key)
 
     def find(self, name: str) -> list[Person] | None:
@@ -124,135 +117,104 @@ class _Images:
         return None
 
 
-def _paths(person: Person, task: NarrowTask) -> list[Path]:
-    """Return the paths that an image may have: of a face crop also without the file."""
-    if task.shown != FACE:
-        return [person.image_path]
-    crop = person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png")
-    return [crop, person.image_path] if person.is_crop else [crop]
+@dataclass(frozen=True)
+class _Output:
+    """What the file says about one image (`entry`), the people in it, and the keypoints of a pose."""
 
+    entry: Mapping[str, Any]
+    group: list[Person]
+    task: NarrowTask
+    where: str
+    folder: Path
+    keypoints: tuple[str, ...]
 
-class _Form:
-    """What an entry is read with: the task, where it is, the folder of the file, the keypoints of a pose."""
+    def predictions(self) -> list[Prediction]:
+        """Return the predictions about the image."""
+        form = self.task.form
+        if form == PARSING:
+            return [self._parsing()]
+        if form == GENERATED:
+            return [self._generated()]
+        if form == EMBEDDING:
+            return [self._parse(self.group[0], embedding=self._detections)] if self._detections else []
+        return list({BOX: self._boxes, MASK: self._masks, POSE: self._poses, PARTS: self._body_parts}[form]())
 
-    def __init__(self, task: NarrowTask, where: str, folder: Path, keypoints: tuple[str, ...]) -> None:
-        self.task, self.where, self.folder = task, where, folder
-        self.keypoints = keypoints or COCO_KEYPOINTS
+    @property
+    def _detections(self) -> list[Any]:
+        if "detections" not in self.entry:
+            raise self._wrong("detections is missing")
+        detections = self.entry["detections"]
+        if detections is not None and not isinstance(detections, list):
+            raise self._wrong("detections is not a list")
+        return detections or []
 
-    def parse(self, person: Person, *, named: bool = True, **fields: Any) -> Prediction:
-        """Return an entry of our own form, with its checks."""
-        subject = {"subject_id": person.subject_id} if named else {}
-        return parse({"image_id": person.image_id, **subject, **fields}, self.task, self.where, self.folder)
+    def _score(self, n: int) -> Any:
+        scores = self.entry.get("scores") or []
+        return scores[n] if n < len(scores) else None
 
-    def wrong(self, what: str) -> Fp2Error:
+    def _person(self, n: int) -> Person | None:
+        """Return the person of the n-th detection; None where there are not as many detections as people."""
+        return self.group[n] if len(self._detections) == len(self.group) else None
+
+    def _parse(self, person: Person | None, **fields: Any) -> Prediction:
+        """Return an entry of our own form, with its checks; None: of an unnamed person in the image."""
+        subject = {} if person is None else {"subject_id": person.subject_id}
+        return parse({"image_id": self.group[0].image_id, **subject, **fields}, self.task, self.where, self.folder)
+
+    def _wrong(self, what: str) -> Fp2Error:
         """Return the error of an entry of another form."""
         return Fp2Error(what, where=self.where, fix="Give the model_outputs.json of this task")
 
+    def _boxes(self) -> Iterator[Prediction]:
+        for n, corners in enumerate(self._detections):
+            try:
+                left, top, right, bottom = (float(value) for value in corners[:4])
+            except (TypeError, ValueError):
+                raise self._wrong("a box is not four numbers x0, y0, x1, y1") from None
+            yield self._parse(None, bbox=[left, top, right - left, bottom - top], score=self._score(n))
 
-Read = Callable[[dict[str, Any], list[Person], _Form], list[Prediction]]
+    def _masks(self) -> Iterator[Prediction]:
+        for n, mask in enumerate(self._detections):
+            yield self._parse(None, segmentation=mask, score=self._score(n))
 
+    def _poses(self) -> Iterator[Prediction]:
+        for n, points in enumerate(self._detections):
+            if not points:
+                continue
+            n_given = len(points) if isinstance(points, list) else 0
+            if n_given != len(self.keypoints):
+                what = f"a pose has {n_given} keypoints, not {len(self.keypoints)}"
+                fix = "Name the ones that it has, in COCO's order: task.options.keypoints=[Nose, ...]"
+                raise Fp2Error(what, where=self.where, fix=fix)
+            positions = dict(zip(self.keypoints, points, strict=True))
+            try:
+                flat = [value for name in COCO_KEYPOINTS for value in (positions.get(name) or (None, None))[:2]]
+            except TypeError:
+                raise self._wrong("a keypoint is not two numbers") from None
+            yield self._parse(self._person(n), keypoints=flat, score=_mean(self._score(n)))
 
-def _detections(entry: Mapping[str, Any], form: _Form) -> list[Any]:
-    if "detections" not in entry:
-        raise form.wrong("detections is missing")
-    found = entry["detections"]
-    if found is not None and not isinstance(found, list):
-        raise form.wrong("detections is not a list")
-    return found or []
+    def _body_parts(self) -> Iterator[Prediction]:
+        for n, parts in enumerate(self._detections):
+            yield self._parse(self._person(n), parts=parts)
 
+    def _parsing(self) -> Prediction:
+        masks = self.entry.get("detections_rle")
+        if not isinstance(masks, Mapping) or not masks:
+            raise self._wrong("detections_rle is missing")
+        person = self.group[0]
+        return Prediction(person.image_id, person.subject_id, labels=decode_labels(masks, self.where))
 
-def _boxes(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    said, scores = [], entry.get("scores") or []
-    for n, corners in enumerate(_detections(entry, form)):
-        try:
-            left, top, right, bottom = (float(value) for value in corners[:4])
-        except (TypeError, ValueError):
-            raise form.wrong("a box is not four numbers x0, y0, x1, y1") from None
-        score = scores[n] if n < len(scores) else None
-        box = [left, top, right - left, bottom - top]
-        said.append(form.parse(group[0], named=False, bbox=box, score=score))
-    return said
-
-
-def _masks(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    scores = entry.get("scores") or []
-    return [
-        form.parse(group[0], named=False, segmentation=mask, score=scores[n] if n < len(scores) else None)
-        for n, mask in enumerate(_detections(entry, form))
-    ]
-
-
-def _poses(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    found, said = _detections(entry, form), []
-    scores = entry.get("scores") or []
-    for n, points in enumerate(found):
-        if not points:
-            continue
-        n_given = len(points) if isinstance(points, list) else 0
-        if n_given != len(form.keypoints):
-            what = f"a pose has {n_given} keypoints, not {len(form.keypoints)}"
-            fix = "Name the ones that it has, in COCO's order: task.options.keypoints=[Nose, ...]"
-            raise Fp2Error(what, where=form.where, fix=fix)
-        place: dict[str, Any] = {}
-        for name, point in zip(form.keypoints, points, strict=True):
-            place[name] = point
-        try:
-            flat = [value for name in COCO_KEYPOINTS for value in (place.get(name) or (None, None))[:2]]
-        except TypeError:
-            raise form.wrong("a keypoint is not two numbers") from None
-        own = _owner(n, found, group)
-        mean = _mean(scores[n]) if n < len(scores) else None
-        said.append(form.parse(own or group[0], named=own is not None, keypoints=flat, score=mean))
-    return said
-
-
-def _owner(place: int, found: Sequence[Any], group: list[Person]) -> Person | None:
-    """Return the person that the entry at `place` is about; None where there are not as many entries as people."""
-    return group[place] if len(found) == len(group) else None
+    def _generated(self) -> Prediction:
+        name = self.entry.get("super_res_filename")
+        if not isinstance(name, str) or not name:
+            raise self._wrong("super_res_filename is missing")
+        beside = self.folder / PurePosixPath(name.replace("\\", "/")).name
+        return self._parse(self.group[0], image=str(beside if beside.is_file() else name))
 
 
 def _mean(scores: Any) -> float | None:
-    known = [float(value) for value in np.ravel(scores) if value is not None] if scores else []
-    return sum(known) / len(known) if known and all(math.isfinite(value) for value in known) else None
-
-
-def _body_parts(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    found, said = _detections(entry, form), []
-    for n, parts in enumerate(found):
-        own = _owner(n, found, group)
-        said.append(form.parse(own or group[0], named=own is not None, parts=parts))
-    return said
-
-
-def _embedding(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    found = _detections(entry, form)
-    return [form.parse(group[0], embedding=found)] if found else []
-
-
-def _parsing(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    masks = entry.get("detections_rle")
-    if not isinstance(masks, Mapping) or not masks:
-        raise form.wrong("detections_rle is missing")
-    return [Prediction(group[0].image_id, group[0].subject_id, labels=decode_labels(masks, form.where))]
-
-
-def _generated(entry: dict[str, Any], group: list[Person], form: _Form) -> list[Prediction]:
-    name = entry.get("super_res_filename")
-    if not isinstance(name, str) or not name:
-        raise form.wrong("super_res_filename is missing")
-    here = form.folder / PurePosixPath(name.replace("\\", "/")).name
-    return [form.parse(group[0], image=str(here if here.is_file() else name))]
-
-
-_OF_FORM: dict[str, Read] = {
-    BOX: _boxes,
-    MASK: _masks,
-    POSE: _poses,
-    PARTS: _body_parts,
-    EMBEDDING: _embedding,
-    PARSING: _parsing,
-    GENERATED: _generated,
-}
+    numbers = [float(value) for value in np.ravel(scores) if value is not None] if scores else []
+    return sum(numbers) / len(numbers) if numbers and all(math.isfinite(value) for value in numbers) else None
 
 
 def decode_labels(masks: Mapping[str, Any], where: str) -> Pixels:

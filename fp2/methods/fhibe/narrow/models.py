@@ -21,7 +21,7 @@ from fp2.hashing import digest
 from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
-from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe.narrow.truth import Person, people_by_image
 from fp2.plugins import check_members, load_path, read_options
 from fp2.protocols.option_types import Table
 
@@ -181,9 +181,7 @@ def predict_all(
     """
     cache = PredictionCache(store, model.identity(), task.name)
     pixels = PixelIndex(store).digest_many([person.image_path for person in people])
-    images: dict[str, list[Person]] = {}
-    for person in people:
-        images.setdefault(person.image_id, []).append(person)
+    images = people_by_image(people)
     allowed = error_budget if error_budget > 1 else error_budget * len(images)
     predictions: list[Prediction] = []
     computed = 0

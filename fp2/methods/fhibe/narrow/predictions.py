@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -26,6 +26,7 @@ _NUMBERS = ("lpips", "psnr", "identity")
 _OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation", "body_part_detection")
 PERSON = 1
 """COCO's category of a person."""
+PARQUET = (".parquet", ".pq")
 
 
 class Rle(TypedDict):
@@ -60,128 +61,172 @@ class Prediction:
 
 def by_image(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
     """Return image id -> its predictions, in their order."""
-    found: dict[str, list[Prediction]] = {}
+    grouped: dict[str, list[Prediction]] = {}
     for prediction in predictions:
-        found.setdefault(prediction.image_id, []).append(prediction)
-    return found
+        grouped.setdefault(prediction.image_id, []).append(prediction)
+    return grouped
 
 
-def parse_entries(entries: Sequence[Any], task: NarrowTask, path: Path) -> list[Prediction]:
-    """Return the entries of a file as predictions."""
-    if not entries:
-        raise Fp2Error("the file has no predictions", where=str(path))
-    return [parse(entry, task, f"{path}, entry {number}", path.parent) for number, entry in enumerate(entries, start=1)]
+def read_entries(path: Path, task: NarrowTask, content: Any = None) -> list[Any]:
+    """Return the entries of a Parquet file, or of a JSON file with this `content`."""
+    if path.suffix.lower() in PARQUET:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return list(pq.read_table(path).to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise Fp2Error(f"the predictions cannot be read: {reason}", where=str(path)) from None
+    if isinstance(content, dict):
+        named = content.get("task", task.name)
+        if named != task.name:
+            raise Fp2Error(f"the file has predictions of {named!r}, not of {task.name!r}", where=str(path))
+        content = content.get("predictions")
+    if not isinstance(content, list):
+        fix = 'Write [ {...}, {...} ] or {"task": NAME, "predictions": [ ... ]}'
+        raise Fp2Error("the file has no list of predictions", where=str(path), fix=fix)
+    return content
 
 
 def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
     """Return one entry (a JSON object) as a prediction; paths in it are relative to `folder`."""
     if not isinstance(entry, Mapping):
         raise Fp2Error("an entry is not an object", where=where, fix="Write each as {...} with an image_id")
-    image_id = entry.get("image_id")
-    if image_id is None or str(image_id) == "":
-        raise Fp2Error("image_id is missing", where=where, fix="Write the id of the image in the people table")
-    if task.name in _OF_PEOPLE and not _absent(entry.get("category_id")):
-        category = _number(entry["category_id"], "category_id", where)
-        if category != PERSON:
-            fix = f"Leave out other categories; {PERSON} is COCO's category of a person"
-            raise Fp2Error(f"category_id is {category:g}, not {PERSON} (person)", where=where, fix=fix)
-    subject = entry.get("subject_id")
-    common: dict[str, Any] = {
-        "image_id": str(image_id),
-        "subject_id": None if _absent(subject) else str(subject),
-        "score": 1.0 if _absent(entry.get("score")) else _number(entry["score"], "score", where),
-    }
-    return Prediction(**common, **_FORMS[task.form](entry, where, folder))
+    reader = _Entry(entry, where, folder)
+    image_id = reader.required("image_id", "Write the id of the image in the people table")
+    if task.name in _OF_PEOPLE and (category := reader.number("category_id", PERSON)) != PERSON:
+        fix = f"Leave out other categories; {PERSON} is COCO's category of a person"
+        raise reader.error(f"category_id is {category:g}, not {PERSON} (person)", fix)
+    subject = reader.get("subject_id")
+    ids = {"image_id": str(image_id), "subject_id": None if subject is None else str(subject)}
+    return Prediction(**ids, score=reader.number("score", 1.0), **_FORMS[task.form](reader))
 
 
-# -- one function per form of a prediction
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of a file: where it is, and its fields, which a method for each form of a prediction reads."""
 
+    fields: Mapping[str, Any]
+    where: str
+    folder: Path
 
-def _box(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    fix = "Write the box [x, y, width, height] in pixels, not two corners"
-    values = _vector(entry, "bbox", where, fix)
-    if len(values) != 4:
-        raise Fp2Error(f"bbox has {len(values)} numbers, not 4", where=where, fix=fix)
-    if values[2] < 0 or values[3] < 0:
-        raise Fp2Error("bbox has a negative width or height", where=where, fix=fix)
-    return {"box": tuple(values.tolist())}
+    def error(self, what: str, fix: str | None = None) -> Fp2Error:
+        return Fp2Error(what, where=self.where, fix=fix)
 
+    def get(self, name: str) -> Any:
+        """Return a field; None if it is missing (in a Parquet table: NaN)."""
+        value = self.fields.get(name)
+        return None if isinstance(value, float) and math.isnan(value) else value
 
-def _mask(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    if _absent(given := entry.get("segmentation")):
+    def required(self, name: str, fix: str) -> Any:
+        value = self.get(name)
+        if value is None or (isinstance(value, str | Mapping) and not value):
+            raise self.error(f"{name} is missing", fix)
+        return value
+
+    def decoded(self, name: str, fix: str) -> Any:
+        """Return a field, which may be JSON text."""
+        value = self.required(name, fix)
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            raise self.error(f"{name} cannot be read as JSON") from None
+
+    def number(self, name: str, default: float) -> float:
+        return default if self.get(name) is None else self.finite(self.fields[name], name)
+
+    def finite(self, value: Any, name: str) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise self.error(f"{name} is {value!r}, not a number") from None
+        if not math.isfinite(number):
+            raise self.error(f"{name} is not finite")
+        return number
+
+    def vector(self, name: str, fix: str, *, finite: bool = True) -> Floats:
+        values = self.decoded(name, fix)
+        if not isinstance(values, Sequence):
+            raise self.error(f"{name} is not a list of numbers", fix)
+        try:
+            array = np.array([math.nan if value is None else float(value) for value in values], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self.error(f"{name} has an entry that is not a number", fix) from None
+        if np.isinf(array).any() or (finite and np.isnan(array).any()):
+            raise self.error(f"{name} has a number that is not finite")
+        return array
+
+    def file(self, name: str) -> Path:
+        given = str(self.fields[name])
+        path = self.folder / Path(given).expanduser()
+        if not path.is_file():
+            raise self.error(
+                f"{name} names a missing file: {given!r}", "Paths are relative to the file of the predictions"
+            )
+        return path
+
+    def box(self) -> dict[str, Any]:
+        fix = "Write the box [x, y, width, height] in pixels, not two corners"
+        values = self.vector("bbox", fix)
+        if len(values) != 4:
+            raise self.error(f"bbox has {len(values)} numbers, not 4", fix)
+        if values[2] < 0 or values[3] < 0:
+            raise self.error("bbox has a negative width or height", fix)
+        return {"box": tuple(values.tolist())}
+
+    def mask(self) -> dict[str, Any]:
         fix = "Write COCO's RLE {size: [height, width], counts: ...}, or a path to a PNG that is 0 outside the mask"
-        raise Fp2Error("segmentation is missing", where=where, fix=fix)
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        given = _loads(given, "segmentation", where)
-    if isinstance(given, str):
-        return {"file": _file(given, "segmentation", where, folder)}
-    return {"mask": read_rle(given, where)}
+        value = self.required("segmentation", fix)
+        if isinstance(value, str) and not value.lstrip().startswith("{"):
+            return {"file": self.file("segmentation")}
+        return {"mask": read_rle(self.decoded("segmentation", fix), self.where)}
 
+    def pose(self) -> dict[str, Any]:
+        fix = "Write COCO's 17 keypoints as 51 numbers x, y, score in COCO's order (or 34 numbers x, y)"
+        values = self.vector("keypoints", fix, finite=False)
+        if len(values) not in (34, 51):
+            raise self.error(f"keypoints has {len(values)} numbers, not 51", fix)
+        return {"keypoints": values.reshape(17, -1)[:, :2].copy()}
 
-def _pose(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    fix = "Write COCO's 17 keypoints as 51 numbers x, y, score in COCO's order (or 34 numbers x, y)"
-    values = _vector(entry, "keypoints", where, fix, finite=False)
-    if len(values) not in (34, 51):
-        raise Fp2Error(f"keypoints has {len(values)} numbers, not 51", where=where, fix=fix)
-    return {"keypoints": values.reshape(17, -1)[:, :2].copy()}
+    def parsing(self) -> dict[str, Any]:
+        self.required("parsing", "Write the path of a PNG whose grey level is the part's index in CelebAMask-HQ")
+        return {"file": self.file("parsing")}
 
+    def embedding(self) -> dict[str, Any]:
+        fix = "Write the whole embedding of the face"
+        values = self.vector("embedding", fix)
+        if len(values) < 2:
+            raise self.error(f"embedding has {len(values)} number(s)", fix)
+        return {"embedding": values}
 
-def _parsing(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    given = entry.get("parsing")
-    if not isinstance(given, str) or not given:
-        fix = "Write the path of a PNG whose grey level is the part's index in CelebAMask-HQ"
-        raise Fp2Error("parsing is missing", where=where, fix=fix)
-    return {"file": _file(given, "parsing", where, folder)}
+    def generated(self) -> dict[str, Any]:
+        numbers = {name: self.finite(self.fields[name], name) for name in _NUMBERS if self.get(name) is not None}
+        if not numbers:
+            fix = f"Write the path of the generated image, or a number under {', '.join(_NUMBERS)}"
+            self.required("image", fix)
+        return {"numbers": numbers, "file": self.file("image") if self.get("image") else None}
 
-
-def _embedding(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    fix = "Write the whole embedding of the face"
-    values = _vector(entry, "embedding", where, fix)
-    if len(values) < 2:
-        raise Fp2Error(f"embedding has {len(values)} number(s)", where=where, fix=fix)
-    return {"embedding": values}
-
-
-def _image(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    numbers = {name: _number(entry[name], name, where) for name in _NUMBERS if not _absent(entry.get(name))}
-    given = entry.get("image")
-    if not given and not numbers:
-        fix = f"Write the path of the generated image, or a number under {', '.join(_NUMBERS)}"
-        raise Fp2Error("image is missing", where=where, fix=fix)
-    return {"numbers": numbers, "file": _file(str(given), "image", where, folder) if given else None}
-
-
-def _body_parts(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    given = entry.get("parts")
-    if isinstance(given, str):
-        given = _loads(given, "parts", where)
-    if not isinstance(given, Mapping) or not given:
+    def body_parts(self) -> dict[str, Any]:
         fix = 'Write the probability of each part: {"Face": 0.9, "Hand": 0.2}'
-        raise Fp2Error("parts is missing", where=where, fix=fix)
-    parts = {}
-    for name, value in given.items():
-        if name not in BODY_PARTS:
-            raise Fp2Error(f"unknown body part {name!r}", where=where, fix=nearest(str(name), BODY_PARTS))
-        if _absent(value):  # of a Parquet table, whose rows have all fields
-            continue
-        parts[str(name)] = _number(value, f"parts.{name}", where)
-        if not 0 <= parts[name] <= 1:
-            raise Fp2Error(f"parts.{name} is {parts[name]:g}, not a probability", where=where)
-    return {"parts": parts}
+        given = self.decoded("parts", fix)
+        if not isinstance(given, Mapping):
+            raise self.error("parts is missing", fix)
+        parts = {}
+        for name, value in given.items():
+            if name not in BODY_PARTS:
+                raise self.error(f"unknown body part {name!r}", nearest(str(name), BODY_PARTS))
+            if value is not None and value == value:  # a row of a Parquet table has all fields
+                parts[str(name)] = self.finite(value, f"parts.{name}")
+                if not 0 <= parts[name] <= 1:
+                    raise self.error(f"parts.{name} is {parts[name]:g}, not a probability")
+        return {"parts": parts}
 
 
-_FORMS: dict[str, Callable[[Mapping[str, Any], str, Path], dict[str, Any]]] = {
-    BOX: _box,
-    MASK: _mask,
-    POSE: _pose,
-    PARSING: _parsing,
-    EMBEDDING: _embedding,
-    GENERATED: _image,
-    PARTS: _body_parts,
-}
-
-
-# -- run-length encoding
+_FORMS = {
+    BOX: _Entry.box, MASK: _Entry.mask, POSE: _Entry.pose, PARSING: _Entry.parsing, EMBEDDING: _Entry.embedding,
+    GENERATED: _Entry.generated, PARTS: _Entry.body_parts,
+}  # fmt: skip
 
 
 def encode_mask(mask: npt.ArrayLike) -> Rle:
@@ -243,77 +288,3 @@ def _run_lengths(text: bytes) -> list[int]:
         runs.append(value + runs[-2] if len(runs) > 2 else value)
         value = shift = 0
     return runs
-
-
-# -- reading files and fields
-
-
-def listed(found: Any, task: NarrowTask, path: Path) -> list[Any]:
-    """Return the entries of what a JSON file holds."""
-    if isinstance(found, dict):
-        named = found.get("task", task.name)
-        if named != task.name:
-            raise Fp2Error(f"the file has predictions of {named!r}, not of {task.name!r}", where=str(path))
-        found = found.get("predictions")
-    if not isinstance(found, list):
-        fix = 'Write [ {...}, {...} ] or {"task": NAME, "predictions": [ ... ]}'
-        raise Fp2Error("the file has no list of predictions", where=str(path), fix=fix)
-    return found
-
-
-def read_parquet(path: Path) -> list[Any]:
-    """Return the rows of a Parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return list(pq.read_table(path).to_pylist())
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Fp2Error(f"the predictions cannot be read: {reason}", where=str(path)) from None
-
-
-def _vector(entry: Mapping[str, Any], name: str, where: str, fix: str, *, finite: bool = True) -> Floats:
-    given = entry.get(name)
-    if isinstance(given, str):
-        given = _loads(given, name, where)
-    if _absent(given):
-        raise Fp2Error(f"{name} is missing", where=where, fix=fix)
-    if not isinstance(given, Sequence):
-        raise Fp2Error(f"{name} is not a list of numbers", where=where, fix=fix)
-    try:
-        values = np.array([math.nan if value is None else float(value) for value in given], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise Fp2Error(f"{name} has an entry that is not a number", where=where, fix=fix) from None
-    if np.isinf(values).any() or (finite and np.isnan(values).any()):
-        raise Fp2Error(f"{name} has a number that is not finite", where=where)
-    return values
-
-
-def _number(value: Any, name: str, where: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise Fp2Error(f"{name} is {value!r}, not a number", where=where) from None
-    if not math.isfinite(number):
-        raise Fp2Error(f"{name} is not finite", where=where)
-    return number
-
-
-def _loads(text: str, name: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise Fp2Error(f"{name} cannot be read as JSON", where=where) from None
-
-
-def _file(given: str, name: str, where: str, folder: Path) -> Path:
-    path = folder / Path(given).expanduser()
-    if not path.is_file():
-        fix = "Paths are relative to the file of the predictions"
-        raise Fp2Error(f"{name} names a missing file: {given!r}", where=where, fix=fix)
-    return path
-
-
-def _absent(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))

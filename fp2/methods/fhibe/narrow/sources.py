@@ -34,7 +34,7 @@ from fp2.methods.fhibe.narrow.tasks import (
     narrow_task,
     unknown_subjects,
 )
-from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe.narrow.truth import Person, people_by_image
 from fp2.methods.fhibe.narrow.verification import embedded_faces, verify
 from fp2.protocols.base import Inputs
 
@@ -184,35 +184,33 @@ def score_images(
     tick : callable
         Called after each image.
     """
-    found = by_image(predictions)
-    images: dict[str, list[Person]] = {}
-    for person in people:
-        images.setdefault(person.image_id, []).append(person)
-    check_images(found, images, task)
+    predicted, images = by_image(predictions), people_by_image(people)
+    check_images(predicted, images, task)
     scores = TaskScores(published=as_published, curves=curves)
-    scores.ignored[NOT_IN_RUN] += sum(len(own) for image_id, own in found.items() if image_id not in images)
+    scores.ignored[NOT_IN_RUN] += sum(len(some) for image_id, some in predicted.items() if image_id not in images)
     if task.form in (POSE, PARTS):
-        _check_subjects(found, images, task)
+        _check_subjects(predicted, images, task)
     for image_id, group in images.items():
         tick()
-        own = found.get(image_id, [])
+        of_image = predicted.get(image_id, [])
         if two_person == "leave_out" and group[0].n_people > 1:
             scores.left_out[TWO_PEOPLE] += len(group)
         elif task.form == BOX:
-            score_boxes(task, group, own, scores)
+            score_boxes(task, group, of_image, scores)
         elif task.form == MASK:
-            score_masks(group, own, scores)
+            score_masks(group, of_image, scores)
         elif task.form == PARTS:
-            score_parts(group, own, scores)
+            score_parts(group, of_image, scores)
         else:
-            score_poses(group, own, scores, thresholds, keypoints)
+            score_poses(group, of_image, scores, thresholds, keypoints)
     return scores
 
 
 def _check_subjects(
-    found: Mapping[str, list[Prediction]], people: Mapping[str, list[Person]], task: NarrowTask
+    predicted: Mapping[str, list[Prediction]], people: Mapping[str, list[Person]], task: NarrowTask
 ) -> None:
     """Refuse predictions that name subjects, if no name is that of a person in the image."""
-    named = [one for image_id, own in found.items() if image_id in people for one in own if one.subject_id is not None]
-    if named and not any(one.subject_id == person.subject_id for one in named for person in people[one.image_id]):
+    subjects = {image_id: [person.subject_id for person in group] for image_id, group in people.items()}
+    named = [one for image_id in people for one in predicted.get(image_id, ()) if one.subject_id is not None]
+    if named and not any(one.subject_id in subjects[one.image_id] for one in named):
         raise unknown_subjects(named[0].subject_id, task)

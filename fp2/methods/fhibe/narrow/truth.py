@@ -5,7 +5,7 @@ Data sets without annotation files have what their people table has: boxes and a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,14 @@ def annotation_of(image: Path, subject_id: str) -> Geometry | None:
 def people_of(people: pd.DataFrame) -> list[Person]:
     """Return every row of a people table as a person, in order."""
     return [_person(row) for row in people.to_dict("records")]
+
+
+def people_by_image(people: Iterable[Person]) -> dict[str, list[Person]]:
+    """Return image id -> the people in it, in their order."""
+    groups: dict[str, list[Person]] = {}
+    for person in people:
+        groups.setdefault(person.image_id, []).append(person)
+    return groups
 
 
 def _person(row: dict[Any, Any]) -> Person:

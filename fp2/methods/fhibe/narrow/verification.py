@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import pairs
 from fp2.methods.fhibe.narrow.faces import by_face
-from fp2.methods.fhibe.narrow.pairs import Floats, Ints, Pairs
+from fp2.methods.fhibe.narrow.pairs import Floats, Pairs
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
 from fp2.methods.fhibe.narrow.truth import Person
@@ -158,10 +158,9 @@ def _whole(
     if fars:
         tar = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars]
         block["curve"] = {"far": list(fars), "tar": tar}
-    if "hairstyle" in facts and "pronoun" in facts:
-        styles = _HairstylePairs(subjects, pronouns, facts["hairstyle"], min_subjects)
-        block["hairstyles"] = styles.error_rates((*genuine, ~accepted), (*impostor, false))
-        block["by_hairstyle"] = styles.same_or_different((*genuine, ~accepted))
+    if "hairstyle" in facts and any(facts.get("pronoun", ())):
+        judged = (genuine, ~accepted), (impostor, false)
+        block |= _hairstyle_errors(*judged, subjects, facts, min_subjects)
     return block, (genuine, accepted)
 
 
@@ -170,87 +169,57 @@ def _tone(values: tuple[str, ...]) -> int | None:
     return TONES.index(values[0]) if len(values) == 1 and values[0] in TONES else None
 
 
-Judged = tuple[Ints, Ints, Bools]
-"""The first and the second face of each pair, and whether it is an error."""
+def _judged(
+    pairs_of_faces: Pairs, wrong: Bools, subjects: Sequence[str], pronouns: Sequence[frozenset[str]],
+    styles: npt.NDArray[np.int64],
+) -> pd.DataFrame:  # fmt: skip
+    """Return a row per pronoun and pair of faces that both have it, and a hairstyle each (-1: none)."""
+    import pandas as pd
+
+    names, parts = np.array(subjects, dtype=object), []
+    for word in sorted({word for own in pronouns for word in own}):
+        shown = np.array([word in own for own in pronouns], dtype=bool) & (styles >= 0)
+        both = shown[pairs_of_faces[0]] & shown[pairs_of_faces[1]]
+        a, b = (side[both] for side in pairs_of_faces)
+        first, second = np.minimum(styles[a], styles[b]), np.maximum(styles[a], styles[b])
+        columns = {"first": first, "second": second, "a": names[a], "b": names[b], "wrong": wrong[both]}
+        parts.append(pd.DataFrame({"pronoun": word, **columns}))
+    return pd.concat(parts)
 
 
-class _HairstylePairs:
-    """Error rates of pairs by pronoun and by the two hairstyles (Extended Data Fig. 8)."""
+def _hairstyle_errors(
+    genuine: tuple[Pairs, Bools], impostor: tuple[Pairs, Bools], subjects: Sequence[str],
+    facts: Mapping[str, list[tuple[str, ...]]], min_subjects: int,
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    """Return error rates by pronoun and by the two hairstyles of a pair (Extended Data Fig. 8).
 
-    def __init__(
-        self, subjects: Sequence[str], pronouns: Sequence[frozenset[str]], styles: Sequence[tuple[str, ...]],
-        min_subjects: int,
-    ) -> None:  # fmt: skip
-        self._min_subjects = min_subjects
-        self._subjects = np.array(subjects, dtype=object)
-        self._words = sorted({word for own in pronouns for word in own})
-        self._has = np.array([[word in own for word in self._words] for own in pronouns], dtype=bool)
-        self._names = sorted({own[0] for own in styles if own})
-        place = {name: number for number, name in enumerate(self._names)}
-        self._style = np.array([place[own[0]] if own else -1 for own in styles], dtype=np.int64)
+    genuine, impostor : pairs of faces, and which are errors.
+    """
+    pronouns = [frozenset(own) for own in facts["pronoun"]]
+    names = sorted({own[0] for own in facts["hairstyle"] if own})
+    styles = np.array([names.index(own[0]) if own else -1 for own in facts["hairstyle"]], dtype=np.int64)
+    same, different = (_judged(*judged, subjects, pronouns, styles) for judged in (genuine, impostor))
+    keys = ["pronoun", "first", "second"]
+    of_two = dict(list(different.groupby(keys)))
+    by_pair, by_equality = [], []
+    for (word, first, second), part in same.groupby(keys):
+        others = of_two.get((word, first, second), different[:0])
+        enough = len(others) and len({*others["a"], *others["b"]}) >= min_subjects
+        row = _missed(part, min_subjects)
+        share = row["n_subjects"] / same.loc[same["pronoun"] == word, "a"].nunique()
+        rates = {"n_different": len(others), "confused": float(others["wrong"].mean()) if enough else None}
+        by_pair.append({"pronoun": word, "first": names[first], "second": names[second], "share_of_subjects": share,
+                        **row, **rates})  # fmt: skip
+    for (word, unequal), part in same.groupby(["pronoun", same["first"] != same["second"]]):
+        kind = "different" if unequal else "same"
+        by_equality.append({"pronoun": word, "hairstyles": kind, **_missed(part, min_subjects)})
+    return {"hairstyles": by_pair, "by_hairstyle": by_equality}
 
-    def _by_pronoun(self, judged: Judged) -> list[tuple[str, Ints, Bools, Any]]:
-        """Return per pronoun the codes of hairstyle pairs, which pairs are errors, and the two faces of each (2, n)."""
-        first, second, wrong = judged
-        found = []
-        for number, word in enumerate(self._words):
-            both = self._has[first, number] & self._has[second, number]
-            both &= (self._style[first] >= 0) & (self._style[second] >= 0)
-            a, b = self._style[first[both]], self._style[second[both]]
-            code = np.minimum(a, b) * len(self._names) + np.maximum(a, b)
-            found.append((word, code, wrong[both], np.stack([first[both], second[both]])))
-        return found
 
-    def error_rates(self, genuine: Judged, impostor: Judged) -> list[dict[str, Any]]:
-        """Return a row per pronoun and pair of hairstyles: false rejection and false acceptance rate."""
-        size = len(self._names) ** 2
-        rows = []
-        for (word, code, missed, faces), (_, other, confused, others) in zip(
-            self._by_pronoun(genuine), self._by_pronoun(impostor), strict=True
-        ):
-            n_all = self._n_subjects(faces)
-            n, bad = np.bincount(code, minlength=size), np.bincount(code[missed], minlength=size)
-            m, fooled = np.bincount(other, minlength=size), np.bincount(other[confused], minlength=size)
-            for pair in np.flatnonzero(n):
-                n_subjects = self._n_subjects(faces[:, code == pair])
-                n_others = self._n_subjects(others[:, other == pair])
-                enough = m[pair] and n_others >= self._min_subjects
-                rows.append(
-                    {
-                        "pronoun": word,
-                        "first": self._names[pair // len(self._names)],
-                        "second": self._names[pair % len(self._names)],
-                        "n_subjects": n_subjects,
-                        "share_of_subjects": n_subjects / n_all,
-                        "n_same": int(n[pair]),
-                        "missed": float(bad[pair] / n[pair]) if n_subjects >= self._min_subjects else None,
-                        "n_different": int(m[pair]),
-                        "confused": float(fooled[pair] / m[pair]) if enough else None,
-                    }
-                )
-        return rows
-
-    def same_or_different(self, genuine: Judged) -> list[dict[str, Any]]:
-        """Return per pronoun the false rejection rate of pairs with one hairstyle, and with two."""
-        rows = []
-        for word, code, missed, faces in self._by_pronoun(genuine):
-            same = code // len(self._names) == code % len(self._names)
-            for name, part in (("same", same), ("different", ~same)):
-                if part.any():
-                    n_subjects = self._n_subjects(faces[:, part])
-                    rows.append(
-                        {
-                            "pronoun": word,
-                            "hairstyles": name,
-                            "n_subjects": n_subjects,
-                            "n_same": int(part.sum()),
-                            "missed": float(missed[part].mean()) if n_subjects >= self._min_subjects else None,
-                        }
-                    )
-        return rows
-
-    def _n_subjects(self, faces: Ints) -> int:
-        return len(set(self._subjects[faces].ravel().tolist()))
+def _missed(genuine: pd.DataFrame, min_subjects: int) -> dict[str, Any]:
+    """Return the false rejection rate of genuine pairs; None if they are of too few subjects."""
+    n_subjects, rate = int(genuine["a"].nunique()), float(genuine["wrong"].mean())
+    return {"n_subjects": n_subjects, "n_same": len(genuine), "missed": rate if n_subjects >= min_subjects else None}
 
 
 def _groups(

@@ -1,25 +1,20 @@
 """Conditions on subjects and images, such as `visible_keypoints >= 25 and pronoun == 'He/him/his'`.
 
-They are parsed, and never run as code.
+They have the form of Python's comparisons, joined by and, or, not and parentheses; they are parsed, and never run as
+code. On the left stands a column: an attribute (`pronoun`) or a feature (`visible_keypoints`); on the right a number, a
+quoted text, a bare word or, after `in`, several of them in parentheses.
 
-Grammar:
-
-    condition  = both { "or" both }
-    both       = one { "and" one }
-    one        = "not" one | "(" condition ")" | name operator value | name ["not"] "in" "(" value { "," value } ")"
-    operator   = "==" | "!=" | "<" | "<=" | ">" | ">="
-    value      = number | quoted text | bare word
-
-A name is a column: an attribute (`pronoun`) or a feature (`visible_keypoints`). An attribute may have several values:
-`==` and `in` are true if one of them matches, `!=` and `not in` if none does. A comparison with a missing value is
-neither true nor false (Kleene's three-valued logic); rows for which the whole condition is true are kept.
+An attribute may have several values: `==` and `in` are true if one of them matches, `!=` and `not in` if none does. A
+comparison with a missing value is neither true nor false (Kleene's three-valued logic); rows for which the whole
+condition is true are kept.
 """
 
 from __future__ import annotations
 
+import ast
 import operator
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
@@ -28,18 +23,12 @@ from fp2.tables import ATTRIBUTE_PREFIX
 if TYPE_CHECKING:
     import pandas as pd
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\w+])"
-    r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<sign>==|!=|<=|>=|<|>|\(|\)|,)|(?P<word>[A-Za-z_]\w*))"
-)
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.In: operator.eq, ast.NotIn: operator.ne,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-_WORDS = ("and", "or", "not", "in")
 _FIX = "Write it as visible_keypoints>=25, pronoun=='He/him/his' or age in ('50-59','60+'), joined by and, or, not"
-_MOST = 2000  # characters
-
-Token = tuple[str, Any]
+_MAX_CHARACTERS = 2000
 
 
 def keep(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
@@ -48,168 +37,88 @@ def keep(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holds(frame: pd.DataFrame, condition: str) -> pd.Series[Any]:
-    """Return true, false or missing (dtype `boolean`) for each row of `frame`; raises as `keep`."""
-    parser = _Parser(condition, frame)
-    found = parser.condition()
-    parser.end()
-    return found
+    """Return true, false or missing (dtype `boolean`) for each row of `frame`."""
+
+    def evaluate(node: ast.expr) -> pd.Series[Any]:
+        if isinstance(node, ast.BoolOp):
+            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+            return reduce(join, [evaluate(value) for value in node.values])
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~evaluate(node.operand)
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and len(node.ops) == 1:
+            return _compared(frame, node.left.id, type(node.ops[0]), node.comparators[0], condition)
+        raise _invalid(condition, f"{ast.unparse(node)[:30]!r} is no comparison")
+
+    try:
+        return evaluate(_parsed(condition))
+    except RecursionError:
+        raise _invalid(condition, "it is nested too deeply") from None
 
 
 def names_in(condition: str) -> list[str]:
-    """Return the columns that a condition names, in order; raises as `keep`."""
-    tokens = list(_tokens(condition))
-    follows = [*tokens[1:], ("end", "")]
-    starts = {*_COMPARE, "in", "not"}
-    return list(
-        dict.fromkeys(
-            str(value)
-            for (kind, value), (_, after) in zip(tokens, follows, strict=True)
-            if kind == "word" and value not in _WORDS and after in starts
-        )
-    )
+    """Return the columns that a condition names, in order."""
+    compared = [node for node in ast.walk(_parsed(condition)) if isinstance(node, ast.Compare)]
+    names = [(node.col_offset, node.left.id) for node in compared if isinstance(node.left, ast.Name)]
+    return list(dict.fromkeys(name for _, name in sorted(names)))
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    if len(text) > _MOST:
-        raise Fp2Error(f"a condition is longer than {_MOST} characters", where="within")
-    place = 0
-    while place < len(text.rstrip()):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise Fp2Error(f"cannot parse {text[place:].strip()[:30]!r}", where=f"within={text}", fix=_FIX)
-        place, kind = match.end(), str(match.lastgroup)
-        token = match[kind]
-        yield kind, float(token) if kind == "number" else token[1:-1] if kind == "text" else token
+def _parsed(condition: str) -> ast.expr:
+    if len(condition) > _MAX_CHARACTERS:
+        raise Fp2Error(f"a condition is longer than {_MAX_CHARACTERS} characters", where="within")
+    try:
+        return ast.parse(" ".join(condition.split()), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _invalid(condition, getattr(error, "msg", None) or "it is nested too deeply") from None
 
 
-class _Parser:
-    """A recursive-descent parser that evaluates the condition for every row."""
-
-    def __init__(self, text: str, frame: pd.DataFrame) -> None:
-        self.text, self.frame = text, frame
-        self.tokens, self.place, self.depth = [*_tokens(text), ("end", "")], 0, 0
-
-    def condition(self) -> pd.Series[Any]:
-        found = self.both()
-        while self.taken("or"):
-            found = found | self.both()
-        return found
-
-    def both(self) -> pd.Series[Any]:
-        found = self.one()
-        while self.taken("and"):
-            found = found & self.one()
-        return found
-
-    def one(self) -> pd.Series[Any]:
-        self.depth += 1
-        if self.depth > 50:
-            raise self.error("it is nested too deeply")
-        if self.taken("not"):
-            found = ~self.one()
-        elif self.taken("("):
-            found = self.condition()
-            self.need(")")
-        else:
-            found = self.comparison()
-        self.depth -= 1
-        return found
-
-    def comparison(self) -> pd.Series[Any]:
-        kind, name = self.next()
-        if kind != "word" or name in _WORDS:
-            raise self.error(f"{name!r} is not a column name")
-        cells = self.column(str(name))
-        if self.taken("not"):
-            self.need("in")
-            return ~self.inside(cells, str(name))
-        if self.taken("in"):
-            return self.inside(cells, str(name))
-        _, sign = self.next()
-        if sign not in _COMPARE:
-            raise self.error(f"an operator is missing after {name}")
-        return _compared(cells, str(sign), self.value(), self.error, str(name))
-
-    def inside(self, cells: pd.Series[Any], name: str) -> pd.Series[Any]:
-        self.need("(")
-        found = _compared(cells, "==", self.value(), self.error, name)
-        while self.taken(","):
-            found = found | _compared(cells, "==", self.value(), self.error, name)
-        self.need(")")
-        return found
-
-    def column(self, name: str) -> pd.Series[Any]:
-        for column in (ATTRIBUTE_PREFIX + name, name):
-            if column in self.frame.columns:
-                return self.frame[column]
-        known = [str(column).removeprefix(ATTRIBUTE_PREFIX) for column in self.frame.columns]
-        raise Fp2Error(f"no column {name!r}", where=f"within={self.text}", fix=nearest(name, known))
-
-    def value(self) -> Any:
-        kind, value = self.next()
-        if kind in ("number", "text") or (kind == "word" and value not in _WORDS):
-            return value
-        raise self.error("a value is missing")
-
-    def next(self) -> Token:
-        token = self.tokens[self.place]
-        self.place = min(self.place + 1, len(self.tokens) - 1)
-        return token
-
-    def taken(self, sign: str) -> bool:
-        kind, value = self.tokens[self.place]
-        if kind in ("sign", "word") and value == sign:
-            self.place += 1
-            return True
-        return False
-
-    def need(self, sign: str) -> None:
-        if not self.taken(sign):
-            raise self.error(f"{sign!r} is missing")
-
-    def end(self) -> None:
-        if self.tokens[self.place][0] != "end":
-            raise self.error(f"{self.tokens[self.place][1]!r} is not expected")
-
-    def error(self, what: str) -> Fp2Error:
-        return Fp2Error(f"invalid condition: {what}", where=f"within={self.text}", fix=_FIX)
+def _invalid(condition: str, reason: str) -> Fp2Error:
+    return Fp2Error(f"invalid condition: {reason}", where=f"within={condition[:200]}", fix=_FIX)
 
 
-def _compared(
-    cells: pd.Series[Any], sign: str, value: Any, error: Callable[[str], Fp2Error], name: str
-) -> pd.Series[Any]:
-    """Return one comparison for every cell; a cell with several values matches if one does (`!=`: if none does)."""
+def _compared(frame: pd.DataFrame, name: str, kind: type[ast.cmpop], right: ast.expr, condition: str) -> pd.Series[Any]:
+    """Return one comparison for every row; a cell with several values matches if one does (`!=`: if none does)."""
     import pandas as pd
 
-    if _holds_lists(cells):
-        return pd.Series([_any_matches(cell, sign, value, error, name) for cell in cells], cells.index, dtype="boolean")
+    several = kind in (ast.In, ast.NotIn)
+    if kind not in _COMPARE:
+        raise _invalid(condition, f"an operator is missing after {name}")
+    values = [_value(node, condition) for node in (right.elts if several and isinstance(right, ast.Tuple) else [right])]
+    if not values:
+        raise _invalid(condition, "a value is missing")
+    column = next((label for label in (ATTRIBUTE_PREFIX + name, name) if label in frame.columns), None)
+    if column is None:
+        choices = [str(label).removeprefix(ATTRIBUTE_PREFIX) for label in frame.columns]
+        raise Fp2Error(f"no column {name!r}", where=f"within={condition}", fix=nearest(name, choices))
+    cells, negated = frame[column], kind in (ast.NotEq, ast.NotIn)
     if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells):
-        if not isinstance(value, float):
-            raise error(f"{name} is a number, {value!r} is not")
-        compared = _COMPARE[sign](cells.astype("float64"), value)
-    else:
-        if sign not in ("==", "!="):
-            raise error(f"{name} is text, which has no order")
-        compared = _COMPARE[sign](cells.astype("str"), _text(value))
-    known: pd.Series[Any] = compared.astype("boolean").mask(cells.isna())
-    return known
+        if texts := [value for value in values if isinstance(value, str)]:
+            raise _invalid(condition, f"{name} is a number, {texts[0]!r} is not")
+        numbers = cells.astype("float64")
+        found = reduce(operator.and_ if negated else operator.or_, [_COMPARE[kind](numbers, value) for value in values])
+        return found.astype("boolean").mask(cells.isna())
+    if not (negated or kind in (ast.Eq, ast.In)):
+        raise _invalid(condition, f"{name} is text, which has no order")
+    wanted = {value if isinstance(value, str) else f"{value:g}" for value in values}
+    matches = [None if not held else bool(wanted & set(held)) != negated for held in map(_texts, cells)]
+    return pd.Series(matches, cells.index, dtype="boolean")
 
 
-def _any_matches(
-    cell: Sequence[str], sign: str, value: Any, error: Callable[[str], Fp2Error], name: str
-) -> bool | None:
-    if not len(cell):
-        return None
-    if sign not in ("==", "!="):
-        raise error(f"{name} is text, which has no order")
-    matches = any(item == _text(value) for item in cell)
-    return matches if sign == "==" else not matches
+def _value(node: ast.expr, condition: str) -> float | str:
+    """Return a number, or a text; words that Python knows, such as `None`, are texts."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | bool | None):
+        return str(node.value)
+    try:
+        return float(ast.literal_eval(node))
+    except (TypeError, ValueError):
+        raise _invalid(condition, f"{ast.unparse(node)[:30]!r} is no value") from None
 
 
-def _holds_lists(cells: pd.Series[Any]) -> bool:
-    first = next((cell for cell in cells if cell is not None), None)
-    return first is not None and not isinstance(first, str) and hasattr(first, "__len__")
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _texts(cell: Any) -> list[str]:
+    """Return the values of a cell; none of a missing one."""
+    if isinstance(cell, str):
+        return [cell]
+    if hasattr(cell, "__len__"):
+        return list(cell)
+    return [] if cell is None or cell != cell else [str(cell)]

@@ -28,11 +28,11 @@ from fp2.protocols.task_tables import LONG
 if TYPE_CHECKING:
     import pandas as pd
 
-Found = tuple["pd.DataFrame", list[str]]
+ScoresAndNotes = tuple["pd.DataFrame", list[str]]
 """Scores (columns `LONG`), and notes on what was left out."""
 
 
-def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None = None) -> Found:
+def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None = None) -> ScoresAndNotes:
     """Return the scores of a file (NaN: an empty cell), and notes on what was left out.
 
     Parameters
@@ -41,40 +41,39 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: 
         This machine's: with it, salted keys of a run are matched to the people.
     """
     frame = read_table(path)
-    if {str(name) for name in frame.columns} >= set(LONG):
+    frame.columns = frame.columns.map(str)
+    notes: list[str] = []
+    if of_run := {*frame.columns} >= set(LONG):
         long, notes = _of_run(frame, people, options, salt, path)
-        return _of_people(long, people, path, notes, 1)
-    return _of_people(_of_columns(frame, people, options, path), people, path, [], len(options.metrics))
-
-
-def _of_people(long: pd.DataFrame, people: pd.DataFrame, path: Path, notes: list[str], n_metrics: int) -> Found:
-    """Return the rows of subjects in the data set, and a note of how many others there are."""
+    else:
+        long = _of_columns(frame, people, options, path)
     known = set(zip(people["image_id"], people["subject_id"], strict=True))
-    inside = [pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)]
-    if not any(inside):
+    inside = np.array([pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)], dtype=bool)
+    if not inside.any():
         fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for example"
         raise Fp2Error("no row of the scores is of a subject of the data set", where=str(path), fix=fix)
-    if n_out := (len(inside) - sum(inside)) // n_metrics:
-        notes = [*notes, f"{n_out} row(s) of the scores are of no subject in the data set and were left out"]
+    if n_outside := int((~inside).sum()) // (1 if of_run else len(options.metrics)):
+        notes.append(f"{n_outside} row(s) of the scores are of no subject in the data set and were left out")
     return long[inside].reset_index(drop=True), notes
 
 
-# -- a table with a column per score
-
-
 def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, path: Path) -> pd.DataFrame:
+    """Return the scores of a table with a column per score."""
     import pandas as pd
 
     names = {ours: options.columns.get(ours, usual) for ours, usual in COLUMNS.items()}
-    present = [str(name) for name in frame.columns]
-    _check_metrics(options, names, present, path)
-    ids = _ids(frame, names, present, people, path)
-    outcome = _outcomes(frame, names, present, options, path)
-    parts = []
-    for metric in options.metrics:
-        cells = enumerate(frame[metric.source].tolist(), start=1)
-        values = [_number(cell, metric.source, row, path) for row, cell in cells]
-        parts.append(ids.assign(probe=outcome, scorer=metric.name, value=values))
+    if not options.metrics:
+        raise _no_metrics([name for name in frame if name not in names.values()], path)
+    columns = {metric.name: (_column(frame, metric.source, path), metric.source) for metric in options.metrics}
+    scores = {metric: _numbers(*column, path) for metric, column in columns.items()}
+    ids = _ids(frame, str(names["image"]), str(names["subject"]), people, path)
+    labels = [
+        _texts(_column(frame, str(names[ours]), path, f" (for {ours})"))
+        for ours in ("task", "model")
+        if names[ours] is not None
+    ]
+    outcome = [" / ".join(row) for row in zip(*labels, strict=True)] if labels else options.name
+    parts = [ids.assign(probe=outcome, scorer=metric, value=values) for metric, values in scores.items()]
     long = pd.concat(parts, ignore_index=True)[LONG]
     twice = long.duplicated(LONG[:4])
     if twice.any():
@@ -84,33 +83,32 @@ def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOption
     return long
 
 
-def _check_metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> None:
-    if not options.metrics:
-        others = [name for name in present if name not in names.values()]
-        raise Fp2Error("no metric is given with its direction", where=str(path), fix=_name_metrics(others))
-    for metric in options.metrics:
-        if metric.source not in present:
-            fix = nearest(metric.source, present)
-            raise Fp2Error(f"the file has no column {metric.source!r}", where=str(path), fix=fix)
-
-
-def _name_metrics(names: list[str]) -> str:
+def _no_metrics(names: Sequence[str], path: Path, what: str = "metric") -> Fp2Error:
     named = ", ".join(f"{name}: {{higher_is_better: true}}" for name in names[:3])
-    return f"Add 'task.options.metrics={{{named}}}' with the direction of each score"
+    fix = f"Add 'task.options.metrics={{{named}}}' with the direction of each score"
+    return Fp2Error(f"no {what} is given with its direction", where=str(path), fix=fix)
 
 
-def _ids(
-    frame: pd.DataFrame, names: Mapping[str, str | None], present: list[str], people: pd.DataFrame, path: Path
-) -> pd.DataFrame:
+def _column(frame: pd.DataFrame, name: str, path: Path, purpose: str = "") -> pd.Series[Any]:
+    if name not in frame:
+        raise Fp2Error(f"the file has no column {name!r}{purpose}", where=str(path), fix=nearest(name, [*frame]))
+    column: pd.Series[Any] = frame[name]
+    return column
+
+
+def _texts(column: pd.Series[Any]) -> list[str]:
+    return [str(cell).strip() for cell in column.tolist()]
+
+
+def _ids(frame: pd.DataFrame, image: str, subject: str, people: pd.DataFrame, path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    image, subject = str(names["image"]), str(names["subject"])
-    if image not in present:
-        fix = f"Add task.options.columns.image=COLUMN ({nearest(image, present)})"
+    if image not in frame:
+        fix = f"Add task.options.columns.image=COLUMN ({nearest(image, [*frame])})"
         raise Fp2Error(f"the file has no column {image!r}", where=str(path), fix=fix)
-    images = [str(cell).strip() for cell in frame[image].tolist()]
-    if subject in present:
-        return pd.DataFrame({"image_id": images, "subject_id": [str(cell).strip() for cell in frame[subject].tolist()]})
+    images = _texts(frame[image])
+    if subject in frame:
+        return pd.DataFrame({"image_id": images, "subject_id": _texts(frame[subject])})
     if people["image_id"].duplicated().any():
         fix = f"Add the column {subject!r}, or name it: task.options.columns.subject=COLUMN"
         raise Fp2Error("some images show two people, and the file does not name the subject", where=str(path), fix=fix)
@@ -118,38 +116,21 @@ def _ids(
     return pd.DataFrame({"image_id": images, "subject_id": [of_image.get(name, "") for name in images]})
 
 
-def _outcomes(
-    frame: pd.DataFrame, names: Mapping[str, str | None], present: list[str], options: ScoresOptions, path: Path
-) -> list[str]:
-    """Return each row's outcome: `task / model`, one of the two, or the option `name`."""
-    parts = []
-    for ours in ("task", "model"):
-        column = names[ours]
-        if column is None:
-            continue
-        if column not in present:
-            fix = nearest(column, present)
-            raise Fp2Error(f"the file has no column {column!r} (for {ours})", where=str(path), fix=fix)
-        parts.append([str(cell).strip() for cell in frame[column].tolist()])
-    return [" / ".join(row) for row in zip(*parts, strict=True)] if parts else [options.name] * len(frame)
+def _numbers(column: pd.Series[Any], name: str, path: Path) -> list[float]:
+    """Return scores; NaN for an empty cell."""
+    words, numbers = {"": math.nan, "true": 1.0, "false": 0.0}, []
+    for row, cell in enumerate(column.tolist(), start=1):
+        value = words.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell
+        try:
+            numbers.append(math.nan if value is None else float(value))
+        except (TypeError, ValueError):
+            raise Fp2Error(f"{cell!r} in row {row} of column {name!r} is not a number", where=str(path)) from None
+    return numbers
 
 
-def _number(cell: Any, column: str, row: int, path: Path) -> float:
-    """Return a score; NaN for an empty cell."""
-    if cell is None or (isinstance(cell, str) and not cell.strip()):
-        return math.nan
-    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
-        return float(cell.strip().lower() == "true")
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        raise Fp2Error(f"{cell!r} in row {row} of column {column!r} is not a number", where=str(path)) from None
-
-
-# -- the scores of a run
-
-
-def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None, path: Path) -> Found:
+def _of_run(
+    frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None, path: Path
+) -> ScoresAndNotes:
     """Return the scores of a run of this project, one per subject, image, probe and metric.
 
     Several answers to one probe about one image (templates, repeats) count as their mean. Image variants are left out
@@ -159,7 +140,7 @@ def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, s
 
     scorers = [str(name) for name in frame["scorer"].unique()]
     if not options.metrics:
-        raise Fp2Error("no scorer is given with its direction", where=str(path), fix=_name_metrics(scorers))
+        raise _no_metrics(scorers, path, "scorer")
     notes = []
     if "variant" in frame and (original := frame["variant"] == "original").any():
         if n_others := int((~original).sum()):
@@ -170,9 +151,9 @@ def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, s
         if metric.source not in scorers:
             fix = nearest(metric.source, scorers)
             raise Fp2Error(f"the run has no scorer {metric.source!r}", where=str(path), fix=fix)
-        own = frame[frame["scorer"].astype(str) == metric.source]
-        values = [_number(cell, "value", row, path) for row, cell in enumerate(own["value"].tolist(), start=1)]
-        ids = {column: own[column].astype(str).tolist() for column in ("image_id", "subject_id", "probe")}
+        of_metric = frame[frame["scorer"].astype(str) == metric.source]
+        ids = {column: of_metric[column].astype(str).tolist() for column in ("image_id", "subject_id", "probe")}
+        values = _numbers(of_metric["value"], "value", path)
         parts.append(pd.DataFrame({**ids, "scorer": metric.name, "value": values}))
     long = pd.concat(parts, ignore_index=True)[LONG]
     long = long.groupby(LONG[:4], sort=False)["value"].mean().reset_index()
@@ -181,15 +162,15 @@ def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, s
     return long[LONG], notes
 
 
-def _unsalted(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
+def _unsalted(keys: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
     """Return the ids that salted keys stand for; a key of no known id is returned unchanged."""
     from fp2.store.salted_keys import salted
 
     ids = list(dict.fromkeys(known))
-    if salt is None or set(given) & set(ids):
-        return given
+    if salt is None or set(keys) & set(ids):
+        return keys
     of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
-    return [of_key.get(key, key) for key in given]
+    return [of_key.get(key, key) for key in keys]
 
 
 def _effects(value: Any) -> tuple[tuple[str, float], ...]:

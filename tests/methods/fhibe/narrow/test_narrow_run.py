@@ -219,7 +219,7 @@ def test_mistakes_are_refused_in_one_line() -> None:
         _read({"tasks": ["person_detecton"]})
     with pytest.raises(Fp2Error, match=r"'match' or 'leave_out', not 'drop' \(task\.options\.two_person\)"):
         _read({"two_person": "drop"})
-    with pytest.raises(Fp2Error, match="cannot parse"):
+    with pytest.raises(Fp2Error, match="invalid syntax"):
         _read({"within": ["age = "]})
     wrong: dict[str, Any]
     for wrong in (
