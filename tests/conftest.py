@@ -20,6 +20,10 @@ for folder in (HERE, HERE / "engines", HERE.parent):
         sys.path.insert(0, str(folder))
 
 from bench import Bench, write_pictures  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("fp2", deadline=None)  # a busy machine is no defect
+settings.load_profile("fp2")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

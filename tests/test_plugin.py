@@ -154,9 +154,6 @@ def test_its_scorer_serves_the_default_protocol(site: Path, project: Path, tmp_p
 def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None:
     for word, says in (
         ("data.n_subjects=1", "data.n_subjects"),
-        ("probe.options.least_images=1", "probe.options.least_images"),
-        ("engine.order=middle", "engine.order"),
-        ("engine.ordr=first", "Did you mean 'order'?"),
         ("model.options.rad=hot", "unknown key 'rad' (model.options). Did you mean 'red'?"),
         ("cut.by=[shelf]", "no attribute 'shelf'"),
     ):

@@ -124,7 +124,7 @@ def test_quoted_text_is_no_formula_and_is_read_as_it_was(texts: list[str]) -> No
     assert [unquoted(quoted(text)) for text in texts] == texts
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TEXTS, st.sampled_from([".csv", ".tsv"]), st.sampled_from(["object", "str"]))
 def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
     tmp_path: Path, texts: list[str], suffix: str, kind: str

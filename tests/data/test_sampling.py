@@ -45,7 +45,7 @@ TABLES = st.dictionaries(
 ).map(people_of)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TABLES, st.integers(1, 50), st.integers(0, 5), st.sampled_from([None, ("kind",)]))
 def test_counts_whole_subjects_and_nesting(people, n_images, seed, by):
     sample, _ = limit_people(people, n_images, seed=seed, by=by)

@@ -156,7 +156,7 @@ def test_refusals_are_planted_by_group() -> None:
     assert set(refusal.points.table) == {"expression", "glasses"}, "the trust probe refuses all groups alike"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(0, 4))
 def test_region_never_moves_yes_or_no(seed: int, one: int, two: int) -> None:
     rng = np.random.default_rng(seed)

@@ -5,16 +5,17 @@ commit, and what it wrote is never changed: `tests/test_releases.py` holds later
 
 | there | holds |
 |---|---|
-| `runs/NAME/` | the output folder of each run of `RUNS` |
-| `responses.sqlite`, `salt`, `passport_key.pub.pem` | what they have in common |
+| `runs/NAME/` | the output folder of each run of `RUNS`, without its page and figures |
+| `responses.sqlite.xz`, `salt`, `passport_key.pub.pem` | what they have in common |
 | `inputs/` | files that runs were given |
-| `rescored/NAME.json`, `purged/NAME.json` | results of `fp2 rescore` and of `fp2 purge` of two people |
+| `rescored/NAME.json.xz`, `purged/NAME.json.xz` | results of `fp2 rescore` and of `fp2 purge` of two people |
 | `names.json` | commands, config groups with their keys, and config hashes |
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import sqlite3
@@ -79,9 +80,9 @@ def main() -> None:
         run(name, *words)
     keep(folder)
     for name, words in RESCORED.items():
-        keep_json(folder / "rescored" / f"{name}.json", rescore(name, words))
+        keep_json(folder / "rescored" / f"{name}.json.xz", rescore(name, words))
     for name, results in purge().items():
-        keep_json(folder / "purged" / f"{name}.json", results)
+        keep_json(folder / "purged" / f"{name}.json.xz", results)
     keep_json(folder / "names.json", names())
 
 
@@ -132,20 +133,23 @@ def drawn(*words: str) -> Any:
 def keep(folder: Path) -> None:
     """Copy what the runs wrote; the store as one file."""
     for name in RUNS:
-        shutil.copytree(ROOT / "outputs" / name, folder / "runs" / name, ignore=shutil.ignore_patterns("status.json"))
+        drawn_files = shutil.ignore_patterns("status.json", "figures", "dashboard.html")
+        shutil.copytree(ROOT / "outputs" / name, folder / "runs" / name, ignore=drawn_files)
     shutil.copytree(ROOT / "inputs", folder / "inputs")
     shutil.copyfile(ROOT / ".fp2" / "salt", folder / "salt")
     shutil.copyfile(ROOT / ".fp2" / "keys" / "passport_key.pub.pem", folder / "passport_key.pub.pem")
     with sqlite3.connect(ROOT / ".fp2" / "responses.sqlite") as connection:
         connection.execute("DELETE FROM file_digests")  # of this machine's own folders
         connection.commit()
-        connection.execute("VACUUM INTO ?", (str(folder / "responses.sqlite"),))
+        connection.execute("VACUUM INTO ?", (str(ROOT / "responses.sqlite"),))
+    (folder / "responses.sqlite.xz").write_bytes(lzma.compress((ROOT / "responses.sqlite").read_bytes()))
 
 
 def keep_json(path: Path, value: Any) -> None:
-    """Write JSON with a line per entry."""
+    """Write JSON with a line per entry, compressed where the name says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    path.write_bytes(lzma.compress(text.encode()) if path.suffix == ".xz" else text.encode())
 
 
 def rescore(name: str, words: tuple[str, ...]) -> Any:

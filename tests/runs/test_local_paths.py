@@ -11,7 +11,7 @@ from fp2.runs.local_paths import MARK, missing_places, overrides_without_places,
 PATHS = st.from_regex(r"(/|~/|file:///|C:\\)[a-z0-9 ]{1,8}([/\\][a-z0-9.]{1,8}){0,3}", fullmatch=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PATHS, PATHS)
 def test_paths_go_out_and_come_back(root: str, uri: str) -> None:
     config = {

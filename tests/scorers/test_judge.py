@@ -102,7 +102,7 @@ def test_a_hostile_answer_stays_in_the_data(server: FakeServer) -> None:
     assert enum == list(VALENCE.labels)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=80), st.booleans())
 def test_any_answer_comes_over_unchanged_as_data(answer: str, system: bool) -> None:
     sent = messages(VALENCE, "?", answer, system=system)

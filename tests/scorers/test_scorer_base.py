@@ -44,7 +44,7 @@ def test_scoring_once_equals_scoring_each(texts):
 
 
 @pytest.mark.parametrize("scorer", ALL, ids=lambda scorer: scorer.name)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(texts=st.lists(st.sampled_from(TEXTS), max_size=12))
 def test_copies_and_company_do_not_change_a_score(scorer, texts):
     probes = ["trust"] * len(texts)

@@ -92,7 +92,7 @@ def test_blank_is_missing():
     assert np.isnan(scored.details["mean_cosine"]).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(st.sampled_from([*TERMS, "tree", "not", "the"]), min_size=1).map(" ".join), min_size=1, max_size=5

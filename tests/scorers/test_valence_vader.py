@@ -38,7 +38,7 @@ def test_no_word_of_the_list_is_zero_and_blank_is_missing():
     assert np.isnan(values[1:]).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.one_of(st.text(max_size=30), st.sampled_from(SAMPLES)), max_size=6))
 def test_any_text_is_in_range_or_missing_when_blank(texts):
     for text, value in zip(texts, score(texts), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import sqlite3
 from pathlib import Path
@@ -93,7 +94,9 @@ def test_an_image_that_shares_pixels_with_a_purged_one_stays_intact(store: Respo
 
 
 def test_origins_of_a_version_without_checksums_are_read_and_get_them(tmp_path: Path) -> None:
-    path = Path(shutil.copy(Path(__file__).parents[1] / "releases" / "0.3.0" / "responses.sqlite", tmp_path))
+    released = Path(__file__).parents[1] / "releases" / "0.3.0" / "responses.sqlite.xz"
+    path = tmp_path / "responses.sqlite"
+    path.write_bytes(lzma.decompress(released.read_bytes()))
     with ResponseStore(path) as store:
         origins.create_tables(store.connection)
         images = origins.recorded_images(store.connection, store.path)

@@ -45,7 +45,7 @@ def test_the_first_answer_to_a_key_stays(store: ResponseStore) -> None:
     assert store.get_many(["a"])["a"].text == "first"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(text=st.text(alphabet=st.characters(exclude_categories=())))
 def test_any_text_survives_and_half_characters_are_replaced(
     tmp_path_factory: pytest.TempPathFactory, text: str

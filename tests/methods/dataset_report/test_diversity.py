@@ -40,7 +40,7 @@ def test_the_score_is_the_number_of_different_items() -> None:
     assert vendi_score(unequal, np.inf) == pytest.approx(1 / 0.9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(2, 30), d=st.integers(2, 30), seed=st.integers(0, 99), q=st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_score_is_its_definition_whichever_matrix_is_smaller(n: int, d: int, seed: int, q: float) -> None:
     x = np.random.default_rng(seed).normal(size=(n, d))
