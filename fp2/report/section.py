@@ -1,6 +1,6 @@
 """How one part of the results is shown: in the dashboard, as figures, and in the terminal.
 
-A protocol names its sections by import path (`EvaluationProtocol.section_targets`), so that they are imported with the
+A protocol names its sections by import path (`Analyses.section_targets`), so that they are imported with the
 report and not before. A section reads the results and computes nothing.
 """
 

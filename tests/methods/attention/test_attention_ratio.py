@@ -62,7 +62,7 @@ def test_each_group_has_the_pages_numbers() -> None:
         assert row["n_words_known"] == len(own["ratio"])
         assert row["token_over_area"] >= row["token_over_area_geometric"]
     assert block_of(people, per_person(raw, people), published=False) is None
-    assert "published" in Attention.takes_analysis
+    assert "published" in Attention.requires.takes_analysis
     sizes = {row["group"]: row["n_subjects"] for row in block["rows"]}
     (table,) = AttentionRatioSection().context(block, {}, max(sizes.values()))["tables"]
     assert [row["n_subjects"] for row in table["rows"]] == [n for n in sizes.values() if n == max(sizes.values())]
