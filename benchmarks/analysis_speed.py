@@ -35,6 +35,7 @@ from fp2.probes.battery import load_battery
 from fp2.protocols.base import Job
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.protocols.fingerprint.supplements import SupplementEntry
+from fp2.protocols.requirements import for_battery, for_people
 from fp2.scorers.outcomes import outcome_columns
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
@@ -179,7 +180,7 @@ def analysis(rng: np.random.Generator, config: Any, scorers: Any, images: int) -
     flagged = flag_refusals(answers(rng, table, ASKED), scorers)
     scores = score_answers(flagged, scorers)
     battery = load_battery(asdict(config.probe))
-    protocol, spent = build_protocol(config).for_battery(battery).for_people(table), []
+    protocol, spent = for_people(for_battery(build_protocol(config), battery), table), []
     entries = [TimedEntry(**vars(entry), spent=spent) for entry in protocol.supplement_entries()]
     protocol.supplement_entries = lambda: entries
     tables = RunTables(table, RowAnswers(flagged), planted(scores, table))

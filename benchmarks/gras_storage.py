@@ -37,7 +37,8 @@ from fp2.data.stimuli import Stimulus
 from fp2.engines.base import BaseEngine
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
-from fp2.protocols.base import EvaluationProtocol, Inputs
+from fp2.protocols.base import Inputs, Protocol
+from fp2.protocols.requirements import for_battery, for_people
 from fp2.run import run
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question, attribute_columns
@@ -128,7 +129,7 @@ class MadeUp:
 
     def load(
         self, config: Config, store: ResponseStore, progress: Progress, given: None = None
-    ) -> tuple[EvaluationProtocol[Any], Inputs, dict[Path, Any]]:
+    ) -> tuple[Protocol, Inputs]:
         """Return what `fp2.runs.inputs.load_inputs` does."""
         battery = load_battery(asdict(config.probe))
         kept = {trait.word for trait in battery.traits[: self.traits]}
@@ -136,14 +137,14 @@ class MadeUp:
         battery = replace(battery, questions=questions)
         people = make_people(self.images)
         inputs = Inputs(
-            config, Dataset("made-up", None, people), resolve_cuts(asdict(config.cut), attribute_columns(people)),
-            store, progress, "0" * 64, battery, {}, Random(questions),
+            config, resolve_cuts(asdict(config.cut), attribute_columns(people)), battery, progress=progress,
+            dataset=Dataset("made-up", None, people), store=store, dataset_digest="0" * 64, engine=Random(questions),
         )  # fmt: skip
-        protocol = build_protocol(config).for_battery(battery).for_people(people)
+        protocol = for_people(for_battery(build_protocol(config), battery), people)
         protocol.check(inputs)
-        return protocol, inputs, {}
+        return protocol, inputs
 
-    def plan(self, protocol: EvaluationProtocol[Any], inputs: Inputs, pixels: dict[Path, Any]) -> Plan:
+    def plan(self, protocol: Protocol, inputs: Inputs) -> Plan:
         """Return what `fp2.runs.inputs.plan_answers` does."""
         assert inputs.battery is not None
         shown = [Stimulus(i, i, Path(i), f"{k:064x}") for k, i in enumerate(inputs.people["image_id"])]

@@ -184,7 +184,7 @@ class AnalysisConfig:
 
 
 ANALYSIS_OPTIONS = ("adjust", "looks", "multiverse", "labels", "published")
-"""Options of `AnalysisConfig` that a protocol has to name to take them (`EvaluationProtocol.takes_analysis`)."""
+"""Options of `AnalysisConfig` that a protocol has to name to take them (`Requirements.takes_analysis`)."""
 
 
 @dataclass

@@ -120,6 +120,14 @@ def without(notes: Sequence[Note], *stages: Stage) -> list[Note]:
     return [note for note in notes if note.stage not in stages]
 
 
+_AFTER = {stage: place for place, stage in enumerate(("tables", "data", "questions", "analysis", "scores", "history"))}
+
+
+def in_order(notes: Iterable[Note]) -> list[Note]:
+    """Return the notes as they are read: those on every such run first, then on the data, then on the analysis."""
+    return sorted(notes, key=lambda note: _AFTER.get(note.stage or "", -1))
+
+
 _EARLIER: tuple[tuple[str, str, Stage], ...] = (
     (r"Cut \S+: no comparison", "small_groups", Stage.ANALYSIS),
     (r"Cut \S+: ", "group_membership", Stage.TABLES),

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from fp2.errors import Fp2Error, nearest
@@ -101,18 +102,18 @@ def load(group: str, name: str, where: str) -> Any:
 
 
 def names_with(group: str, trait: str, value: Any) -> list[str]:
-    """Return the installed names of a group whose class has this value of an attribute, for a message.
+    """Return the installed names of a group whose class has this value of an attribute (`requires.n_people`), sorted.
 
-    A class that cannot be imported is left out.
+    A class that cannot be imported, or lacks the attribute, is left out.
     """
     found = []
     for name, point in sorted(installed(group).items()):
         try:
             known = load_path(point.value, group)
-        except Fp2Error:
+            if attrgetter(trait)(known) == value:
+                found.append(name)
+        except (Fp2Error, AttributeError):
             continue
-        if getattr(known, trait, None) == value:
-            found.append(name)
     return found
 
 

@@ -12,12 +12,60 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any, TypeGuard
+from typing import Any, NotRequired, TypedDict, TypeGuard
 
 from fp2 import __version__
 from fp2.notes import Note, NoteKind, Stage, as_notes, logged
 
 SCHEMA_VERSION = 1
+Block = Mapping[str, Any]
+"""A part of the results that one protocol or supplement makes: finite JSON values."""
+Results = dict[str, Any]
+"""The content of `results.json`: the keys of `ABOUT`, `HISTORY` and `Counts`, and the blocks of the protocol."""
+Row = dict[str, Any]
+"""A disparity row (`docs/results.md`), with the columns that supplements add."""
+
+
+class Probe(TypedDict):
+    """What was asked, or the outcome of a task."""
+
+    id: str
+    label: str
+    text: str
+    choices: NotRequired[list[list[str]]]
+
+
+class ScorerFacts(TypedDict):
+    """A scorer, or the metric of a task; `model` is the identity of a model that it asks."""
+
+    name: str
+    version: str
+    higher_is_better: bool
+    value_range: list[float]
+    smallest_effect: float
+    lexicon: Block | None
+    model: NotRequired[Block]
+
+
+class BalanceRow(TypedDict):
+    """The association of an attribute of a cut with another attribute, over subjects with both labels.
+
+    `counts` are subjects by `rows` and `columns`, None where a cell has 1 to 9; `as_of_first_run` marks an entry that
+    was taken over from the first run, because the tables lack one of its attributes.
+    """
+
+    cut: str
+    attribute: str
+    other: str
+    n_subjects: int
+    cramers_v: float | None
+    confounded: bool
+    rows: list[str]
+    columns: list[str]
+    counts: list[list[float | None]]
+    as_of_first_run: NotRequired[bool]
+
+
 DIFFERENCE = NoteKind(
     "difference",
     Stage.RUN,
@@ -75,7 +123,7 @@ Method = tuple[str, int, tuple[str, ...]]
 `results.json` that it owns, as shell patterns of dotted places: `disparities.*.p_value`."""
 
 
-def changed_methods(before: Mapping[str, Any], methods: Sequence[Method]) -> dict[str, tuple[str, ...]]:
+def changed_methods(before: Block, methods: Sequence[Method]) -> dict[str, tuple[str, ...]]:
     """Return the methods whose version differs from that in the results `before`, with the places they own."""
     logged = before.get("methods") or {}
     return {name: places for name, version, places in methods if logged.get(name, 1) != version}
@@ -86,7 +134,7 @@ def owned(place: str, changed: Mapping[str, Sequence[str]]) -> bool:
     return any(fnmatchcase(place, pattern) for patterns in changed.values() for pattern in patterns)
 
 
-def looked_notes(about: Mapping[str, Any]) -> list[Note]:
+def looked_notes(about: Block) -> list[Note]:
     """Return the limitation that the answers were analysed before (`earlier_looks` of `about`), or nothing."""
     return [LOOKED_AT(n=n)] if (n := about.get("earlier_looks")) else []
 
@@ -102,11 +150,11 @@ class Counts:
     n_images: int
     n_subjects: int
     answers: Mapping[str, int]
-    answers_by_group: Sequence[Mapping[str, Any]]
-    refusal_rates: Sequence[Mapping[str, Any]]
-    balance: Sequence[Mapping[str, Any]]
-    diversity: Sequence[Mapping[str, Any]]
-    groups: Mapping[str, Any]
+    answers_by_group: Sequence[Block]
+    refusal_rates: Sequence[Block]
+    balance: Sequence[BalanceRow]
+    diversity: Sequence[Block]
+    groups: Mapping[str, Mapping[str, Mapping[str, int]]]
     without_value: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -135,13 +183,13 @@ class Analysis:
         Name -> version of the methods behind the numbers; the pipeline adds those of the protocol.
     """
 
-    settings: Mapping[str, Any]
-    blocks: Mapping[str, Any] = field(default_factory=dict)
-    disparities: list[dict[str, Any]] = field(default_factory=list)
-    composites: Mapping[str, Any] = field(default_factory=dict)
-    coverage: Sequence[Mapping[str, Any]] = ()
+    settings: Block
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    disparities: list[Row] = field(default_factory=list)
+    composites: Mapping[str, Block] = field(default_factory=dict)
+    coverage: Sequence[Block] = ()
     notes: Sequence[str] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Block = field(default_factory=dict)
     methods: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -161,7 +209,7 @@ DEFINITIONS = ("features", "metrics")
 """Keys, at any depth, of mappings from names to definitions for the reader, where their values are sentences."""
 
 
-def heading(severity_bounds: Mapping[str, float], run_id: str, config_hash: str, cuts: Sequence[str]) -> dict[str, Any]:
+def heading(severity_bounds: Mapping[str, float], run_id: str, config_hash: str, cuts: Sequence[str]) -> Results:
     """Return what a new run says of itself, whether it asked or scored stored answers: versions, bounds, ids, time."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -174,7 +222,7 @@ def heading(severity_bounds: Mapping[str, float], run_id: str, config_hash: str,
     }
 
 
-def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> dict[str, Any]:
+def assemble(about: Block, counts: Counts, analysis: Analysis) -> Results:
     """Return `results.json`.
 
     Parameters
@@ -222,7 +270,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     }
 
 
-def limitations(model: Mapping[str, Any], notes: Sequence[Note], stated: Sequence[Note] = ()) -> list[Note]:
+def limitations(model: Block, notes: Sequence[Note], stated: Sequence[Note] = ()) -> list[Note]:
     """Return what a reader has to know, `notes` included; `stated`: by the protocol and the scorers of the run."""
     holds = {SIGNATURE, *stated, *([DIFFERENCE] if model["name"] != NO_MODEL else [])}
     return [
@@ -247,7 +295,7 @@ def with_scorers(notes: Sequence[Note], stated: Sequence[Note]) -> list[Note]:
 TOLERANCE = 1e-9
 
 
-def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+def differences(old: object, new: object, place: str = "") -> Iterator[str]:
     """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
 
     Sentences for the reader may be written better by a later version: those under `PROSE`, and the definitions under
@@ -275,20 +323,20 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
         yield place
 
 
-def _is_prose(value: Any) -> bool:
+def _is_prose(value: object) -> bool:
     """Whether it is a sentence (not a number or a name), or a list of sentences, which may be empty."""
     return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
 
 
-def _are_definitions(value: Any) -> TypeGuard[Mapping[str, Any]]:
+def _are_definitions(value: object) -> TypeGuard[Mapping[str, str]]:
     return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
 
 
-def _is_sentence(value: Any) -> bool:
+def _is_sentence(value: object) -> bool:
     return isinstance(value, str) and " " in value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -1,65 +1,49 @@
 """The pipeline: people -> questions -> answers -> scores -> results -> report, for every protocol.
 
-    load_inputs     who is in the images, what is asked, who is asked; everything is checked
-    plan, ask       what the store lacks is asked; a task collects tables of its own instead
-    score           answers become scores
-    analyse         the protocol compares groups
-    assemble        results.json
-    write, log      tables, figures, dashboard, signed passport, MLflow
-    check           what was written is read again and compared
+    load_inputs      who is in the images, what is asked, who is asked; everything is checked
+    ask              what the store lacks is asked; a task collects tables of its own instead
+    score, collect   answers become scores
+    analyse          the protocol compares groups, and results.json is assembled
+    finish           tables, figures, dashboard, signed passport, MLflow
+    checked          what was written is read again and compared
 
-Protocols differ in the protocol object (`fp2.protocols.base`), not in the pipeline. Each stage can be repeated from the
-tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
+Protocols differ in the protocol object (`fp2.protocols.base`), not in the pipeline. A rescoring and a purge call the
+stages after asking (`fp2.runs.stages`) with the tables of a logged run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from fp2.ask.answers import RunTables
-from fp2.ask.labels import with_labels
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.plan import Shard
 from fp2.compose import config_hash
-from fp2.config import Config, variant_identity
+from fp2.config import Config
 from fp2.engines.base import Engine, SuppliesAnswers, remote_code
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
-from fp2.notes import Note, Stage, as_notes
+from fp2.notes import Stage, read_notes
 from fp2.progress import Progress
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, heading, limitations, looked_notes
+from fp2.protocols.base import Asks, Inputs
+from fp2.results import Results, looked_notes
 from fp2.runs.checks import checked
-from fp2.runs.describe import describe_architecture, describe_model, describe_scorers, describe_serving
-from fp2.runs.inputs import Given, check_run_cost, group_notes, load_inputs, plan_answers
+from fp2.runs.inputs import CallerObjects, check_run_cost, load_inputs, open_storage, plan_answers
 from fp2.runs.live import LiveRun, watched
-from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Record, RunOutcome, finish, name_with, tracked
-from fp2.runs.recompute import count_tables
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """The tables of the run with what is known of where they came from."""
-
-    tables: RunTables
-    facts: Mapping[str, Any]
-    about: Mapping[str, Any]
-    attributes: set[str]
-    notes: Sequence[Note]
+from fp2.runs.local_paths import remember, write_config
+from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
+from fp2.runs.stages import about_inputs, analyse, collect, passport_extra, score
 
 
 def run(
-    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None,
+    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, objects: CallerObjects | None = None,
     settings: Sequence[str] = (),
 ) -> RunOutcome:  # fmt: skip
-    """Run one evaluation and write everything it found into `folder`.
+    """Run one evaluation and write its results into `folder`.
 
-    `given` are objects of the caller's, in place of what the config would build; `settings` are the overrides by which
-    the run differs from others of its sweep, for its name.
+    `objects` are the caller's, in place of what the config would build; `settings` are the overrides by which the run
+    differs from others of its sweep, for its name.
 
     Raises
     ------
@@ -68,53 +52,61 @@ def run(
     """
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
+    from fp2.store.salted_keys import local_salt
 
+    state = Path(config.paths.state)
     with (
         watched(folder, progress) as live,
         ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
     ):
-        protocol, inputs, pixels = load_inputs(config, store, progress, given)
-        told = group_notes(inputs)
-        for line in (*protocol.small_groups(inputs), *told):
-            progress.note(line)
-        storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
-        if storage is not None and config.answers.max_cost is not None:
-            check_run_cost(storage, inputs, config.answers.max_cost)
+        protocol, inputs = load_inputs(config, store, progress, objects)
+        for note in inputs.notes:
+            progress.note(note)
+        storage: Storage | None = None
+        keys: Mapping[str, Sequence[str]] = {str(image): [] for image in inputs.people["image_id"]}
+        if isinstance(protocol, Asks):
+            storage = open_storage(protocol, inputs, plan_answers(protocol, inputs))
+            keys = storage.keys_by_image()
+            if config.answers.max_cost is not None:
+                check_run_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
-        register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
-        names = {"config_hash": config_hash(config)}
+        register_origins(config, inputs.dataset, keys, store)
         tags = {
-            **names,
+            "config_hash": config_hash(config),
             "response_set": storage.response_set if storage else None,
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
             "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
-        name = name_with(protocol.run_name(inputs), settings)
-        with tracked(config, folder, tags, name, progress) as record:
-            live.names = {"run_id": record.run_id, **names}
-            looked = record.earlier_looks()
+        with tracked(config, folder, tags, name_with(run_name(config, inputs.cuts), settings), progress) as record:
+            live.names = {"run_id": record.run_id, "config_hash": config_hash(config)}
+            about = {**about_inputs(protocol, inputs, record.run_id), **record.earlier_looks()}
             asked = _ask(storage, inputs, live, record) if storage else Asked()
+            about["complete"] = asked.complete
             live.at("Scoring")
-            found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
-            found = replace(found, about={**found.about, **looked})
-            results = _results(protocol, inputs, found, asked, record.run_id, told)
-            sections = finish(
-                config, record, folder, places, protocol, _published(inputs, found), results,
-                _passport_extra(inputs, results), progress, interrupted=asked.interrupted or bool(asked.left),
+            if isinstance(protocol, Asks):
+                assert storage is not None
+                evaluation = score(protocol, inputs, storage, about)
+            else:
+                evaluation = collect(protocol, inputs, about)
+            notes = [*evaluation.notes, *looked_notes(about)]
+            results = analyse(replace(evaluation, notes=notes, model_calls=asked.model_calls))
+            for note in read_notes(results):
+                if note.stage is Stage.TABLES and note not in inputs.notes:  # a task may have left out people
+                    progress.note(note)
+            remember(state, record.run_id, places)
+            outcome = record.finish(
+                protocol, evaluation.published.keyed(local_salt(state)), results, passport_extra(inputs, results),
+                ended=_ended(asked, results), interrupted=asked.interrupted or bool(asked.left),
             )  # fmt: skip
-        del found, storage  # the check reads what was written, beside nothing else
-        failed = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
-    outcome = record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
-    return replace(outcome, told=told)
-
-
-def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequence[str]]:
-    """Return the keys under which anything derived from an image is stored; a task derives no answers."""
-    return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
+        told = inputs.notes
+        del evaluation, storage, inputs  # the check reads what was written, beside nothing else
+        failures = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
+    return replace(outcome.checked(failures), told=told)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
+    """Ask what the store lacks, and show how that goes."""
     from fp2.scorers.registry import count_refusals
 
     config, progress = inputs.config, inputs.progress
@@ -160,112 +152,7 @@ class _News:
         self._told = len(lines)
 
 
-def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:
-    """Return the tables of a run that asked a model."""
-    from fp2.data.derived import with_image_facts
-
-    config, battery, dataset = inputs.config, inputs.battery, inputs.dataset
-    assert inputs.engine is not None
-    assert battery is not None
-    people = with_image_facts(inputs.people, config.analysis.adjust)
-    answers, scores = protocol.score(storage.answers(), people, inputs.scorers)
-    about = {
-        "response_set": storage.response_set,
-        "model": describe_model(config, inputs.engine),
-        **describe_architecture(inputs.engine),
-        **describe_serving(inputs.engine),
-        "probes": protocol.describe_questions(battery),
-        "scorers": describe_scorers(inputs.scorers),
-    }
-    asked = [*protocol.notes(inputs), *inputs.engine.limitations]
-    notes = [*as_notes(dataset.notes, Stage.DATA), *as_notes(asked, Stage.QUESTIONS)]
-    tables = with_labels(RunTables(people, answers, scores), config, inputs.scorers)
-    return _Tables(tables, protocol.facts(inputs), about, protocol.attributes(config), notes)
-
-
-def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
-    """Return the tables of a task, which asks no model."""
-    from fp2.protocols.task_tables import scores_digest
-
-    found = protocol.collect(inputs)
-    answered = found.response_set
-    if answered is None:
-        assert found.tables.scores is not None
-        answered = scores_digest(found.tables.scores)
-    model = {"id": found.model["name"], "engine": "tables", "embedded": False, **found.model}
-    unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
-    about = {
-        "response_set": answered,
-        "model": {**unknown, **model},
-        "probes": list(found.probes),
-        "scorers": list(found.scorers),
-    }
-    notes = as_notes([*inputs.dataset.notes, *found.notes], Stage.DATA)
-    return _Tables(found.tables, found.facts, about, set(found.attributes), notes)
-
-
-def _results(
-    protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str, told: Sequence[str]
-) -> dict[str, Any]:
-    """Analyse the tables and put the results together; warnings that were `told` are not repeated."""
-    from fp2.data.group_sizes import cut_notes
-    from fp2.protocols.balance import balance_warnings
-    from fp2.scorers.registry import limitations_of
-
-    config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
-    job = Job(config, inputs.cuts, inputs.battery, inputs.scorers, found.facts)
-    with progress.steps("Comparing groups", protocol.n_steps(job, found.tables)) as tick:
-        analysis = protocol.analysed(found.tables, replace(job, tick=tick))
-    counts = count_tables(
-        found.tables, inputs.cuts, [probe["id"] for probe in found.about["probes"]], asked.model_calls
-    )
-    warnings = balance_warnings(counts.balance)
-    for line in warnings:
-        if line not in told:  # a task may have left out people
-            progress.note(line)
-    groups = cut_notes(found.tables.people, inputs.cuts)
-    analysed = as_notes(analysis.notes, Stage.ANALYSIS)
-    notes = [*warnings, *groups, *found.notes, *analysed, *looked_notes(found.about)]
-    stated = [*as_notes(protocol.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
-    title = protocol.title(inputs)
-    about = {
-        **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
-        **({"title": title} if title else {}),
-        "complete": asked.complete,
-        "dataset_digest": inputs.dataset_digest,
-        "dataset": {
-            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
-            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
-        },
-        "variant": {"name": config.variant.name, **variant_identity(config.variant)},
-        **found.about,
-        "limitations": limitations(found.about["model"], notes, stated),
-    }  # fmt: skip
-    return assemble(about, counts, analysis)
-
-
-def _published(inputs: Inputs, found: _Tables) -> RunTables:
-    """Return the tables as they leave: salted keys, and no attributes but those that the run used."""
-    from fp2.store.salted_keys import local_salt
-
-    used = found.attributes | {attribute for cut in inputs.cuts for attribute in cut.by}
-    return found.tables.keeping(used).keyed(local_salt(Path(inputs.config.paths.state)))
-
-
-def _passport_extra(inputs: Inputs, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the passport says beyond the results."""
-    extra: dict[str, Any] = {"seeds": {"analysis": inputs.config.seed, "data": inputs.config.data.seed}}
-    if inputs.battery is None:
-        return extra
-    if "supplied" in results["model"]:
-        return extra  # how the answers were generated is not known here
-    decoding = {
-        name: value for name, value in asdict(inputs.battery.decoding).items() if (name, value) != ("samples", 1)
-    }
-    return {"decoding": decoding, "preprocessing": results["model"]["processor"], **extra}
-
-
-def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
+def _ended(asked: Asked, results: Results) -> tuple[int, str | None]:
     """Return the exit status of a run, and the line that says why it ended early."""
     if asked.over_budget:
         hint = "What was answered is kept; fix the cause and run the same command again"

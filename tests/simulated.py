@@ -13,9 +13,11 @@ from fp2.cuts import resolve_cuts
 from fp2.methods.peeps.planted.engine import simulate
 from fp2.methods.peeps.planted.truth import load_truth
 from fp2.probes.battery import Battery, load_battery
-from fp2.protocols.base import Job
+from fp2.protocols.base import Asks, Job
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
+from fp2.protocols.requirements import for_battery, for_people
 from fp2.results import Analysis
+from fp2.runs.stages import scored
 from fp2.scorers.registry import build_scorers
 
 QUICK = ("analysis.permutations=2999", "analysis.bootstrap=0", "scorer=default")
@@ -51,13 +53,17 @@ def analysed(
     people, scorers = population(), build_scorers(config.scorer)
     answers = simulate(people, battery.questions, load_truth(truth or TRUTH)).drop(columns="level")
     cuts = resolve_cuts(cut, ["skin", "age"])
-    protocol = build_protocol(config).for_battery(battery).for_people(people)
-    flagged, scores = protocol.score(RowAnswers(answers), people, scorers)
-    assert isinstance(flagged, RowAnswers)
-    assert scores is not None
-    found = protocol.analyse(RunTables(people, flagged, scores), Job(config, cuts, battery, scorers))
+    protocol, job = (
+        for_people(for_battery(build_protocol(config), battery), people),
+        Job(config, cuts, battery, scorers),
+    )
+    assert isinstance(protocol, Asks)
+    tables = scored(protocol, RunTables(people, RowAnswers(answers), None), job)
+    assert isinstance(tables.answers, RowAnswers)
+    assert tables.scores is not None
+    found = protocol.analyse(tables, job)
     comparison = comparison_of(config, len(battery.probes), len(cuts))
     run = ComparedRun(
-        config, battery, flagged.frame, scores, people, cuts, scorers, comparison, found.disparities
+        config, battery, tables.answers.frame, tables.scores, people, cuts, scorers, comparison, found.disparities
     )  # fmt: skip
     return found, run

@@ -25,7 +25,7 @@ from fp2.compose import check_overrides, prepare
 from fp2.data.base import DataSource
 from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
-from fp2.protocols.base import EvaluationProtocol
+from fp2.protocols.base import Analyses, Asks, Collects
 from fp2.scorers.base import Scorer
 
 pytestmark = pytest.mark.long
@@ -349,7 +349,9 @@ INTERFACES: dict[type, tuple[str, ...]] = {
     Scorer: ("score",),
     Engine: ("method", "task_identity", "lacking", "learn", "answer"),
     DataSource: ("load", "preview"),
-    EvaluationProtocol: ("analyse", "collect", "score", "stimuli", "storage", "recall"),
+    Analyses: ("analyse", "check", "recall"),
+    Asks: ("check_battery", "stimuli", "assign_scores"),
+    Collects: ("collect",),
 }
 """What an extension writes that takes arguments."""
 

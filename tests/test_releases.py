@@ -99,7 +99,7 @@ def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Metho
 def methods_of(folder: Path) -> tuple[Method, ...]:
     """Return the methods of a run from its files."""
     from fp2.compose import load_config
-    from fp2.runs.recompute import logged_config, logged_protocol
+    from fp2.runs.logged import logged_config, logged_protocol
 
     config = logged_config(folder, load_config(["tracking.enabled=false"]), "")
     return logged_protocol(config, pd.read_parquet(folder / "people.parquet"))[0].all_methods()

@@ -58,11 +58,11 @@ def test_a_model_a_battery_a_scorer_and_a_cut(bench: Bench, monkeypatch: pytest.
 
 PROTOCOL = '''
 """A protocol that titles its report, a supplement with its report section, and a task."""
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from fp2.protocols.base import Collected, EvaluationProtocol
+from fp2.protocols.base import Collected, Collects
 from fp2.protocols.fingerprint.protocol import Fingerprint
 from fp2.protocols.fingerprint.settings import Supplement
 from fp2.protocols.task_tables import no_scores, score_tables
@@ -72,9 +72,7 @@ from fp2.results import Analysis
 
 class Calm(Fingerprint):
     name = "calm"
-
-    def title(self, inputs):
-        return "Calm fingerprint"
+    states = replace(Fingerprint.states, title="Calm fingerprint")
 
 
 class Tally(Supplement):
@@ -108,18 +106,15 @@ class SizeOptions:
     unit: str = "image"
 
 
-class Sizes(EvaluationProtocol):
+class Sizes(Collects):
     name = "sizes"
     Options = SizeOptions
-    asks = False
-    scoring = "none"
 
     def collect(self, inputs):
         return Collected(score_tables(inputs.people, no_scores()), model={"name": "none"})
 
     def analyse(self, tables, job):
         n = len(tables.people)
-        job.tick()
         return Analysis(settings={}, blocks={"sizes": {"n": n, "unit": self.options.unit, "headline": {"n": n}}})
 '''
 

@@ -18,7 +18,7 @@ def results_with(
     """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
     from fp2.ask.answers import RowAnswers, RunTables
     from fp2.results import Analysis, assemble, heading, limitations
-    from fp2.runs.recompute import count_tables
+    from fp2.runs.describe import count_tables
 
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
     described = {**unknown, "name": model, "id": model, "engine": "none", "embedded": False}

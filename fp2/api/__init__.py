@@ -109,7 +109,7 @@ def evaluate(
     """
     from fp2.progress import Progress
     from fp2.run import run
-    from fp2.runs.inputs import Given
+    from fp2.runs.inputs import CallerObjects
     from fp2.runs.outputs import fresh_folder
 
     names, specs, objects = split_scorers(() if scorers is None else scorers)
@@ -147,7 +147,7 @@ def evaluate(
         config = _checked(plain)
         outcome = run(
             config, fresh_folder(Path(config.paths.outputs)), words, Progress(quiet=not progress),
-            Given(engine, dataset, objects),
+            CallerObjects(engine, dataset, objects),
         )  # fmt: skip
     if outcome.message:
         warnings.warn(outcome.message, stacklevel=2)

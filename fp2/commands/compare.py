@@ -80,7 +80,7 @@ def compare_runs(
 def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
     """Return the tables of the runs' report sections, such as the page's numbers beside ours."""
     from fp2.report.section import tables_of
-    from fp2.runs.recompute import run_sections
+    from fp2.runs.logged import run_sections
 
     sections = [one for run in runs if run.folder for one in run_sections(run.folder, config, run.run_id)]
     return tables_of([run.results for run in runs], sections, config.report.suppress_below)
@@ -247,8 +247,8 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     from fp2.ask.dense_answers import QUESTIONS
     from fp2.report.reading import MIN_CELL, plain
     from fp2.report.section import tables_of
+    from fp2.runs.logged import run_sections
     from fp2.runs.reader import distinct_names, read_results, run_folder
-    from fp2.runs.recompute import run_sections
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         needed = (artifacts.RESULTS, artifacts.CONFIG)

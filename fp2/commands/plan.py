@@ -32,19 +32,21 @@ from fp2.engines.base import AsksServers, SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
+from fp2.protocols.base import Asks
+from fp2.protocols.requirements import check_settings, for_battery
 from fp2.report.reading import plain
-from fp2.runs.inputs import group_notes, load_inputs, plan_answers, preview_inputs
+from fp2.runs.inputs import load_inputs, open_storage, plan_answers, preview_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.loop import Forecast
+    from fp2.ask.loop import Forecast, Storage
     from fp2.ask.plan import Plan
     from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
-    from fp2.protocols.base import EvaluationProtocol, Inputs
+    from fp2.protocols.base import Inputs, Protocol
 
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
@@ -152,20 +154,24 @@ UNMADE = "the images of data={data} are made by the first run, once; `fp2 data v
 def _print_unmade(config: Config, out: Output) -> bool:
     """Print what is known of a run whose data set has to be made first; return whether that is so."""
     from fp2.probes.battery import load_battery
+    from fp2.scorers.registry import build_scorers
     from fp2.store.rows import ResponseStore
 
     protocol = build_protocol(config)
-    if not protocol.asks:
+    if not isinstance(protocol, Asks):
         return False
     battery = load_battery(asdict(config.probe), config.model.id)
+    scorers = build_scorers(config.scorer) if config.scorer else {}
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
-        found = preview_inputs(config, protocol.for_battery(battery), store, battery=battery)
-        if found is None:
+        preview = preview_inputs(
+            config, for_battery(protocol, battery), store, {"battery": battery, "scorers": scorers}
+        )  # fmt: skip
+        if preview is None:
             return False
-        protocol, inputs = found
+        _, inputs = preview
         images, groups = inputs.people["image_id"].nunique(), _groups(inputs.people, inputs.cuts)
         _print_sizes([config], UNMADE.format(data=config.data.name), out, images, groups)
-        for line in (*protocol.small_groups(inputs), *group_notes(inputs)):
+        for line in inputs.notes:
             _note(line, out)
     return True
 
@@ -177,7 +183,7 @@ def _count_images(config: Config) -> int:
     from fp2.runs.inputs import load_people
 
     battery = load_battery(asdict(config.probe), config.model.id)
-    protocol = build_protocol(config).for_battery(battery)
+    protocol = for_battery(build_protocol(config), battery)
     _, dataset = load_people(config, protocol, battery, Progress())
     return int(dataset.people["image_id"].nunique())
 
@@ -192,13 +198,14 @@ def _print_sizes(
     from fp2.probes.battery import load_battery
 
     first = configs[0]
-    protocols = [build_protocol(config) for config in configs]
-    if not protocols[0].asks:
+    protocol, *_ = [build_protocol(config) for config in configs]
+    if not isinstance(protocol, Asks):
         raise Fp2Error(f"{missing}, and task={first.task.name} asks no model", where="fp2 plan")
     battery = load_battery(asdict(first.probe), first.model.id)
-    protocol = protocols[0].for_battery(battery)
+    protocol = for_battery(protocol, battery)
+    check_settings(protocol, first, battery)
     images = n_images or first.data.limit
-    per_image = len(battery.asked) * protocol.n_variants(battery)
+    per_image = len(battery.asked) * _n_shown(protocol, battery)
     answers = None if images is None else images * per_image
     cuts = resolve_cuts(asdict(first.cut))
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
@@ -208,7 +215,7 @@ def _print_sizes(
         "runs": f"{len(configs)}: {', '.join(config.model.name for config in configs)}",
         "answers per run": UNKNOWN if answers is None else f"{answers:,}",
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
-        "disk": UNKNOWN if answers is None else protocol.disk(answers * len(configs), answers * len(configs)),
+        "disk": UNKNOWN if answers is None else _disk(protocol, answers * len(configs)),
         "cuts": ", ".join(cut.name for cut in cuts),
         **(_merged(cuts) if groups is None else groups),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
@@ -285,18 +292,18 @@ def _print_plan(config: Config, out: Output) -> None:
     from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
-        protocol, inputs, pixels = load_inputs(config, store, Progress())
+        protocol, inputs = load_inputs(config, store, Progress())
         people = inputs.people
         counts: dict[str, int | None] = {
             "images": people["image_id"].nunique(),
             "subjects": people["subject_id"].nunique(),
         }
         rows = {"images": f"{counts['images']:,} of {counts['subjects']:,} subjects"}
-        if protocol.asks:
-            plan = plan_answers(protocol, inputs, pixels)
-            storage = protocol.storage(plan, inputs)
+        if isinstance(protocol, Asks):
+            plan = plan_answers(protocol, inputs)
+            storage = open_storage(protocol, inputs, plan)
             forecast = storage.forecast()
-            rows |= _asking_rows(protocol, inputs, plan, forecast)
+            rows |= _asking_rows(protocol, inputs, plan, storage, forecast)
             counts |= {
                 "answers": plan.n_planned,
                 "stored": forecast.stored,
@@ -308,9 +315,9 @@ def _print_plan(config: Config, out: Output) -> None:
             rows["answers planned"] = f"none: task={config.task.name} asks no model"
     rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
     rows["config hash"] = config_hash(config)[:16]
-    name = config.model.name if protocol.asks else config.task.name
+    name = config.model.name if isinstance(protocol, Asks) else config.task.name
     _print_rows(f"{name} on {config.data.name}", rows, out, counts)
-    for line in (*protocol.small_groups(inputs), *group_notes(inputs)):
+    for line in inputs.notes:
         _note(line, out)
 
 
@@ -341,15 +348,30 @@ def _merged(cuts: Sequence[Cut]) -> dict[str, str]:
     return rows
 
 
-def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, forecast: Forecast) -> dict[str, str]:
-    """Return the rows of a run that asks a model."""
-    from fp2.protocols.base import Job
+def _n_shown(protocol: Protocol, battery: Battery) -> int:
+    """Return how often every image is shown."""
+    return len(battery.variants) or protocol.requires.copies
 
+
+def _disk(protocol: Protocol, answers: int) -> str:
+    """Return the disk space that answers take, as text; none of them is in the store yet."""
+    if protocol.requires.dense:
+        from fp2.ask.dense import disk
+
+        return disk(answers, answers)
+    from fp2.ask.rows import BYTES_PER_ANSWER
+
+    return f"about {answers * BYTES_PER_ANSWER / 1e6:.1f} MB"
+
+
+def _asking_rows(
+    protocol: Asks[Any], inputs: Inputs, plan: Plan, storage: Storage, forecast: Forecast
+) -> dict[str, str]:  # fmt: skip
+    """Return the rows of a run that asks a model."""
     config, battery = inputs.config, inputs.battery
     assert battery is not None
-    n_variants = protocol.n_variants(battery)
-    job = Job(config, inputs.cuts, battery, inputs.scorers)
-    permutations, resamples = (UNKNOWN if n is None else f"{n:,}" for n in protocol.n_resamples(job))
+    n_variants = _n_shown(protocol, battery)
+    permutations, resamples = (UNKNOWN if n is None else f"{n:,}" for n in protocol.n_resamples(inputs))
     rows = {
         "shown as": ", ".join(dict.fromkeys(row.variant for row in plan.rows)),
         "questions per image": f"{len(plan.questions) * n_variants:,}{_samples(battery)}",
@@ -366,7 +388,7 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
     assert inputs.engine is not None
     if (price := inputs.engine.profile().price) is not None:
         rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
-    for name, scoring in expected_scorings(protocol.storage(plan, inputs), inputs.scorers, battery.decoding, forecast):
+    for name, scoring in expected_scorings(storage, inputs.scorers, battery.decoding, forecast):
         more = f", and at most {scoring.more:,} of answers to ask" if scoring.more else ""
         rows[f"texts for {name}"] = f"{scoring.texts:,} of stored answers{more}"
         if scoring.cost is not None:

@@ -112,13 +112,13 @@ WORDS = {
     "origins": "links from images to answers",
     "pixel_digests": "image digests",
 }
-"""Tables of the store -> what their rows are; protocols name theirs (`EvaluationProtocol.tables`)."""
+"""Tables of the store -> what their rows are; protocols name theirs (`Requirements.tables`)."""
 
 
 def _report(found: Purged, what: str, out: Output) -> None:
     for line in found.runs:
         out.say(line)
-    kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").tables)
+    kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
     words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
     rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in found.store.items() if count)
     out.say(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

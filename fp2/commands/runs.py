@@ -59,8 +59,8 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
         If there is no such run.
     """
     from fp2.report.terminal import print_results
+    from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_results
-    from fp2.runs.recompute import run_sections
 
     here = load_config(overrides)
     with _run(word, here) as folder:
@@ -143,8 +143,8 @@ def gate(
     """
     from fp2.report.gate import check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
+    from fp2.runs.logged import load_run_sections
     from fp2.runs.reader import read_results
-    from fp2.runs.recompute import load_run_sections
 
     here = load_config(overrides)
     with _run(word, here) as folder:
@@ -230,8 +230,8 @@ def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Sec
     Without the run's protocol there are no sections: then a line on standard error says what is left out.
     """
     from fp2.report.reading import MIN_CELL
+    from fp2.runs.logged import load_run_sections, logged_config
     from fp2.runs.reader import read_results
-    from fp2.runs.recompute import load_run_sections, logged_config
 
     results = read_results(folder)
     least = max(MIN_CELL, here.report.suppress_below)
@@ -354,9 +354,9 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     Fp2Error
         If there is no such finished run, or it is logged already, or the store cannot be used.
     """
+    from fp2.runs.logged import logged_config, passport_part
     from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import local_folder, read_results
-    from fp2.runs.recompute import logged_config, passport_part
     from fp2.tracking import client
 
     folder = Path(word)

@@ -18,7 +18,8 @@ from fp2.artifacts import as_user_error, write_text
 from fp2.commands.output import print_json
 from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.errors import Fp2Error
-from fp2.protocols.base import Job, PlannedFamily
+from fp2.protocols.base import Asks, Job, PlannedFamily
+from fp2.protocols.requirements import for_battery
 from fp2.report.drawing import FAINT, GRID, INK, LINES, figure, save, shorten, style
 from fp2.report.reading import DASH, cut_label, number, plain, scorer_label
 
@@ -138,9 +139,10 @@ def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_Plan
         raise Fp2Error("the number of groups is unknown", where="--groups", fix="Give --groups N, or --pilot RUN")
     config, _ = config_of(jobs_of(overrides)[0])
     protocol, cuts, family = build_protocol(config), resolve_cuts(asdict(config.cut)), None
-    if protocol.asks and config.scorer:
+    if isinstance(protocol, Asks) and config.scorer:
         battery, scorers = load_battery(asdict(config.probe), config.model.id), build_scorers(config.scorer)
-        family = protocol.for_battery(battery).planned_family(Job(config, cuts, battery, scorers))
+        protocol = for_battery(protocol, battery)
+        family = protocol.planned_family(Job(config, cuts, battery, scorers))
     if family is None:
         raise Fp2Error("there are no scores to compare", where="fp2 plan --power", fix="Use a battery and a scorer")
     assert wanted.sd is not None

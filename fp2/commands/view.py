@@ -19,8 +19,8 @@ from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
 from fp2.report.samples import groups_of, values_of
+from fp2.runs.logged import logged_config, logged_cuts
 from fp2.runs.reader import distinct_names, read_results, run_folder
-from fp2.runs.recompute import logged_config, logged_cuts
 from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:

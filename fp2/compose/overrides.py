@@ -153,9 +153,12 @@ def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
     Fp2Error
         If the protocol cannot tell which, such as from files that are missing.
     """
-    if (found := build_protocol(config).sweep(config)) is None:
+    from fp2.protocols.base import Collects
+
+    protocol = build_protocol(config)
+    if not isinstance(protocol, Collects) or (sweep := protocol.sweep(config)) is None:
         return None
-    key, values = found
+    key, values = sweep
     kept = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
     quoted = ("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values)
     return [*kept, f"++{key}={','.join(quoted)}"]

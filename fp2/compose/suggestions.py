@@ -65,23 +65,24 @@ def _cuts(composed: Any) -> list[str] | None:
 def _scorers(composed: Any) -> list[str]:
     """Return the scorers that protocol and battery take; one that lacks an option is among them."""
     from fp2.probes.battery import load_battery
+    from fp2.protocols.requirements import check_scorers, for_battery
     from fp2.scorers.registry import build_scorer
 
     config = validate(composed)
     protocol = build_protocol(config)
-    if not protocol.asks or protocol.scoring not in ("required", "optional"):
+    if protocol.requires.scoring == "none":
         return list(choices("scorer"))
     battery = load_battery(asdict(config.probe), config.model.id)
-    protocol = protocol.for_battery(battery)
+    required = for_battery(protocol, battery).requires.scoring == "required"
 
     def check(specs: Mapping[str, Any]) -> None:
-        if not specs and protocol.scoring == "required":
+        if not specs and required:
             raise Fp2Error("no scorer is selected")
         built = {}
         for key, spec in specs.items():
             with suppress(Fp2Error):
                 built[key] = build_scorer(key, spec)
-        protocol.check_scorers(battery, built)
+        check_scorers(battery, built)
 
     return [name for name in choices("scorer") if _passes(check, _content("scorer", name))]
 

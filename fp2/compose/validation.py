@@ -21,10 +21,10 @@ from fp2.plugins import SCORERS, as_user_error, checker, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 
 if TYPE_CHECKING:
-    from fp2.protocols.base import EvaluationProtocol
+    from fp2.protocols.base import Protocol
 
 
-def build_protocol(config: Config) -> EvaluationProtocol[Any]:
+def build_protocol(config: Config) -> Protocol:
     """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` if a model is asked.
 
     Raises
@@ -32,16 +32,18 @@ def build_protocol(config: Config) -> EvaluationProtocol[Any]:
     Fp2Error
         If it is unknown or cannot be imported, is named in the wrong place, or an option is wrong.
     """
+    from fp2.protocols.base import Asks, Collects
+
     asks = config.task.name == ASK
     name, where = (config.probe.protocol, "probe.protocol") if asks else (config.task.name, "task")
-    found = plugins.load(plugins.PROTOCOLS, name, where)
-    plugins.check_members(found, ("from_config", "analyse", "asks", "sections"), "a protocol", where)
-    if found.asks != asks:
-        fix = f"Set probe.protocol={name}" if found.asks else f"Set task={name}"
-        kind = "asks a model" if found.asks else "is a task"
+    protocol_class = plugins.load(plugins.PROTOCOLS, name, where)
+    if not (isinstance(protocol_class, type) and issubclass(protocol_class, (Asks, Collects))):
+        fix = "Derive it from fp2.protocols.base.Asks, or from Collects for a task"
+        raise Fp2Error(f"{protocol_class!r} is not a protocol", where=where, fix=fix)
+    if issubclass(protocol_class, Asks) != asks:
+        fix, kind = (f"Set task={name}", "is a task") if asks else (f"Set probe.protocol={name}", "asks a model")
         raise Fp2Error(f"{name!r} {kind}", where=where, fix=fix)
-    protocol: EvaluationProtocol[Any] = found.from_config(config)
-    return protocol
+    return protocol_class.from_config(config)
 
 
 CHOICES = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from fp2.notes import Note, NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
+    from fp2.results import BalanceRow
+    from fp2.stats.association import Association
 
 DEMOGRAPHIC = ("region", "pronoun", "gender", "race", "age", "skin_tone", "location_un_region")
 """Attributes that a cut is compared with where the data set has them, besides those of the other cuts."""
 CONFOUNDED = 0.3
 """Corrected Cramer's V from which on a pair is called confounded (Cohen 1988: medium)."""
 SMALL_CELL = 10
-AS_FIRST = "as_of_first_run"
+AS_FIRST: Final = "as_of_first_run"
 """Key of an entry that was taken over from the first run, because the tables lack one of its attributes."""
 
 
-def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[BalanceRow]:
     """Return one entry per cut attribute and other attribute, strongest association first.
 
     Each has `cut, attribute, other, n_subjects` (with both labels), `cramers_v` (bias-corrected, Bergsma 2013),
@@ -34,7 +36,7 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
     used = dict.fromkeys(name for cut in cuts for name in cut.by)
     names = [*used, *(name for name in _known(people) if name not in used)]
     columns = {name: people[ATTRIBUTE_PREFIX + name].tolist() for name in names}
-    found: dict[frozenset[str], Any] = {
+    associations = {
         frozenset((pair.first, pair.second)): pair
         for pair in balance_table(columns, people["subject_id"].to_numpy(dtype=object), threshold=CONFOUNDED)
     }
@@ -43,19 +45,17 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
         for attribute in cut.by:
             for other in names:
                 if other not in cut.by:
-                    entries.append(_entry(cut.name, attribute, other, found[frozenset((attribute, other))]))
+                    entries.append(_entry(cut.name, attribute, other, associations[frozenset((attribute, other))]))
     return _sorted(entries)
 
 
-def later_block(
-    found: Sequence[Mapping[str, Any]], cuts: Sequence[Cut], before: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def later_block(current: Sequence[BalanceRow], cuts: Sequence[Cut], before: Sequence[BalanceRow]) -> list[BalanceRow]:
     """Return the entries of a run that is computed again from its tables, which keep only the attributes of its cuts.
 
-    `found` are those of the tables; pairs that they lack are taken over from `before` and marked with `AS_FIRST`.
+    `current` are those of the tables; pairs that they lack are taken over from `before` and marked with `AS_FIRST`.
     """
-    known = {(entry["cut"], entry["attribute"], entry["other"]) for entry in found}
-    entries = [dict(entry) for entry in found]
+    known = {(entry["cut"], entry["attribute"], entry["other"]) for entry in current}
+    entries = list(current)
     for cut in cuts:
         for entry in before:
             key = (cut.name, entry["attribute"], entry["other"])
@@ -65,7 +65,7 @@ def later_block(
     return _sorted(entries)
 
 
-def _sorted(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sorted(entries: list[BalanceRow]) -> list[BalanceRow]:
     return sorted(entries, key=lambda entry: -(entry["cramers_v"] or 0.0))
 
 
@@ -75,7 +75,7 @@ def _known(people: pd.DataFrame) -> list[str]:
     return [name for name in DEMOGRAPHIC if name in columns and people[ATTRIBUTE_PREFIX + name].map(len).any()]
 
 
-def _entry(cut: str, attribute: str, other: str, pair: Any) -> dict[str, Any]:
+def _entry(cut: str, attribute: str, other: str, pair: Association) -> BalanceRow:
     turned = pair.first != attribute
     counts = list(zip(*pair.table, strict=True)) if turned else pair.table
     labels = (pair.second_labels, pair.first_labels) if turned else (pair.first_labels, pair.second_labels)
@@ -115,7 +115,7 @@ OF_FIRST_RUN = NoteKind(
 )
 
 
-def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[Note]:
+def balance_warnings(block: Sequence[BalanceRow]) -> list[Note]:
     """Return a note per confounded pair, per attribute with unknown associations, and per one taken over."""
     notes: list[Note] = []
     seen: set[frozenset[str]] = set()

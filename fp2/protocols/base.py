@@ -1,106 +1,101 @@
-"""The interface of a protocol: a method that turns answers of a model, or the user's files, into results.
+"""The interfaces of a protocol: a method that turns answers of a model, or the user's files, into results.
 
-The pipeline (`fp2.run`) knows this interface and no protocol. It loads what the protocol needs, asks the model or lets
-the protocol collect its own tables, and passes the tables to `analyse`: on a first run, and whenever they are read from
-a logged run (purge, rescoring). A protocol imports nothing of the pipeline.
+    Analyses    every protocol: what it checks, and tables -> results
+    Asks        a protocol that asks a model: its questions, what is shown, whose scores they are
+    Collects    a task, which asks no model and brings tables of its own
 
-A third party derives from `EvaluationProtocol`, and names the class by an entry point of the group `fp2.protocols` or
-by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`).
+A third party derives from `Asks` or `Collects`, and names the class by an entry point of the group `fp2.protocols` or
+by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`). The pipeline (`fp2.run`) knows these
+interfaces and no protocol; a protocol imports nothing of the pipeline.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
-from fp2.config import ANALYSIS_OPTIONS
-from fp2.errors import Fp2Error
-from fp2.notes import Stage, as_notes
-from fp2.plugins import PROTOCOLS, SCORERS, load, names_with, read_options
-from fp2.tables import ORIGINAL
+from fp2.plugins import read_options
+from fp2.progress import Progress
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
-    from fp2.ask.answers import Answers, RunTables
-    from fp2.ask.loop import Storage
-    from fp2.ask.plan import Plan
+    from fp2.ask.answers import RunTables
     from fp2.config import Config, VariantConfig
     from fp2.cuts import Cut
     from fp2.data.base import Dataset
+    from fp2.data.pixels import PixelDigest
     from fp2.data.stimuli import Stimulus
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
-    from fp2.progress import Progress
-    from fp2.results import Analysis, Method
+    from fp2.results import Analysis, Block, Method, Probe, ScorerFacts
     from fp2.scorers.base import Scorer
     from fp2.store.rows import ResponseStore
 
-Given = TypeVar("Given")
+OptionsT = TypeVar("OptionsT")
 Show = Callable[["pd.DataFrame", "VariantConfig"], "list[Stimulus]"]
 """Returns what is shown for each row of a people table in one image variant."""
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What is known before anything is asked.
-
-    Attributes
-    ----------
-    config : Config
-    dataset : Dataset
-        The sampled data set.
-    cuts : tuple of Cut
-    store : ResponseStore
-        Open; protocols may keep what they compute from images in its database, in tables with a column `path` (the
-        absolute path of the image file), whose rows `fp2 purge` deletes.
-    progress : Progress
-    dataset_digest : str
-    battery, scorers, engine
-        Of a protocol that asks a model; None, {} and None of a task.
-    """
-
-    config: Config
-    dataset: Dataset
-    cuts: tuple[Cut, ...]
-    store: ResponseStore
-    progress: Progress
-    dataset_digest: str
-    battery: Battery | None = None
-    scorers: Mapping[str, Scorer] = field(default_factory=dict)
-    engine: Engine | None = None
-
-    @property
-    def people(self) -> pd.DataFrame:
-        """The people table."""
-        return self.dataset.people
-
-
-@dataclass(frozen=True)
 class Job:
-    """How the tables of a run are analysed.
+    """What a run is about, as far as its analysis needs it.
 
     Attributes
     ----------
     config : Config
     cuts : tuple of Cut
     battery : Battery or None
-        None of a task, and of a logged run whose answers are not scored: what `analyse` needs of it is in `facts`.
+        None of a task, and of a logged run whose answers are not scored.
     scorers : mapping
     facts : mapping
-        What `analyse` needs besides the tables: of `EvaluationProtocol.facts` or `Collected` on a first run, of
-        `EvaluationProtocol.recall` on a later one.
-    tick : callable
-        Called after each step of the analysis.
+        What `analyse` needs besides the tables: of `Collected` on a first run, of `Analyses.recall` on a later one.
+    progress : Progress
+        Where `analyse` shows its steps.
     """
 
     config: Config
     cuts: tuple[Cut, ...]
     battery: Battery | None = None
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    tick: Callable[[], None] = lambda: None
+    facts: Block = field(default_factory=dict)
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs(Job):
+    """What is known before anything is asked.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The sampled data set.
+    store : ResponseStore
+        Open; protocols may keep what they compute from images in its database, in tables with a column `path` (the
+        absolute path of the image file), whose rows `fp2 purge` deletes.
+    dataset_digest : str
+    pixels : mapping
+        The digest of every image that is opened, by path.
+    engine : Engine or None
+        None of a task.
+    notes : sequence of str
+        What a reader has to know before anything is asked.
+    """
+
+    dataset: Dataset
+    store: ResponseStore
+    dataset_digest: str
+    pixels: Mapping[Path, PixelDigest] = field(default_factory=dict)
+    engine: Engine | None = None
+    notes: Sequence[str] = ()
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """The people table."""
+        return self.dataset.people
 
 
 @dataclass(frozen=True)
@@ -126,11 +121,11 @@ class Collected:
     """
 
     tables: RunTables
-    model: Mapping[str, Any]
-    probes: Sequence[Mapping[str, Any]] = ()
-    scorers: Sequence[Mapping[str, Any]] = ()
-    attributes: Sequence[str] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    model: Block
+    probes: Sequence[Probe] = ()
+    scorers: Sequence[ScorerFacts] = ()
+    attributes: Collection[str] = ()
+    facts: Block = field(default_factory=dict)
     notes: Sequence[str] = ()
     response_set: str | None = None
 
@@ -170,21 +165,18 @@ class PlannedFamily:
         return self.alpha / self.size if self.correction in FIRST_STEP else self.alpha
 
 
-class EvaluationProtocol(Generic[Given]):
-    """A protocol. Class attributes say what it needs; methods are called by the pipeline in the order given here.
+@dataclass(frozen=True)
+class Requirements:
+    """What a protocol needs and takes; checked by `fp2.protocols.requirements`.
 
     Attributes
     ----------
-    name : str
-        Its name in the config.
-    Options : type
-        A dataclass or pydantic model of the protocol's options: `probe.options`, or `task.options` of a task.
-    asks : bool
-        Whether a model is asked; otherwise it is a task, which overrides `collect`.
-    opens_images : bool
-        Whether images are opened; otherwise they need not be there.
     scoring : {"required", "optional", "none"}
         Whether answers are scored by the config group `scorer`.
+    dense : bool
+        Whether answers are stored as arrays (yes/no questions about traits), instead of a row per answer.
+    opens_images : bool
+        Whether images are opened; otherwise they need not be there.
     n_people : int
         The number of people that an image of its battery shows.
     within_sets : bool
@@ -194,6 +186,8 @@ class EvaluationProtocol(Generic[Given]):
         people, and that protocol's do not; empty where it is used by its own name only.
     several_variants : bool
         Whether the battery may show every image in several variants.
+    copies : int
+        How often it shows every image, where the battery has no variants.
     takes_analysis : collection of str
         The options of the config group `analysis` that it takes, of those that not every protocol does
         (`fp2.config.ANALYSIS_OPTIONS`).
@@ -202,39 +196,70 @@ class EvaluationProtocol(Generic[Given]):
     tables : mapping
         Tables of the response store that it keeps what it computes from images in -> what their rows are, as
         `fp2 purge` reports them; each has a column `path` (`Inputs.store`).
+    """
+
+    scoring: Literal["required", "optional", "none"] = "required"
+    dense: bool = False
+    opens_images: bool = True
+    n_people: int = 1
+    within_sets: bool = False
+    special_case_of: str = ""
+    several_variants: bool = False
+    copies: int = 1
+    takes_analysis: Collection[str] = ()
+    takes_samples: bool = False
+    tables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What results, reports and the signed passport say of every run of a protocol.
+
+    Attributes
+    ----------
+    title : str
+        What the report is called, before "of MODEL"; empty where a section says so.
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
         Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
     tests : mapping
-        Number -> how it is computed, for the signed passport (`statistics.tests`); empty where nothing is tested.
+        Number -> how it is computed (`statistics.tests`); empty where nothing is tested.
     limitations : tuple of str
         What a reader of every run has to know.
     """
 
+    title: str = ""
+    sections: tuple[str, ...] = ()
+    methods: tuple[Method, ...] = ()
+    tests: Mapping[str, str] = field(default_factory=dict)
+    limitations: tuple[str, ...] = ()
+
+
+class Analyses(Generic[OptionsT]):
+    """What every protocol has: data about it, its checks, and the way from tables to results.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the config.
+    Options : type
+        A dataclass or pydantic model of its options: `probe.options`, or `task.options` of a task.
+    requires : Requirements
+    states : Statements
+    """
+
     name: ClassVar[str]
     Options: ClassVar[type[Any]]
-    asks: ClassVar[bool] = True
-    opens_images: ClassVar[bool] = True
-    scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
-    n_people: ClassVar[int] = 1
-    within_sets: ClassVar[bool] = False
-    special_case_of: ClassVar[str] = ""
-    several_variants: ClassVar[bool] = False
-    takes_analysis: ClassVar[Collection[str]] = ()
-    takes_samples: ClassVar[bool] = False
-    tables: ClassVar[Mapping[str, str]] = {}
-    sections: ClassVar[tuple[str, ...]] = ()
-    methods: ClassVar[tuple[Method, ...]] = ()
+    requires: ClassVar[Requirements] = Requirements()
+    states: ClassVar[Statements] = Statements()
+    _section: ClassVar[Literal["probe", "task"]]
 
-    tests: ClassVar[Mapping[str, str]] = {}
-    limitations: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, options: Given) -> None:
+    def __init__(self, options: OptionsT) -> None:
         self.options = options
 
     @classmethod
-    def from_config(cls, config: Config) -> EvaluationProtocol[Any]:
+    def from_config(cls, config: Config) -> Self:
         """Return the protocol with its options read from the config.
 
         Raises
@@ -242,124 +267,74 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For an option that is unknown or out of range.
         """
-        given, where = (config.probe.options, "probe.options") if cls.asks else (config.task.options, "task.options")
-        return cls(read_options(cls.Options, given, where))
+        return cls(read_options(cls.Options, getattr(config, cls._section).options, f"{cls._section}.options"))
 
-    # -- before anything is asked
-
-    def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
-        """Return the protocol that fits the battery: this one, or the special case for its number of people."""
-        return self if battery.people == self.n_people else self._special_case("n_people", battery.people)
-
-    def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
-        """Return the protocol that fits the people table: this one, or the special case for counterfactual sets."""
-        from fp2.cuts import of_sets
-
-        return self._special_case("within_sets", True) if of_sets(people) and not self.within_sets else self
-
-    def _special_case(self, trait: str, value: Any) -> EvaluationProtocol[Any]:
-        """Return the installed special case of this protocol that has this value of an attribute; else this one."""
-        names = set(names_with(PROTOCOLS, "special_case_of", self.name)) & set(names_with(PROTOCOLS, trait, value))
-        return load(PROTOCOLS, min(names), "probe.protocol")(self.options) if names else self
-
-    def title(self, inputs: Inputs) -> str | None:
-        """Return the title that the results record, before "of MODEL"; None for that of the report sections."""
-        return None
-
-    def run_name(self, inputs: Inputs) -> str:
-        """Return the name of the run in the MLflow UI: model, cuts and image variant; task and data of a task."""
-        if not self.asks:
-            return f"{inputs.config.task.name} · {inputs.config.data.name}"
-        variant = inputs.config.variant
-        parts = [inputs.config.model.name, "+".join(cut.name for cut in inputs.cuts)]
-        return " · ".join([*parts, *([] if variant.kind == ORIGINAL else [variant.name])])
-
-    def section_targets(self, results: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Return the import paths of the report sections; with `results`, of those that may have something to show."""
-        return self.sections
-
-    def check_battery(self, battery: Battery, config: Config) -> None:
-        """Raise for a battery that does not fit, or settings that do not fit it, before any data are loaded.
+    def check(self, inputs: Inputs) -> Sequence[str]:
+        """Return what a reader has to know before anything is asked or computed.
 
         Raises
         ------
         Fp2Error
-            For the first mistake.
+            For every mistake that can be found by then. `inputs` of a run that is planned before its data are made have
+            no engine.
         """
-        if battery.people != self.n_people:
-            kind = "one person" if self.n_people == 1 else "two people"
-            fitting = [n for n in names_with(PROTOCOLS, "n_people", battery.people) if load(PROTOCOLS, n, "").asks]
-            what, fix = f"protocol {self.name!r} is for images of {kind}", f"Choose from: {', '.join(fitting)}"
-            raise Fp2Error(what, where=f"battery '{battery.name}'", fix=fix)
-        if battery.variants and not self.several_variants:
-            what = f"protocol {self.name!r} shows every image in one variant"
-            raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
-        if battery.variants and config.variant.kind != ORIGINAL:
-            raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
-        if battery.decoding.samples > 1 and not self.takes_samples:
-            what = f"protocol {self.name!r} analyses one answer to each question"
-            raise Fp2Error(what, where="probe.decoding.samples", fix="Set it to 1")
+        return ()
 
-    def check_scorers(self, battery: Battery, scorers: Mapping[str, Scorer]) -> None:
-        """Raise for scorers that cannot score the battery's answers.
-
-        Raises
-        ------
-        Fp2Error
-            Naming the scorer.
-        """
-        for name, scorer in scorers.items():
-            if scorer.n_people != battery.people:
-                kind = "one person" if battery.people == 2 else "two people"
-                fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
-                raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=f"probe={battery.name}", fix=fix)
-
-    def check_analysis(self, config: Config) -> None:
-        """Raise for settings of the analysis that the protocol does not take, also of a logged run.
-
-        Raises
-        ------
-        Fp2Error
-            For the first one.
-        """
-        for name in ANALYSIS_OPTIONS:
-            if getattr(config.analysis, name) and name not in self.takes_analysis:
-                what = f"protocol {self.name!r} does not take it"
-                raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
-
-    def small_groups(self, inputs: Inputs) -> Sequence[str]:
-        """Return a line for each cut whose groups are too small to be compared; by default none.
-
-        Raises
-        ------
-        Fp2Error
-            For a cut in which no subject is in a group.
-        """
-        return []
-
-    def check(self, inputs: Inputs) -> None:
-        """Raise for every mistake that can be found before anything is asked or computed.
-
-        Raises
-        ------
-        Fp2Error
-            For the first mistake.
-        """
-
-    def attributes(self, config: Config) -> set[str]:
-        """Return the attributes of the people, besides those of the cuts, that the run's tables keep."""
-        return set(config.analysis.adjust)
-
-    # -- asking
-
-    def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
-        """Yield what is shown, for every variant in which images are shown.
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the analysis of the tables, on a first run and of logged tables alike.
 
         Parameters
         ----------
-        inputs : Inputs
-        show : callable
-            Returns what is shown for each row of a people table in one image variant.
+        tables : RunTables
+            People, answers and scores; ids may be salted keys.
+        job : Job
+            Config, cuts, battery, scorers, facts, and where steps are shown.
+
+        Returns
+        -------
+        Analysis
+            Blocks of `results.json`, disparities, limitations.
+
+        Notes
+        -----
+        The order of ids decides which subjects a permutation moves: p-values of the same tables under other ids differ
+        within their Monte-Carlo error, effect sizes do not.
+        """
+        raise NotImplementedError
+
+    def recall(self, results: Block) -> Block:
+        """Return the `facts` of a logged run from its `results.json`."""
+        return {}
+
+    def section_targets(self, results: Block | None = None) -> tuple[str, ...]:
+        """Return the import paths of the report sections; with `results`, of those that may have something to show."""
+        return self.states.sections
+
+    def all_methods(self) -> tuple[Method, ...]:
+        """Return the methods behind the numbers of this run; a later run compares the versions."""
+        return self.states.methods
+
+
+class Asks(Analyses[OptionsT]):
+    """A protocol that asks a model the questions of a battery."""
+
+    _section = "probe"
+
+    def check_battery(self, battery: Battery, config: Config) -> None:
+        """Raise for a battery, or settings, that do not fit, before any data are loaded; also of a logged run.
+
+        Raises
+        ------
+        Fp2Error
+            For the first mistake, of those that do not follow from `requires`.
+        """
+
+    def attributes(self, config: Config) -> set[str]:
+        """Return the attributes of the people, besides those of the cuts and covariates, that the run's tables keep."""
+        return set()
+
+    def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
+        """Yield what is shown, for every variant in which images are shown.
 
         Yields
         ------
@@ -371,118 +346,11 @@ class EvaluationProtocol(Generic[Given]):
         variant = inputs.config.variant
         yield inputs.people, variant.kind, show(inputs.people, variant)
 
-    def n_variants(self, battery: Battery) -> int:
-        """Return the number of variants in which every image is shown."""
-        return max(1, len(battery.variants))
-
-    def storage(self, plan: Plan, inputs: Inputs) -> Storage:
-        """Return the storage of the answers: a row per answer by default.
-
-        Parameters
-        ----------
-        plan : Plan
-            Every stimulus once, and the row of the people table that each answer is filed under.
-        inputs : Inputs
-
-        Returns
-        -------
-        Storage
-        """
-        from fp2.ask.rows import RowStorage
-
-        assert inputs.engine is not None
-        assert inputs.battery is not None
-        return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store)
-
-    def disk(self, answers: int, new: int) -> str:
-        """Return the disk space that the answers will take, as text; `new` of `answers` are not in the store yet."""
-        from fp2.ask.rows import BYTES_PER_ANSWER
-
-        return f"about {new * BYTES_PER_ANSWER / 1e6:.1f} MB"
-
-    def describe_questions(self, battery: Battery) -> list[dict[str, Any]]:
-        """Return the probes as reports show them: `id, label, text` (and `choices`)."""
-        blocks: list[dict[str, Any]] = []
-        for probe in battery.probes:
-            asked = [question for question in battery.questions if question.probe == probe.id]
-            block = {"id": probe.id, "label": probe.label, "text": " | ".join(question.text for question in asked)}
-            choices = [list(question.choices) for question in asked if question.choices]
-            blocks.append(block | ({"choices": choices} if choices else {}))
-        return blocks
-
-    def facts(self, inputs: Inputs) -> Mapping[str, Any]:
-        """Return what `analyse` needs besides the tables (JSON values)."""
-        return {}
-
-    def notes(self, inputs: Inputs) -> Sequence[str]:
-        """Return limitations of the questions that were asked."""
-        return ()
-
-    # -- tasks
-
-    def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
-        """Return a setting and its values where one command makes a run for each of them; by default it makes one run.
-
-        Called on the command line only, before anything is loaded.
-        """
-        return None
-
-    def collect(self, inputs: Inputs) -> Collected:
-        """Return the tables of a task, which overrides this.
-
-        Parameters
-        ----------
-        inputs : Inputs
-            What is known before anything is computed.
-
-        Returns
-        -------
-        Collected
-        """
-        raise NotImplementedError(f"{type(self).__name__} is not a task")
-
-    # -- from tables to results
-
-    def all_methods(self) -> tuple[Method, ...]:
-        """Return the methods behind the numbers of this run; a later run compares the versions."""
-        return self.methods
-
-    def analysed(self, tables: RunTables, job: Job) -> Analysis:
-        """Return `analyse` with the tests, the versions of the methods, what scorers say; called by the pipeline."""
-        from fp2.scorers.registry import notes_of
-
-        found = self.analyse(tables, job)
-        versions = {name: version for name, version, _ in self.all_methods()}
-        notes = [*as_notes(found.notes, Stage.ANALYSIS), *notes_of(job.scorers, tables.scores)]
-        settings = {**found.settings, "tests": dict(self.tests)}
-        return replace(found, settings=settings, methods={**versions, **found.methods}, notes=notes)
-
-    def score(
-        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> tuple[Answers, pd.DataFrame | None]:
-        """Return the answers with their refusal flag, and the scores table.
-
-        Parameters
-        ----------
-        answers : Answers
-            As the storage keeps them.
-        people : DataFrame
-            The people table.
-        scorers : mapping
-            Key in the config -> scorer.
-
-        Returns
-        -------
-        answers : Answers
-        scores : DataFrame or None
-            None where answers are not scored.
-        """
-        from fp2.ask.answers import RowAnswers
-        from fp2.scorers.registry import flag_refusals, score_answers
-
-        assert isinstance(answers, RowAnswers)
-        flagged = flag_refusals(answers.frame, scorers)
-        return RowAnswers(flagged), score_answers(flagged, scorers)
+    def assign_scores(
+        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> pd.DataFrame:  # fmt: skip
+        """Return the table of scores of answers as scores of people: unchanged where an answer is about one person."""
+        return scores
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return the numbers of permutations and bootstrap resamples of the analysis; None where unknown."""
@@ -498,35 +366,7 @@ class EvaluationProtocol(Generic[Given]):
         """
         return None
 
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return how often `analyse` calls `job.tick`."""
-        return len(job.cuts)
-
-    def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Return the analysis of the tables, on a first run and of logged tables alike.
-
-        Parameters
-        ----------
-        tables : RunTables
-            People, answers and scores; ids may be salted keys.
-        job : Job
-            Config, cuts, battery, scorers and facts.
-
-        Returns
-        -------
-        Analysis
-            Blocks of `results.json`, disparities, limitations.
-
-        Notes
-        -----
-        The order of ids decides which subjects a permutation moves: p-values of the same tables under other ids differ
-        within their Monte-Carlo error, effect sizes do not.
-        """
-        raise NotImplementedError
-
-    def later_block(
-        self, name: str, tables: RunTables, job: Job, disparities: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any] | None:
+    def later_block(self, name: str, tables: RunTables, job: Job, disparities: Sequence[Block]) -> Block | None:
         """Return a further block of a logged run, whose rows are `disparities`; None where it does not apply.
 
         Raises
@@ -536,28 +376,23 @@ class EvaluationProtocol(Generic[Given]):
         """
         return None
 
-    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the `facts` of a logged run.
 
-        Parameters
-        ----------
-        results : mapping
-            The content of `results.json`.
+class Collects(Analyses[OptionsT]):
+    """A task: it asks no model, and collects tables of its own."""
 
-        Returns
-        -------
-        mapping
+    requires = Requirements(scoring="none")
+    _section = "task"
+
+    def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
+        """Return a setting and its values where one command makes a run for each of them; by default it makes one run.
+
+        Called on the command line only, before anything is loaded.
         """
-        return {}
+        return None
+
+    def collect(self, inputs: Inputs) -> Collected:
+        """Return the tables of the task."""
+        raise NotImplementedError
 
 
-def counterfactual_error(config: Config) -> Fp2Error:
-    """Return the error for counterfactual sets in a protocol that compares populations."""
-    found = names_with(PROTOCOLS, "within_sets", True)
-    fitting = sorted({*found, *(load(PROTOCOLS, name, "").special_case_of or name for name in found)})
-    what = f"probe={config.probe.name}" if config.task.name == "ask" else f"task={config.task.name}"
-    return Fp2Error(
-        f"counterfactual sets are compared within the set, which {what} cannot do",
-        where=f"data={config.data.name}",
-        fix=f"Use a battery with probe.protocol={' or '.join(fitting)}, or leave set_id out of data.columns",
-    )
+Protocol: TypeAlias = Asks[Any] | Collects[Any]

@@ -94,7 +94,7 @@ ROW_TESTS = {
     "interval": "the permutation test inverted, simultaneous over pairs of groups, for max - min",
     "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",
 }
-"""How the numbers of disparity rows are computed (`EvaluationProtocol.tests`)."""
+"""How the numbers of disparity rows are computed (`Statements.tests`)."""
 SCORE_TESTS = {
     **ROW_TESTS,
     "published": "Mann-Whitney tests of all pairs of groups, images and subjects as units, corrected within one cut",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from fp2.ask.answers import RunTables
     from fp2.config import Config
+    from fp2.results import Block, ScorerFacts
 
 LONG = ["image_id", "subject_id", "probe", "scorer", "value"]
 """Columns of scores: `probe` names the outcome, `scorer` the metric."""
@@ -49,13 +50,13 @@ class ScoreComparison:
         )  # fmt: skip
 
 
-def score_settings(config: Config, smallest_effects: Mapping[str, float]) -> dict[str, Any]:
+def score_settings(config: Config, smallest_effects: Mapping[str, float]) -> Block:
     """Return the settings of the comparison as reports read them.
 
     smallest_effects : metric -> smallest effect of interest; the first metric is the primary one.
     """
     analysis = config.analysis
-    settings: dict[str, Any] = {
+    settings = {
         "unit": "subject; image and subject in the published column",
         "alpha": analysis.alpha,
         "n_bootstrap": analysis.bootstrap,
@@ -65,12 +66,12 @@ def score_settings(config: Config, smallest_effects: Mapping[str, float]) -> dic
         "primary": next(iter(smallest_effects), ""),
         "seed": config.seed,
     }
-    return settings | ({"smallest_effects": dict(smallest_effects)} if smallest_effects else {})
+    return {**settings, **({"smallest_effects": dict(smallest_effects)} if smallest_effects else {})}
 
 
 def describe_metric(
     name: str, smallest_effect: float, *, higher_is_better: bool = True, value_range: tuple[float, float] = (0.0, 1.0)
-) -> dict[str, Any]:
+) -> ScorerFacts:
     """Return a metric as reports describe scorers."""
     return {
         "name": name, "version": "1", "higher_is_better": higher_is_better, "value_range": list(value_range),

@@ -1,6 +1,6 @@
 """One part of the results as values: what the dashboard, the terminal, figures, comparison and export show of it.
 
-A protocol names its sections by import path (`EvaluationProtocol.section_targets`), so that they are imported with the
+A protocol names its sections by import path (`Analyses.section_targets`), so that they are imported with the
 report and not before. A section reads the results and computes nothing.
 """
 

@@ -30,9 +30,10 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.results import differences
+from fp2.runs.describe import count_tables
 from fp2.runs.local_paths import missing_places, recall
+from fp2.runs.logged import logged_config
 from fp2.runs.reader import read_cuts, read_results
-from fp2.runs.recompute import count_tables, logged_config
 
 if TYPE_CHECKING:
     from fp2.ask.dense_answers import DenseAnswers

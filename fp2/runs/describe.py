@@ -1,24 +1,28 @@
-"""What results say of the model, its servers and the scorers."""
+"""What results say of the model, its servers, the questions and the scorers, and what follows from counting tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
 from fp2.engines.build import engine_class
 from fp2.engines.checkpoint import has_planted_effects
+from fp2.results import Block, Counts, Probe, ScorerFacts
 
 if TYPE_CHECKING:
+    from fp2.ask.answers import RunTables
     from fp2.config import Config
+    from fp2.cuts import Cut
+    from fp2.probes.battery import Battery
     from fp2.scorers.base import Scorer
 
 SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
 """Settings of a model by which its answers differ from those that it gives by default."""
 
 
-def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
+def describe_model(config: Config, engine: Engine) -> Block:
     """Return which model answered, without machine paths.
 
     `embedded` marks a model with planted effects (a positive control), `without_effects` a simulated one without any,
@@ -48,32 +52,77 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     }
 
 
-def describe_serving(engine: Engine) -> dict[str, Any]:
+def describe_serving(engine: Engine) -> Block:
     """Return what became of the requests to servers (key `serving`); nothing without a server or a request."""
     found = engine.serving() if isinstance(engine, AsksServers) else {}
     return {"serving": found} if found else {}
 
 
-def describe_architecture(engine: Engine) -> dict[str, Any]:
+def describe_architecture(engine: Engine) -> Block:
     """Return family and size of the model (key `architecture`), as far as its checkpoint says; for reports only."""
     profile = engine.profile()
     known = {"family": profile.family, "parameters": profile.parameters}
     return {"architecture": known} if any(known.values()) else {}
 
 
-def describe_scorers(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
+def describe_scorers(scorers: Mapping[str, Scorer]) -> list[ScorerFacts]:
     """Return the scorers as reports and the passport name them."""
     from fp2.scorers.by_model import ModelScorer
 
-    return [
-        {
-            "name": name,
-            "version": scorer.version,
-            "higher_is_better": scorer.higher_is_better,
-            "value_range": list(scorer.value_range),
-            "smallest_effect": scorer.smallest_effect,
-            "lexicon": scorer.lexicon,
-            **({"model": scorer.identity} if isinstance(scorer, ModelScorer) else {}),
-        }
-        for name, scorer in scorers.items()
-    ]
+    described: list[ScorerFacts] = []
+    for name, scorer in scorers.items():
+        described.append(
+            {
+                "name": name,
+                "version": scorer.version,
+                "higher_is_better": scorer.higher_is_better,
+                "value_range": list(scorer.value_range),
+                "smallest_effect": scorer.smallest_effect,
+                "lexicon": scorer.lexicon,
+            }
+        )
+        if isinstance(scorer, ModelScorer):
+            described[-1]["model"] = scorer.identity
+    return described
+
+
+def describe_questions(battery: Battery) -> list[Probe]:
+    """Return the probes as reports show them: `id, label, text` (and `choices`).
+
+    Of questions about traits the text is that of their templates; `questions.parquet` has every question.
+    """
+    about_traits = battery.trait_templates
+    templates, instruction = (about_traits.templates, about_traits.instruction) if about_traits else ({}, "")
+    described: list[Probe] = []
+    for probe in battery.probes:
+        asked = [question for question in battery.questions if question.probe == probe.id]
+        texts = [question.text for question in asked]
+        if battery.traits:
+            used = dict.fromkeys(question.template for question in asked)
+            texts = [f"{templates.get(template, template)} {instruction}".strip() for template in used]
+        row: Probe = {"id": probe.id, "label": probe.label, "text": " | ".join(texts)}
+        if choices := [list(question.choices) for question in asked if question.choices]:
+            row["choices"] = choices
+        described.append(row)
+    return described
+
+
+def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
+    """Return the parts of the results that follow from counting the tables."""
+    from fp2.cuts import of_sets
+    from fp2.data.group_sizes import group_sizes, without_value
+    from fp2.protocols.balance import balance_block
+
+    people, answers = tables.people, tables.answers
+    asked = bool(answers.n_planned)
+    return Counts(
+        n_images=tables.n_images,
+        n_subjects=tables.n_subjects,
+        answers=answers.counts(model_calls),
+        answers_by_group=answers.counts_by_group(people, cuts) if asked else [],
+        refusal_rates=answers.refusal_rates() if asked else [],
+        balance=[] if of_sets(people) else balance_block(people, cuts),
+        diversity=answers.diversity(probes) if asked else [],
+        groups=group_sizes(people, cuts),
+        without_value=without_value(people, cuts),
+    )

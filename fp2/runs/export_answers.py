@@ -24,8 +24,8 @@ from fp2.engines.forms import form_of
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
 from fp2.report.reading import calibration_of, model_name
+from fp2.runs.logged import logged_config
 from fp2.runs.reader import read_results
-from fp2.runs.recompute import logged_config
 from fp2.tables import YES_NO_NUMBERS, Question
 
 if TYPE_CHECKING:

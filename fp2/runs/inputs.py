@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from fp2.ask.plan import Plan, make_plan, show
 from fp2.compose import build_protocol
-from fp2.config import Config
+from fp2.config import Config, VariantConfig
 from fp2.data.image_size import with_image_size
 from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.notes import Note
 from fp2.progress import Progress
-from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
+from fp2.protocols.base import Asks, Inputs, Protocol
+from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,18 +25,16 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
+    from fp2.data.stimuli import Stimulus
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.scorers.base import Scorer
     from fp2.store.rows import ResponseStore
     from fp2.tables import Decoding
 
-Protocol = EvaluationProtocol[Any]
-Pixels = Mapping[Path, "PixelDigest"]
-
 
 @dataclass(frozen=True)
-class Given:
+class CallerObjects:
     """Objects of the caller's, which take the place of what the config would build.
 
     Attributes
@@ -52,68 +51,86 @@ class Given:
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
 
 
+class Asking(TypedDict, total=False):
+    """What is asked, how answers are scored, and who is asked; nothing of it for a task."""
+
+    battery: Battery
+    scorers: Mapping[str, Scorer]
+    engine: Engine
+
+
 def load_inputs(
-    config: Config, store: ResponseStore, progress: Progress, given: Given | None = None
-) -> tuple[Protocol, Inputs, Pixels]:
+    config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None
+) -> tuple[Protocol, Inputs]:
     """Load everything that a run needs and check it; no model is loaded.
 
     Parameters
     ----------
-    given : Given, optional
+    objects : CallerObjects, optional
         Objects in place of what the config would build.
 
     Returns
     -------
-    (protocol, inputs, pixels)
-        The protocol that fits battery and people, what it works on, and the digest of every image by path.
+    (protocol, inputs)
+        The protocol that fits battery and people, and what it works on.
 
     Raises
     ------
     Fp2Error
         For every mistake in the config or the data that can be seen before asking.
     """
-    given = given or Given()
+    objects = objects or CallerObjects()
     protocol = build_protocol(config)
-    asked = _load_battery(protocol, config, store, given, progress) if protocol.asks else {}
-    protocol = asked.pop("protocol", protocol)
-    battery = asked.get("battery")
-    shown = not isinstance(asked.get("engine"), SuppliesAnswers)
-    if given.dataset is None and (stated := preview_inputs(config, protocol, store, **asked)) is not None:
-        first, inputs = stated
-        first.check_analysis(config)
-        first.check(inputs)
-    protocol, dataset = load_people(config, protocol, battery, progress, given.dataset, images_needed=shown)
-    people, cuts = with_cuts(dataset.people, config, protocol.attributes(config))
-    pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images, needed=shown)
-    dataset = replace(dataset, people=people)
-    for line in asked["engine"].notices if asked else ():
+    asking: Asking = {}
+    if isinstance(protocol, Asks):
+        protocol, asking = _load_battery(protocol, config, store, objects, progress)
+    battery, needed = asking.get("battery"), not isinstance(asking.get("engine"), SuppliesAnswers)
+    if objects.dataset is None:
+        preview_inputs(config, protocol, store, asking)
+    protocol, dataset = load_people(config, protocol, battery, progress, objects.dataset, images_needed=needed)
+    inputs = _unread_inputs(config, protocol, dataset, store, progress, asking)
+    opened = protocol.requires.opens_images
+    pixels, digest = _read_images(config, dataset.people, store, progress, opened=opened, needed=needed)
+    for line in asking["engine"].notices if asking else ():
         progress.note(line)
-    inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
-    protocol.check_analysis(config)
-    protocol.check(inputs)
-    return protocol, inputs, pixels
+    return protocol, _checked(protocol, replace(inputs, pixels=pixels, dataset_digest=digest))
 
 
 def preview_inputs(
-    config: Config, protocol: Protocol, store: ResponseStore, **asked: Any
+    config: Config, protocol: Protocol, store: ResponseStore, asking: Asking
 ) -> tuple[Protocol, Inputs] | None:
     """Return the protocol and what it will work on where the data set makes its images first; None otherwise.
 
-    `asked` are battery, scorers and engine, as far as they are needed. There is no digest.
+    `asking` may lack the engine. There is no digest.
 
     Raises
     ------
     Fp2Error
-        As `load_people` and `with_cuts`.
+        As `load_inputs`.
     """
     from fp2.data.base import configured_source
 
     if (stated := configured_source(config).preview(Path(config.paths.data))) is None:
         return None
     quiet = Progress(quiet=True)
-    protocol, dataset = load_people(config, protocol, asked.get("battery"), quiet, stated)
-    people, cuts = with_cuts(dataset.people, config, protocol.attributes(config))
-    return protocol, Inputs(config, replace(dataset, people=people), cuts, store, quiet, "", **asked)
+    protocol, dataset = load_people(config, protocol, asking.get("battery"), quiet, stated)
+    return protocol, _checked(protocol, _unread_inputs(config, protocol, dataset, store, quiet, asking))
+
+
+def _unread_inputs(
+    config: Config, protocol: Protocol, dataset: Dataset, store: ResponseStore, progress: Progress, asking: Asking
+) -> Inputs:
+    """Return what a run works on, before its images are read."""
+    check_settings(protocol, config, asking.get("battery"))
+    attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
+    people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes})
+    dataset = replace(dataset, people=people)
+    return Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
+
+
+def _checked(protocol: Protocol, inputs: Inputs) -> Inputs:
+    """Return the inputs with what a reader has to know of them; raise for the first mistake."""
+    return replace(inputs, notes=[*protocol.check(inputs), *group_notes(inputs)])
 
 
 def group_notes(inputs: Inputs) -> list[Note]:
@@ -142,23 +159,24 @@ def with_cuts(
 
 
 def _load_battery(
-    protocol: Protocol, config: Config, store: ResponseStore, given: Given, progress: Progress
-) -> dict[str, Any]:
-    """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
+    protocol: Protocol, config: Config, store: ResponseStore, objects: CallerObjects, progress: Progress
+) -> tuple[Protocol, Asking]:
+    """Return the protocol that fits the battery, and the battery, scorers and engine."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
     from fp2.scorers.by_model import Resources
     from fp2.scorers.registry import build_scorers, equip
 
     battery = load_battery(asdict(config.probe), config.model.id)
-    protocol = protocol.for_battery(battery)
-    protocol.check_battery(battery, config)
-    needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
-    scorers = {**build_scorers(config.scorer), **given.scorers} if needed else {}
-    protocol.check_scorers(battery, scorers)
+    protocol = for_battery(protocol, battery)
+    check_settings(protocol, config, battery)
+    scoring = protocol.requires.scoring
+    needed = scoring == "required" or (scoring == "optional" and config.scorer)
+    scorers = {**build_scorers(config.scorer), **objects.scorers} if needed else {}
+    check_scorers(battery, scorers)
     scorers = equip(scorers, lambda: Resources.of(config, store, progress, battery))
-    if given.engine is not None:
-        engine = given.engine(battery.decoding)
+    if objects.engine is not None:
+        engine = objects.engine(battery.decoding)
     else:
         model, options = asdict(config.model), asdict(config.engine)
         engine = build_engine(model, options, battery.decoding, store, verify_files=config.verify_inputs)
@@ -168,30 +186,32 @@ def _load_battery(
     engine.identity()
     for question in battery.questions:
         engine.method(question)  # raises for a kind of question that the engine cannot ask
-    return {"protocol": protocol, "battery": battery, "scorers": scorers, "engine": engine}
+    return protocol, {"battery": battery, "scorers": scorers, "engine": engine}
 
 
 def load_people(
-    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, given: Dataset | None = None,
+    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, dataset: Dataset | None = None,
     *, images_needed: bool = True,
 ) -> tuple[Protocol, Dataset]:  # fmt: skip
     """Return the protocol that fits the people, and the data set with the images that the run is about.
 
-    `given` takes the place of the configured data set; `images_needed` is False where the image files may be missing.
+    `dataset` takes the place of the configured one; `images_needed` is False where the image files may be missing.
 
     Raises
     ------
     Fp2Error
         If the data cannot be loaded, or nothing is left of them.
     """
+    from fp2.cuts import of_sets
     from fp2.data.base import load_configured
 
-    dataset = given or load_configured(config, progress, images_needed=images_needed)
-    protocol = protocol.for_people(dataset.people)
-    return protocol, _choose(config, protocol, dataset, battery.people if battery else None)
+    dataset = dataset or load_configured(config, progress, images_needed=images_needed)
+    protocol = for_people(protocol, dataset.people)
+    check_people(protocol, config, of_sets=of_sets(dataset.people))
+    return protocol, _choose(config, dataset, battery.people if battery else None)
 
 
-def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int | None) -> Dataset:
+def _choose(config: Config, dataset: Dataset, n_people: int | None) -> Dataset:
     """Return the data set with the images that the run is about.
 
     n_people: how many people have to be in an image; None takes every image. Of counterfactual sets only those stay
@@ -204,11 +224,6 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
 
     people = dataset.people
     notes: tuple[str, ...] = ()
-    if of_sets(people) and not protocol.within_sets:
-        raise counterfactual_error(config)
-    if protocol.within_sets and not of_sets(people):
-        what = f"protocol {protocol.name!r} compares counterfactual sets, and the data have none"
-        raise Fp2Error(what, where=f"data={config.data.name}", fix="Name their column: data.columns.set_id=COLUMN")
     if n_people is not None:
         people, notes = (two_person if n_people == 2 else single_person)(people)
     if config.data.ids is not None:
@@ -234,7 +249,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
 
 def _read_images(
     config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress, *, opened: bool, needed: bool
-) -> tuple[Pixels, str]:
+) -> tuple[dict[Path, PixelDigest], str]:
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
 
     Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
@@ -261,15 +276,15 @@ def _read_images(
     return pixels, digest
 
 
-def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
+def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
     """Return the plan of every answer that a protocol needs; answers that exist already are matched to it."""
     assert inputs.battery is not None
     folder = Path(inputs.config.paths.data) / "shown"
 
-    def shown(people: pd.DataFrame, variant: Any) -> list[Any]:
-        return show(people, variant, pixels, folder, inputs.progress)
+    def shown(people: pd.DataFrame, variant: VariantConfig) -> list[Stimulus]:
+        return show(people, variant, inputs.pixels, folder, inputs.progress)
 
-    stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
+    stimuli: Iterator[tuple[pd.DataFrame, str, list[Stimulus]]] = protocol.stimuli(inputs, shown)
     plan = make_plan(stimuli, inputs.battery.asked, by_file=bool(inputs.battery.variants))
     if isinstance(inputs.engine, SuppliesAnswers):
         for line in inputs.engine.match(plan.tasks, plan.questions):
@@ -279,6 +294,19 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
     if size is None:
         return plan
     return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))
+
+
+def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan) -> Storage:
+    """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer."""
+    assert inputs.engine is not None
+    assert inputs.battery is not None
+    if protocol.requires.dense:
+        from fp2.ask.dense import DenseStorage
+
+        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store)
+    from fp2.ask.rows import RowStorage
+
+    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store)
 
 
 def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:

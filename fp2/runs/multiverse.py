@@ -20,7 +20,9 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.notes import NoteKind, Stage, logged, read_notes
 from fp2.progress import Progress
-from fp2.runs.recompute import logged_config, logged_protocol
+from fp2.protocols.base import Asks
+from fp2.protocols.requirements import check_settings
+from fp2.runs.logged import logged_config, logged_protocol
 
 if TYPE_CHECKING:
     from fp2.report.section import Section
@@ -93,10 +95,9 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
     config = replace(config, analysis=replace(config.analysis, multiverse=True))
     tables = read_tables(source)
     protocol, job = logged_protocol(config, tables.people)
-    protocol.check_analysis(config)
-    n_steps = protocol.n_steps(job, tables) - len(job.cuts)
-    with progress.steps("Testing specifications", n_steps) as step:
-        block = protocol.later_block(BLOCK, tables, replace(job, tick=step), before["disparities"])
+    check_settings(protocol, config, job.battery)
+    job = replace(job, progress=progress)
+    block = protocol.later_block(BLOCK, tables, job, before["disparities"]) if isinstance(protocol, Asks) else None
     if block is None:
         raise Fp2Error("the run has no groups that are compared", where=str(before["run_id"]))
     results = {**before, **logged([*read_notes(before), AFTERWARDS]), BLOCK: block}

@@ -8,27 +8,28 @@ import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2 import artifacts
-from fp2.config import Config
+from fp2.config import ASK, DEFAULT_PROTOCOL, Config
 from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
 from fp2.progress import Progress
-from fp2.runs.local_paths import remember
+from fp2.tables import ORIGINAL
 from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
-    from fp2.protocols.base import EvaluationProtocol
+    from fp2.cuts import Cut
+    from fp2.protocols.base import Protocol
     from fp2.report.section import Section
-    from fp2.results import Method
+    from fp2.results import Block, Method, Results, Row
     from fp2.tracking.client import Tracker
 
 
-def code_tags(code: Mapping[str, Any]) -> dict[str, str]:
+def code_tags(code: Block) -> dict[str, str]:
     """Return the tags that name the code of a run, from the generator that its passport states."""
     dirty = code.get("dirty")
     found = {
@@ -74,7 +75,7 @@ class RunOutcome:
         Limitations that the terminal showed before anything was asked.
     """
 
-    results: dict[str, Any]
+    results: Results
     folder: Path
     run_id: str
     experiment_id: str | None
@@ -84,17 +85,31 @@ class RunOutcome:
     methods: Sequence[Method] = ()
     told: Sequence[str] = ()
 
+    def checked(self, failures: Sequence[str]) -> RunOutcome:
+        """Return the outcome after its checks (`fp2.runs.checks`), with a line per failed one."""
+        message = f"the run is written, and failed {len(failures)} check(s): {' | '.join(failures)}"
+        return self.ending(EXIT_UNSOUND, message) if failures else self
+
+    def ending(self, exit_status: int, message: str) -> RunOutcome:
+        """Return the outcome with another exit status, and a further line that says why."""
+        said = message if self.message is None else f"{self.message}; {message}"
+        return replace(self, exit_status=exit_status, message=said)
+
 
 @dataclass
 class Record:
-    """The record of a run in MLflow. A store that fails costs the record, never the run or an answer.
+    """The folder of a run, and its record in MLflow. A store that fails costs the record, never the run or an answer.
 
     Attributes
     ----------
-    run_id : str
-        The run's id in its results: that of the MLflow run, if it could be started in time.
+    config : Config
+    folder : Path
+        Where its files are written.
+    progress : Progress
     tags, name
         The run's digests, and its name in the UI.
+    run_id : str
+        The run's id in its results: that of the MLflow run, if it could be started in time.
     tracker : Tracker or None
         The MLflow run; None where tracking is switched off or has failed so far.
     fault : Fp2Error or None
@@ -103,14 +118,17 @@ class Record:
         Whether metrics are logged while the run goes on.
     """
 
-    run_id: str
-    tags: Mapping[str, Any]
+    config: Config
+    folder: Path
+    progress: Progress
+    tags: Mapping[str, str | None]
     name: str
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     tracker: Tracker | None = None
     fault: Fp2Error | None = None
     streams: bool = True
 
-    def start(self, config: Config, *, waiting: bool = False) -> None:
+    def start(self, *, waiting: bool = False) -> None:
         """Start the MLflow run, or keep the reason why it cannot be started; `waiting`: answers wait for it.
 
         Raises
@@ -122,8 +140,8 @@ class Record:
         from fp2.tracking import client
 
         try:
-            tags = {"sweep_id": config.tracking.sweep_id, **code_tags(generator()), **self.tags}
-            self.tracker = client.start(config, tags, self.name, waiting=waiting)
+            tags = {"sweep_id": self.config.tracking.sweep_id, **code_tags(generator()), **self.tags}
+            self.tracker = client.start(self.config, tags, self.name, waiting=waiting)
         except client.ForeignArtifactsError:
             raise
         except Fp2Error as error:
@@ -146,56 +164,101 @@ class Record:
         """Return how often the answers were analysed before (key `earlier_looks`); nothing where that is unknown."""
         from fp2.tracking.client import as_user_error
 
-        if self.tracker is None or self.tags["response_set"] is None:
+        response_set, config_hash = self.tags["response_set"], self.tags["config_hash"]
+        if self.tracker is None or response_set is None or config_hash is None:
             return {}
         with suppress(Fp2Error), as_user_error(self.name):  # what fails here fails, and is said, when the run is logged
-            return {"earlier_looks": self.tracker.earlier_looks(self.tags["response_set"], self.tags["config_hash"])}
+            return {"earlier_looks": self.tracker.earlier_looks(response_set, config_hash)}
         return {}
 
-    def outcome(
-        self, results: dict[str, Any], folder: Path, ended: tuple[int, str | None], sections: Sequence[Section],
-        methods: Sequence[Method], failed: Sequence[str],
+    def finish(
+        self, protocol: Protocol, tables: RunTables, results: Results, extra: Block,
+        *, ended: tuple[int, str | None] = (0, None), interrupted: bool = False,
     ) -> RunOutcome:  # fmt: skip
-        """Return the outcome of the finished run.
+        """Write and log the finished run.
 
         Parameters
         ----------
+        tables : RunTables
+            As they leave: salted keys, and the attributes that the run used.
+        extra : mapping
+            What the passport says beyond the results.
         ended : (int, str or None)
             The exit status of a run that ended early, and the line that says why; 0 and None of any other.
-        failed : sequence of str
-            A line per failed check (`fp2.runs.checks`).
         """
-        status, said = ended
-        messages = [said] if said else []
+        from fp2.report.section import load_sections
+
+        sections = load_sections(protocol.section_targets(results))
+        write_run(self.config, self.folder, tables, results, sections, extra, self.progress)
+        self.progress.stage("Logging the run")
+        self._log(results, interrupted=interrupted)
         run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
-        if self.fault is not None:
-            run_id, experiment, status = self.run_id, None, status or EXIT_NOT_LOGGED
-            messages.append(f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {folder}")
-        if failed:
-            status = EXIT_UNSOUND
-            messages.append(f"the run is written, and failed {len(failed)} check(s): {' | '.join(failed)}")
-        return RunOutcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
+        outcome = RunOutcome(results, self.folder, run_id, experiment, *ended, sections, protocol.all_methods())
+        if self.fault is None:
+            return outcome
+        what = f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {self.folder}"
+        outcome = replace(outcome, run_id=self.run_id, experiment_id=None)
+        return outcome.ending(outcome.exit_status or EXIT_NOT_LOGGED, what)
+
+    def _log(self, results: Results, *, interrupted: bool) -> None:
+        """Log the run's files, numbers and tags, and end its MLflow run; `fault` says why that failed.
+
+        A store that could not be used when the run started is tried once more.
+        """
+        if not self.config.tracking.enabled:
+            return
+        if self.tracker is None:
+            self.tags = {**self.tags, "response_set": results["response_set"], "run_id": self.run_id}
+            self.fault = None
+            self.start()
+        if self.tracker is None:
+            return
+        try:
+            log_files(self.config, self.tracker, self.folder, results, interrupted=interrupted)
+        except Fp2Error as error:
+            self.fault = error
+            self.fail(error, "FAILED")
+
+    def fail(self, error: BaseException, status: str) -> None:
+        """End the MLflow run, if there is one, with the error as a tag; what its record then lacks is not reported."""
+        if self.tracker is not None:
+            with suppress(Exception):
+                self.tracker.tag({"error": printable(error, 500) or type(error).__name__})
+                self.tracker.finish(status)
+
+
+def run_name(config: Config, cuts: Sequence[Cut]) -> str:
+    """Return the name of a run in the MLflow UI: model, cuts and image variant; task and data of a task.
+
+    A battery of another protocol than the default is named too, and so is the model that a task is about.
+    """
+    if config.task.name != ASK:
+        model = config.task.options.get("model")
+        return " · ".join([*([str(model)] if model else []), config.task.name, config.data.name])
+    battery = [] if config.probe.protocol == DEFAULT_PROTOCOL else [config.probe.name]
+    variant = [] if config.variant.kind == ORIGINAL else [config.variant.name]
+    return " · ".join([config.model.name, *battery, "+".join(cut.name for cut in cuts), *variant])
 
 
 def name_with(name: str, settings: Sequence[str]) -> str:
     """Return a run's name in the UI with the settings by which it differs in its sweep first: legends cut the end."""
-    said = name.split(" · ")
-    own = [(key, value.strip("'")) for key, _, value in (word.lstrip("+~").partition("=") for word in settings)]
-    first = [value if value in said else f"{key}={value}" for key, value in own]
-    return " · ".join([*first, *(part for part in said if part not in first)])
+    parts = name.split(" · ")
+    pairs = [(key, value.strip("'")) for key, _, value in (word.lstrip("+~").partition("=") for word in settings)]
+    first = [value if value in parts else f"{key}={value}" for key, value in pairs]
+    return " · ".join([*first, *(part for part in parts if part not in first)])
 
 
 @contextmanager
 def tracked(
-    config: Config, folder: Path, tags: Mapping[str, Any], name: str, progress: Progress
-) -> Iterator[Record]:  # fmt: skip
+    config: Config, folder: Path, tags: Mapping[str, str | None], name: str, progress: Progress
+) -> Iterator[Record]:
     """Log the run from here on; an exception ends it as FAILED, with the traceback among its local files.
 
     `tags` hold the run's digests, `name` is its name in the UI. A store that cannot be used is noted; the run goes on.
     """
-    record = Record(uuid.uuid4().hex, tags, name)
+    record = Record(config, folder, progress, tags, name)
     if config.tracking.enabled:
-        record.start(config, waiting=True)
+        record.start(waiting=True)
     if record.tracker is not None:
         record.run_id = record.tracker.run_id
         if record.tracker.note:
@@ -205,10 +268,7 @@ def tracked(
     try:
         yield record
     except BaseException as error:
-        if record.tracker is not None:
-            with suppress(Exception):  # report what ended the run, not what its record then lacks
-                record.tracker.tag({"error": printable(error, 500) or type(error).__name__})
-                record.tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        record.fail(error, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
             with suppress(OSError):
                 (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
@@ -216,8 +276,8 @@ def tracked(
 
 
 def write_run(
-    config: Config, folder: Path, tables: RunTables, results: dict[str, Any], sections: Sequence[Section],
-    extra: Mapping[str, Any], progress: Progress,
+    config: Config, folder: Path, tables: RunTables, results: Results, sections: Sequence[Section],
+    extra: Block, progress: Progress,
 ) -> None:  # fmt: skip
     """Write tables (ids are salted keys already), results, figures and dashboard, and sign everything in `folder`.
 
@@ -269,35 +329,7 @@ def write_run(
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")
 
 
-def finish(
-    config: Config, record: Record, folder: Path, places: Mapping[str, Any], protocol: EvaluationProtocol[Any],
-    tables: RunTables, results: dict[str, Any], extra: Mapping[str, Any], progress: Progress,
-    *, interrupted: bool = False,
-) -> Sequence[Section]:  # fmt: skip
-    """Write and log a finished run; return its report sections.
-
-    Parameters
-    ----------
-    places : mapping
-        Where this machine has the run's inputs (`fp2.runs.local_paths.write_config`).
-    tables : RunTables
-        As they leave: salted keys, and the attributes that the run used.
-    extra : mapping
-        What the passport says beyond the results.
-    """
-    from fp2.report.section import load_sections
-
-    remember(Path(config.paths.state), record.run_id, places)
-    sections = load_sections(protocol.section_targets(results))
-    write_run(config, folder, tables, results, sections, extra, progress)
-    progress.stage("Logging the run")
-    log_run(config, record, folder, results, interrupted=interrupted)
-    return sections
-
-
-def write_rows(
-    config: Config, folder: Path, tables: RunTables, results: Mapping[str, Any]
-) -> Sequence[Mapping[str, Any]]:
+def write_rows(config: Config, folder: Path, tables: RunTables, results: Results) -> Sequence[Block]:
     """Write the disparities and a sample of answers as the tables that MLflow shows; return the sample.
 
     The disparities of scored answers are written as Parquet too.
@@ -317,49 +349,23 @@ def write_rows(
     return sample
 
 
-def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]]:
+def _leaderboard(config: Config, results: Results) -> list[Row]:
     """Return the summaries of this run and of the finished ones in the MLflow store."""
     from fp2.report.leaderboard import summarise
 
-    own = summarise(results)
-    if not config.tracking.enabled or not own:
-        return own
+    rows = summarise(results)
+    if not config.tracking.enabled or not rows:
+        return rows
     from fp2.tracking.client import summaries
 
     same = {tag: results[tag] for tag in ("config_hash", "response_set", "dataset_digest")}
     try:
-        return own + summaries(config, without=same)
+        return rows + [row for row in summaries(config, without=same) if row["run_id"] != results["run_id"]]
     except Fp2Error:  # `tracked` has noted it; the leaderboard has this run only
-        return own
+        return rows
 
 
-def log_run(
-    config: Config, record: Record, folder: Path, results: dict[str, Any], *, interrupted: bool = False
-) -> None:
-    """Log the run's files, numbers and tags, and end its MLflow run; `record.fault` says why that failed.
-
-    A store that could not be used when the run started is tried once more.
-    """
-    if not config.tracking.enabled:
-        return
-    if record.tracker is None:
-        record.tags = {**record.tags, "response_set": results["response_set"], "run_id": record.run_id}
-        record.fault = None
-        record.start(config)
-    if record.tracker is None:
-        return
-    try:
-        log_files(config, record.tracker, folder, results, interrupted=interrupted)
-    except Fp2Error as error:
-        record.fault = error
-        with suppress(Exception):
-            record.tracker.tag({"error": printable(error, 500)})
-            record.tracker.finish("FAILED")
-
-
-def log_files(
-    config: Config, tracker: Tracker, folder: Path, results: dict[str, Any], *, interrupted: bool = False
-) -> None:
+def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
     """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise

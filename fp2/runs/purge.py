@@ -13,17 +13,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.plugins import PURGES, installed, load
+from fp2.results import Results
+from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
-from fp2.runs.recompute import logged_config, logged_protocol, passport_part, reissue, strip
+from fp2.runs.reissue import reissue, strip
 from fp2.runs.sweep_report import FOLDER
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
@@ -136,7 +138,7 @@ def _run_folders(outputs: Path) -> list[Path]:
     return sorted({path.parent for path in outputs.expanduser().rglob(artifacts.PEOPLE)})
 
 
-def _results(folder: Path) -> dict[str, Any] | None:
+def _results(folder: Path) -> Results | None:
     try:
         found = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else None
@@ -176,7 +178,7 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     return f"{what}: {_rewrite(folder, tables, work, results, n_people)}"
 
 
-def _check_recomputable(folder: Path, tables: RunTables, results: dict[str, Any], work: _Work) -> None:
+def _check_recomputable(folder: Path, tables: RunTables, results: Results, work: _Work) -> None:
     """Record why a run cannot be recomputed: a plug-in or a file that it used is not here."""
     from fp2.report.section import load_sections
 
@@ -187,7 +189,7 @@ def _check_recomputable(folder: Path, tables: RunTables, results: dict[str, Any]
         work.lost[str(results["run_id"])] = f"run {results['run_id']}: {error}"
 
 
-def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:
+def _rewrite(folder: Path, tables: RunTables, work: _Work, results: Results | None, n_people: int) -> str:
     """Write the tables that are left, then everything that follows from them; return how that went."""
     mark = folder / MARK
     n_people = max(n_people, int(mark.read_text() or 0) if mark.exists() else 0)
@@ -258,7 +260,7 @@ def _purge_reports(outputs: Path, work: _Work) -> list[str]:
     return lines
 
 
-def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:
+def _tags(results: Results | None, source: Path) -> dict[str, str]:
     """Return the tags that follow from the results."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise

@@ -17,30 +17,25 @@ from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, RunTables, read_tables
 from fp2.ask.labels import with_labels
 from fp2.compose import config_hash, from_plain, parse_overrides
-from fp2.config import Config
+from fp2.config import ASK, Config
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.notes import Stage, as_notes, logged, read_notes
 from fp2.progress import Progress
-from fp2.protocols.base import EvaluationProtocol
+from fp2.protocols.base import Asks, Job
+from fp2.protocols.requirements import check_settings
 from fp2.report.reproduce import how_to_repeat
-from fp2.results import LOOKED_AT, assemble, heading, looked_notes, with_scorers
+from fp2.results import LOOKED_AT, Block, Results, heading, looked_notes, with_scorers
 from fp2.runs.checks import checked
 from fp2.runs.describe import describe_scorers
-from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import RunOutcome, finish, tracked
+from fp2.runs.local_paths import remember, write_config
+from fp2.runs.logged import logged_config, logged_protocol, passport_part
+from fp2.runs.outputs import RunOutcome, tracked
 from fp2.runs.reader import read_results
-from fp2.runs.recompute import (
-    logged_config,
-    logged_cuts,
-    logged_protocol,
-    passport_part,
-    recompute,
-)
+from fp2.runs.stages import Evaluation, analyse, scored
 
 if TYPE_CHECKING:
     from fp2.cuts import Cut
-    from fp2.protocols.base import Job
     from fp2.scorers.base import Scorer
 
 OWN = ("scorer", "cut", "analysis", "seed")
@@ -134,8 +129,10 @@ def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict
     return plain
 
 
-def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> RunOutcome:
+def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> RunOutcome:
     """Score the answers of the run in `source` again, and write a new run into `folder`.
+
+    `here` is the config that `composable(overrides)` give with the defaults.
 
     Raises
     ------
@@ -143,15 +140,56 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         For a run without scored answers, a cut whose attribute its people table lacks or in which no counterfactual
         set varies, scorers that do not fit its battery, and files that cannot be read.
     """
+    from fp2.scorers.registry import limitations_of
+
     before = read_results(source)
-    tables = _read(source, before["run_id"])
-    config = rescored_config(logged_config(source, given, before["run_id"]), given, overrides)
+    run_id = before["run_id"]
+    tables = _read(source, run_id)
+    config = rescored_config(logged_config(source, here, run_id), here, overrides)
     protocol, job = logged_protocol(config, tables.people)
-    _check(protocol, config, before["run_id"])
-    protocol.check_analysis(config)
+    if not isinstance(protocol, Asks) or protocol.requires.scoring != "required":
+        raise _not_scored(config, run_id)
+    check_settings(protocol, config, job.battery)
     with ExitStack() as stack:
-        job = replace(job, scorers=_equipped(job, tables, progress, stack))
-        return _rescore(source, before, tables, config, protocol, job, overrides, folder, progress)
+        job = replace(job, scorers=_equipped(job, tables, progress, stack), progress=progress)
+        new_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
+        tables = with_labels(tables, config, job.scorers, again=new_labels)
+        before, tables = _whole_sets(before, tables, job.cuts)
+        places = write_config(folder, config, overrides)
+        tags = {
+            "config_hash": config_hash(config),
+            **{name: before[name] for name in ("response_set", "dataset_digest")},
+            "variant": config.variant.name,
+            "rescored_from": run_id,
+        }
+        cuts = [cut.name for cut in job.cuts]
+        name = f"{config.model.name} · {'+'.join(cuts)} · rescored"
+        with tracked(config, folder, tags, name, progress) as record:
+            looked = record.earlier_looks()
+            about = {
+                **{key: value for key, value in before.items() if key != "earlier_looks"},
+                **looked,
+                **heading(config.analysis.severity, record.run_id, config_hash(config), cuts),
+                "scorers": describe_scorers(job.scorers),
+                "rescored_from": _provenance(source, before),
+            }
+            notes = [note for note in read_notes(before) if note.code != LOOKED_AT.code]
+            notes = [*with_scorers(notes, limitations_of(job.scorers)), *looked_notes(looked)]
+            progress.stage("Scoring")
+            tables = scored(protocol, tables, job)
+            job = replace(job, facts=protocol.recall(before))
+            attributes = {*config.analysis.adjust, *protocol.attributes(config)}
+            evaluation = Evaluation(protocol, job, tables, about, notes, attributes)
+            results = analyse(evaluation)
+            extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
+            extra |= {key: value for key, value in passport_part(source, "protocol").items() if key in _TAKEN_OVER}
+            remember(Path(config.paths.state), record.run_id, places)
+            outcome = record.finish(protocol, evaluation.published, results, extra)
+            failures = checked(config, folder, progress, logged=record.logged)
+    return outcome.checked(failures)
+
+
+_TAKEN_OVER = ("decoding", "preprocessing")
 
 
 def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
@@ -161,7 +199,7 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
     from fp2.scorers.registry import equip
     from fp2.store.rows import ResponseStore
 
-    if not any(isinstance(one, ModelScorer) for one in job.scorers.values()):
+    if not any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values()):
         return dict(job.scorers)
     config = job.config
     store = stack.enter_context(ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores))
@@ -170,57 +208,6 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
     if config.answers.max_cost is not None:
         check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)
     return scorers
-
-
-def _rescore(
-    source: Path, before: dict[str, Any], tables: RunTables, config: Config, protocol: EvaluationProtocol[Any],
-    job: Job, overrides: Sequence[str], folder: Path, progress: Progress,
-) -> RunOutcome:  # fmt: skip
-    """Score and compare, and write the new run."""
-    from fp2.scorers.registry import limitations_of
-
-    given_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
-    tables = with_labels(tables, config, job.scorers, again=given_labels)
-    before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
-    places = write_config(folder, config, overrides)
-    tags = {
-        "config_hash": config_hash(config),
-        **{name: before[name] for name in ("response_set", "dataset_digest")},
-        "variant": config.variant.name,
-        "rescored_from": before["run_id"],
-    }
-    name = f"{config.model.name} · {'+'.join(cut.name for cut in job.cuts)} · rescored"
-    with tracked(config, folder, tags, name, progress) as record:
-        looked = record.earlier_looks()
-        with progress.steps("Scoring and comparing groups", 1 + protocol.n_steps(job, tables)) as step:
-            answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
-            step()
-            tables = replace(tables, answers=answers, scores=scores)
-            counts, analysis, notes = recompute(protocol, tables, replace(job, tick=step), before, 0)
-        notes = [note for note in notes if note.code != LOOKED_AT.code]
-        notes = [*with_scorers(notes, limitations_of(job.scorers)), *looked_notes(looked)]
-        about = {
-            **{key: value for key, value in before.items() if key != "earlier_looks"},
-            **looked,
-            **heading(config.analysis.severity, record.run_id, config_hash(config), [cut.name for cut in job.cuts]),
-            "scorers": describe_scorers(job.scorers),
-            "limitations": notes,
-            "rescored_from": {
-                **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},
-                "passport_sha256": _passport_digest(source),
-                **_commands(source, before),
-            },
-        }
-        results = assemble(about, counts, analysis)
-        used = protocol.attributes(config) | {attribute for cut in job.cuts for attribute in cut.by}
-        extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
-        extra |= {key: value for key, value in passport_part(source, "protocol").items() if key in _TAKEN_OVER}
-        sections = finish(config, record, folder, places, protocol, tables.keeping(used), results, extra, progress)
-        failed = checked(config, folder, progress, logged=record.logged)
-    return record.outcome(results, folder, (0, None), sections, protocol.all_methods(), failed)
-
-
-_TAKEN_OVER = ("decoding", "preprocessing")
 
 
 def _read(source: Path, run_id: str) -> RunTables:
@@ -235,18 +222,14 @@ def _read(source: Path, run_id: str) -> RunTables:
     return read_tables(source, scored=False)
 
 
-def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> None:
-    """Raise for a run whose answers are not scored."""
-    if not protocol.asks or protocol.scoring != "required":
-        kind = f"probe={config.probe.name}" if protocol.asks else f"task={config.task.name}"
-        raise Fp2Error(
-            f"a run of {kind} has no answers that the scorers read",
-            where=str(run_id),
-            fix="Run it again with other settings: its answers come from the store",
-        )
+def _not_scored(config: Config, run_id: str) -> Fp2Error:
+    """Return the error for a run whose answers are not scored."""
+    kind = f"probe={config.probe.name}" if config.task.name == ASK else f"task={config.task.name}"
+    fix = "Run it again with other settings: its answers come from the store"
+    return Fp2Error(f"a run of {kind} has no answers that the scorers read", where=str(run_id), fix=fix)
 
 
-def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
+def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tuple[Results, RunTables]:
     """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
     from fp2.cuts import of_sets
     from fp2.data.sampling import SETS_ALSO_VARY, whole_sets
@@ -257,29 +240,27 @@ def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) 
     left, notes = whole_sets(people, cuts)
     # the source's notes name every attribute that varies in the sets; its tables have those of its cuts only
     names = {cut.name for cut in cuts}
-    kept_notes = [n for n in read_notes(before) if n.code != SETS_ALSO_VARY.code or n.parameters["cut"] in names]
-    stated = {note.parameters["cut"] for note in kept_notes if note.code == SETS_ALSO_VARY.code}
-    new = [n for n in as_notes(notes, Stage.DATA) if n not in kept_notes and n.parameters.get("cut") not in stated]
-    before = {**before, **logged([*kept_notes, *new])}
+    stays = [n for n in read_notes(before) if n.code != SETS_ALSO_VARY.code or n.parameters["cut"] in names]
+    stated = {note.parameters["cut"] for note in stays if note.code == SETS_ALSO_VARY.code}
+    new = [n for n in as_notes(notes, Stage.DATA) if n not in stays and n.parameters.get("cut") not in stated]
+    before = {**before, **logged([*stays, *new])}
     if len(left) < len(people):
-        kept = set(left["image_id"])
-        gone = set(people["image_id"]) - kept
-        tables = replace(tables, people=left, answers=tables.answers.without(gone, ()))
+        images = set(left["image_id"])
+        tables = replace(tables, people=left, answers=tables.answers.without(set(people["image_id"]) - images, ()))
         digests = ("response_set", "dataset_digest")
-        before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in digests}
+        before |= {name: digest({"rescored_from": before[name], "kept": sorted(images)}) for name in digests}
         before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}
     return before, tables
 
 
-def _commands(source: Path, before: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the lines that made the source, the first first (key `commands`); nothing where they are not known."""
-    repeat = how_to_repeat(source, before)
-    lines = [*repeat["earlier"], repeat["command"]]
-    return {} if None in lines else {"commands": lines}
-
-
-def _passport_digest(source: Path) -> str | None:
+def _provenance(source: Path, before: Results) -> Block:
+    """Return what the new run says of its source, with the commands that made it, where these are known."""
     from fp2.report.verify import payload_digest
 
-    path = source / artifacts.PASSPORT
-    return payload_digest(path) if path.is_file() else None
+    passport, repeat = source / artifacts.PASSPORT, how_to_repeat(source, before)
+    commands = [*repeat["earlier"], repeat["command"]]
+    return {
+        **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},
+        "passport_sha256": payload_digest(passport) if passport.is_file() else None,
+        **({} if None in commands else {"commands": commands}),
+    }

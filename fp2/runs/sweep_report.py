@@ -14,9 +14,9 @@ from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.report.reproduce import how_to_repeat
 from fp2.runs.local_paths import MARK, overrides_without_places
+from fp2.runs.logged import run_sections
 from fp2.runs.outputs import fresh_folder
 from fp2.runs.reader import LoggedRun, read_results, read_run, run_folder
-from fp2.runs.recompute import run_sections
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
 

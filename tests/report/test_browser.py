@@ -22,13 +22,14 @@ from fp2.ask.answers import read_tables
 from fp2.commands.view import ViewServer, load_viewed
 from fp2.methods.labels.command import LabelServer
 from fp2.methods.labels.sample import Wanted, sheet_of
+from fp2.notes import read_notes
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.section import load_sections
 from fp2.report.sweep import render_sweep
-from fp2.results import assemble
-from fp2.runs.recompute import logged_config, logged_protocol, recompute
+from fp2.runs.logged import logged_config, logged_protocol
+from fp2.runs.stages import Evaluation, analyse
 from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.runs.sweep_report import make_report
 
@@ -143,8 +144,8 @@ def analysed_again(folder: Path, here: Any) -> tuple[dict[str, Any], Any]:
     config.analysis.permutations, config.analysis.bootstrap = 39, 20
     tables = read_tables(folder)
     protocol, job = logged_protocol(config, tables.people)
-    counts, analysis, lines = recompute(protocol, tables, job, before, 0)
-    results = assemble({**before, "limitations": lines}, counts, analysis)
+    job = replace(job, facts=protocol.recall(before))
+    results = analyse(Evaluation(protocol, job, tables, before, read_notes(before)))
     return results, load_sections(protocol.section_targets())
 
 

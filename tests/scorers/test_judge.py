@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from fp2.api import score as fp2_score
 from fp2.api.objects import split_scorers
 from fp2.errors import Fp2Error
-from fp2.runs.recompute import logged_config
+from fp2.runs.logged import logged_config
 from fp2.scorers.by_model import Resources
 from fp2.scorers.judge import _TRIAL, FORM, Judge, messages, read_label
 from fp2.scorers.registry import build_scorer

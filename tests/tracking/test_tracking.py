@@ -21,7 +21,7 @@ import pytest
 from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
 from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
-from fp2.runs.recompute import passport_part
+from fp2.runs.logged import passport_part
 from fp2.tracking import client as tracking_client
 from fp2.tracking import ui
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri

@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from fp2.ask.answers import RowAnswers
 from fp2.cuts import memberships
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import Asks, Job, Requirements, Statements
 from fp2.report.section import Block, Results, Section
 from fp2.report.values import (
     Axis,
@@ -48,26 +48,23 @@ class ConsistencyOptions:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
-class Consistency(EvaluationProtocol[ConsistencyOptions]):
+class Consistency(Asks[ConsistencyOptions]):
     """The share of subjects whose images all get the same answer, by probe and group, with Wilson intervals."""
 
     name = NAME
     Options = ConsistencyOptions
-    scoring = "optional"
-    sections = ("fp2_example.protocol:ConsistencySection",)
-
-    def title(self, inputs: Inputs) -> str:
-        """Return what the report is called."""
-        return "Answer consistency"
+    requires = Requirements(scoring="optional")
+    states = Statements("Answer consistency", ("fp2_example.protocol:ConsistencySection",))
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the shares; runs again on the tables of a logged run after a purge."""
         assert isinstance(tables.answers, RowAnswers)
         same = consistent(tables.answers.answered, self.options.least_images)
         rows = []
-        for cut in job.cuts:
-            rows += shares(same, tables.people, cut, job.config.analysis.min_subjects)
-            job.tick()
+        with job.progress.steps("Comparing groups", len(job.cuts)) as tick:
+            for cut in job.cuts:
+                rows += shares(same, tables.people, cut, job.config.analysis.min_subjects)
+                tick()
         analysis = job.config.analysis
         return Analysis(
             settings={"unit": "subject", "alpha": analysis.alpha, "min_subjects": analysis.min_subjects,

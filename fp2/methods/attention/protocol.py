@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fp2.data.sampling import LEFT
 from fp2.engines.build import engine_class
 from fp2.errors import Fp2Error
-from fp2.protocols.base import Inputs, Show
+from fp2.protocols.base import Inputs, Requirements, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.protocols.fingerprint.supplements import SupplementEntry
@@ -30,7 +30,6 @@ from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import Answers
     from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.data.stimuli import Stimulus
@@ -47,10 +46,8 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
-    n_people = 2
-    special_case_of = "fingerprint"
-    takes_analysis = ("published",)
-    sections = ("fp2.methods.attention.section:AttentionSection",)
+    requires = Requirements(n_people=2, special_case_of="fingerprint", copies=2, takes_analysis=("published",))
+    states = replace(GroupComparison.states, sections=("fp2.methods.attention.section:AttentionSection",))
     supplements = (
         *GroupComparison.supplements,
         SupplementEntry(
@@ -63,15 +60,10 @@ class Attention(GroupComparison):
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""
-        super().check_battery(battery, config)
         if config.variant.kind != ORIGINAL:
             raise Fp2Error("images of two people are shown unchanged and mirrored", where="variant", fix="Omit it")
         if engine_class(asdict(config.engine)).planted:
             raise Fp2Error("a simulator has no images of two people", where="model", fix="Use model=peeps_vlm")
-
-    def n_variants(self, battery: Battery) -> int:
-        """Return 2: unchanged, and mirrored."""
-        return 2
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image once unchanged, and once mirrored."""
@@ -83,13 +75,11 @@ class Attention(GroupComparison):
         yield rows, inputs.config.variant.kind, shown
         yield rows, MIRRORED, [mirrored(stimulus) for stimulus in shown]
 
-    def score(
-        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> tuple[Answers, pd.DataFrame | None]:
+    def assign_scores(
+        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> pd.DataFrame:  # fmt: skip
         """Return the scores of both people in each image."""
-        answers, scores = super().score(answers, people, scorers)
-        assert scores is not None
-        return answers, per_person(scores, people)
+        return per_person(scores, people)
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the regressions of word counts and of order of mention."""

@@ -18,10 +18,10 @@ from fp2.methods.dataset_report.describe import SHAPES, heat_map, measure_shapes
 from fp2.methods.dataset_report.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
 from fp2.methods.fhibe.scores.features import known_attributes
 from fp2.plugins import read_options
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import Collected, Collects, Inputs, Job, Statements
 from fp2.protocols.option_types import Flag, Names, Range
 from fp2.protocols.task_tables import given_files, no_scores, score_settings, score_tables
-from fp2.results import NO_MODEL, Analysis
+from fp2.results import NO_MODEL, Analysis, Block
 from fp2.tables import BY_REGION, ORIGINAL
 
 if TYPE_CHECKING:
@@ -87,20 +87,14 @@ class DiversityOptions:
         check_may_leave(self.attributes or (), "task.options.attributes")
 
 
-class Diversity(EvaluationProtocol[DiversityOptions]):
+class Diversity(Collects[DiversityOptions]):
     """Counts of a data set, shapes of its people, and Vendi scores of embeddings."""
 
     name = "diversity"
     Options = DiversityOptions
-    asks = False
-    scoring = "none"
-    sections = ("fp2.methods.dataset_report.section:DiversitySection",)
+    states = Statements("Data set report", ("fp2.methods.dataset_report.section:DiversitySection",))
 
-    def title(self, inputs: Inputs) -> str:
-        """Return the title of the report."""
-        return "Data set report"
-
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse unknown files and attributes."""
         files = given_files(inputs.config.task.files, ["embeddings", "income"], several=["embeddings"])
         if files.get("embeddings") and self.options.embed:
@@ -108,6 +102,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
         self._attributes(inputs.people, inputs.cuts)
         self._income(inputs)
+        return ()
 
     def collect(self, inputs: Inputs) -> Collected:
         """Measure the shapes, and compute the Vendi scores."""
@@ -131,10 +126,6 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             },
         )  # fmt: skip
 
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return 1."""
-        return 1
-
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block.
 
@@ -147,10 +138,9 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
-        job.tick()
         return Analysis(settings=score_settings(job.config, {}), blocks={BLOCK: block | _summary(block)})
 
-    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    def recall(self, results: Block) -> Block:
         """Return what stays of a logged run."""
         kept = {name: results[BLOCK]["totals"][name] for name in ("attributes", "attribute_values")}
         return {"totals": kept, "keypoints": None, "vendi": [], "not_embedded": {}}

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
+from fp2.notes import Stage, as_notes
 from fp2.plugins import read_options
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import Analysis
+from fp2.protocols.base import Analyses, Asks, Inputs, Job, Requirements, Statements
+from fp2.results import Analysis, Block
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from fp2.ask.answers import Answers, RunTables
-    from fp2.ask.dense import DenseStorage
+    from fp2.ask.answers import RunTables
     from fp2.ask.dense_answers import DenseAnswers
-    from fp2.ask.plan import Plan
     from fp2.config import Config
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.progress import Progress
-    from fp2.scorers.base import Scorer
 
 BLOCK = "gras"
 METHOD = (
@@ -49,30 +46,24 @@ attribute with a small group of larger spread are not called significant.
 NOTHING = "No question was answered: there is nothing to compare."
 
 
-class Gras(EvaluationProtocol[GrasOptions]):
-    """GRAS: P(Yes) of 100 traits in 5 templates, scored as published and with corrections."""
+class GrasAnalysis(Analyses[GrasOptions]):
+    """The analysis of P(Yes) of traits in several templates, as published and with corrections."""
 
-    name = "gras"
-    Options = GrasOptions
-    scoring = "none"
-    sections = ("fp2.methods.gras.section:GrasSection",)
-    methods = (METHOD,)
-    tests: ClassVar = {
-        "p_value": "Welch's test of each trait and template, of images as units (published) and of subjects",
-        "adjusted_p": "permutation of group labels across subjects, step-down max-F over the traits of all attributes",
-        "chance_level": "mean and central 95 % of the bias score under the same permutations",
-    }
-    limitations = (
-        "A bias score in its published orientation is above zero by chance alone: read it beside its null mean.",
+    requires = Requirements(scoring="none", dense=True)
+    states = Statements(
+        title="GRAS bias scores",
+        sections=("fp2.methods.gras.section:GrasSection",),
+        methods=(METHOD,),
+        tests={
+            "p_value": "Welch's test of each trait and template, of images as units (published) and of subjects",
+            "adjusted_p": "permutation of group labels across subjects, step-down max-F over the traits of all "
+            "attributes",
+            "chance_level": "mean and central 95 % of the bias score under the same permutations",
+        },
+        limitations=(
+            "A bias score in its published orientation is above zero by chance alone: read it beside its null mean.",
+        ),
     )
-
-    @classmethod
-    def from_config(cls, config: Config) -> Gras:
-        """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
-        from fp2.probes.trait_battery import protocol_options
-
-        given = cls.analysis_options(config) | protocol_options(config.probe.options)
-        return cls(read_options(GrasOptions, given, "probe.options"))
 
     @staticmethod
     def analysis_options(config: Config) -> dict[str, Any]:
@@ -81,99 +72,23 @@ class Gras(EvaluationProtocol[GrasOptions]):
         given: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
         return given | ({"permutations": analysis.permutations} if analysis.permutations else {})
 
-    def title(self, inputs: Inputs) -> str:
-        """Return what the report is called."""
-        return "GRAS bias scores"
-
-    def run_name(self, inputs: Inputs) -> str:
-        """Return the run's name, with the battery's."""
-        assert inputs.battery is not None
-        head, *rest = super().run_name(inputs).split(" · ")
-        return " · ".join([head, inputs.battery.name, *rest])
-
-    def check_battery(self, battery: Battery, config: Config) -> None:
-        """Raise unless the battery asks about traits."""
-        super().check_battery(battery, config)
-        if not battery.traits:
-            fix = "Use probe=gras, with traits and templates of your own if you like"
-            raise Fp2Error(f"the battery '{battery.name}' asks about no trait", where="probe", fix=fix)
-
-    def check(self, inputs: Inputs) -> None:
-        """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
-        assert inputs.engine is not None
-        assert inputs.battery is not None
-        _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
-        self.check_groups(inputs)
-
-    def check_groups(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Raise for attributes with fewer than two large groups."""
         from fp2.methods.gras.grouping import group_images
 
         people = inputs.people
         images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
         group_images(images, subjects, people, inputs.cuts, self.options.min_subjects)
+        return ()
 
-    def storage(self, plan: Plan, inputs: Inputs) -> DenseStorage:
-        """Return the dense storage."""
-        from fp2.ask.dense import DenseStorage
-
-        assert inputs.engine is not None
-        assert inputs.battery is not None
-        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store)
-
-    def disk(self, answers: int, new: int) -> str:
-        """Return what store and shards will take, in words."""
-        from fp2.ask.dense import disk
-
-        return disk(answers, new)
-
-    def describe_questions(self, battery: Battery) -> list[dict[str, Any]]:
-        """Return the templates with their text; `questions.parquet` has every question."""
-        asked = battery.trait_templates
-        templates, instruction = (asked.templates, asked.instruction) if asked else ({}, "")
-        rows = []
-        for probe in battery.probes:
-            used = dict.fromkeys(question.template for question in battery.questions if question.probe == probe.id)
-            texts = [f"{templates.get(template, template)} {instruction}".strip() for template in used]
-            rows.append({"id": probe.id, "label": probe.label, "text": " | ".join(texts)})
-        return rows
-
-    def facts(self, inputs: Inputs) -> Mapping[str, Any]:
-        """Return where the traits and templates come from."""
-        from fp2.probes.trait_battery import facts
-
-        assert inputs.battery is not None
-        asked = inputs.battery.trait_templates
-        return {"battery": facts(asked) if asked else {"notes": []}}
-
-    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    def recall(self, results: Block) -> Block:
         """Return where the traits and templates of a logged run came from."""
         return {"battery": results.get(BLOCK, {}).get("battery", {})}
-
-    def notes(self, inputs: Inputs) -> Sequence[str]:
-        """Return the notes on the traits."""
-        return list(self.facts(inputs)["battery"]["notes"])
-
-    def score(
-        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> tuple[Answers, pd.DataFrame | None]:
-        """Return the answers unchanged: probabilities need no scorer."""
-        return answers, None
-
-    def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
-        """Return how many permutations and bootstrap resamples the analysis draws."""
-        return self.options.permutations, self.options.bootstrap
-
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return how many steps the analysis has."""
-        from fp2.methods.gras.analysis import STEPS
-
-        return STEPS
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
         from fp2.ask.dense_answers import DenseAnswers
-        from fp2.methods.gras.analysis import analyse
+        from fp2.methods.gras.analysis import STEPS, analyse
         from fp2.methods.gras.answers import GrasAnswers
 
         answers = tables.answers
@@ -182,7 +97,8 @@ class Gras(EvaluationProtocol[GrasOptions]):
             return Analysis(settings=self.settings(), notes=[NOTHING])
         warnings = _missing_outcome(answers, self.options.outcome)
         given = GrasAnswers(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
-        block = analyse(given, tables.people, job.cuts, self.options, job.tick)
+        with job.progress.steps("Comparing groups", STEPS) as tick:
+            block = analyse(given, tables.people, job.cuts, self.options, tick)
         block = {**block, "warnings": [*warnings, *block["warnings"]], "battery": job.facts["battery"]}
         return Analysis(settings=self.settings(), blocks={BLOCK: block})
 
@@ -201,6 +117,48 @@ class Gras(EvaluationProtocol[GrasOptions]):
             "seed": options.seed,
             "smallest_effects": {options.outcome: options.smallest_effect},
         }
+
+
+class Gras(GrasAnalysis, Asks[GrasOptions]):
+    """GRAS: 100 traits in 5 templates, asked of a model."""
+
+    name = "gras"
+    Options = GrasOptions
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
+        from fp2.probes.trait_battery import protocol_options
+
+        given = cls.analysis_options(config) | protocol_options(config.probe.options)
+        return cls(read_options(GrasOptions, given, "probe.options"))
+
+    def check_battery(self, battery: Battery, config: Config) -> None:
+        """Raise unless the battery asks about traits."""
+        if not battery.traits:
+            fix = "Use probe=gras, with traits and templates of your own if you like"
+            raise Fp2Error(f"the battery '{battery.name}' asks about no trait", where="probe", fix=fix)
+
+    def check(self, inputs: Inputs) -> Sequence[str]:
+        """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
+        if inputs.engine is not None and inputs.battery is not None:
+            _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
+        return super().check(inputs)
+
+    def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
+        """Return how many permutations and bootstrap resamples the analysis draws."""
+        return self.options.permutations, self.options.bootstrap
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the analysis with where the traits and templates come from, and the notes on them."""
+        if job.battery is None:  # of a logged run
+            return super().analyse(tables, job)
+        from fp2.probes.trait_battery import facts
+
+        asked = job.battery.trait_templates
+        battery = facts(asked) if asked else {"notes": []}
+        analysis = super().analyse(tables, replace(job, facts={"battery": battery}))
+        return replace(analysis, notes=[*as_notes(battery["notes"], Stage.QUESTIONS), *analysis.notes])
 
 
 def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from fp2.methods.gras.inference_files import (
     read_probabilities,
 )
 from fp2.methods.gras.options import GrasOptions
-from fp2.methods.gras.protocol import Gras
+from fp2.methods.gras.protocol import GrasAnalysis
 from fp2.plugins import read_options
 from fp2.probes.trait_battery import TraitTemplates, facts, traits_of
-from fp2.protocols.base import Collected, Inputs
+from fp2.protocols.base import Collected, Collects, Inputs
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -51,16 +51,16 @@ class PublishedOptions(GrasOptions):
     model: str | None = None
 
 
-class PublishedAnswers(Gras):
+class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
     """GRAS from the probabilities in a folder of inference files."""
 
+    options: PublishedOptions
     name = NAME
     Options = PublishedOptions
-    asks = False
-    opens_images = False
+    requires = replace(GrasAnalysis.requires, opens_images=False)
 
     @classmethod
-    def from_config(cls, config: Config) -> PublishedAnswers:
+    def from_config(cls, config: Config) -> Self:
         """Return the protocol with the options of the task, and those of `analysis` that it does not give."""
         where = "task.options"
         given = {name: value for name, value in config.task.options.items() if value is not None}
@@ -70,30 +70,25 @@ class PublishedAnswers(Gras):
             raise Fp2Error(f"the inference files hold no {options.outcome}", where=f"{where}.outcome", fix=fix)
         return cls(options)
 
-    def run_name(self, inputs: Inputs) -> str:
-        """Return the name of the run, with the model."""
-        cuts = "+".join(cut.name for cut in inputs.cuts)
-        return f"{self._options.model or self.name} · {inputs.config.task.name} · {cuts}"
-
     def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
         """Return the models of the files if all are to be analysed."""
-        if self._options.model != ALL:
+        if self.options.model != ALL:
             return None
         files, _ = self._files(config)
         return MODEL, list(dict.fromkeys(file.model for file in files))
 
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Raise for missing or unusable files, and for attributes with fewer than two large groups."""
         files, _ = self._files(inputs.config)
-        chosen_model(files, self._options.model)
-        self.check_groups(inputs)
+        chosen_model(files, self.options.model)
+        return super().check(inputs)
 
     def collect(self, inputs: Inputs) -> Collected:
         """Return the probabilities of the chosen model's files as dense answers."""
         from fp2.ask.answers import RunTables
 
         files, listed = self._files(inputs.config)
-        model = chosen_model(files, self._options.model)
+        model = chosen_model(files, self.options.model)
         files = [file for file in files if file.model == model]
         images, words = inputs.people["image_id"].tolist(), [trait.word for trait in listed.traits]
         with inputs.progress.steps("Reading the inference files", len(files)) as tick:
@@ -114,11 +109,6 @@ class PublishedAnswers(Gras):
             notes=[SUPPLIED, *asked.notes, *notes],
             response_set=source,
         )  # fmt: skip
-
-    @property
-    def _options(self) -> PublishedOptions:
-        assert isinstance(self.options, PublishedOptions)
-        return self.options
 
     @staticmethod
     def _files(config: Config) -> tuple[list[InferenceFile], TraitList]:

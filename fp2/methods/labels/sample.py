@@ -31,9 +31,9 @@ from fp2.ask.answers import RowAnswers, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.methods.labels.table import RESOLVER
+from fp2.runs.logged import logged_config, logged_protocol
 from fp2.runs.multiverse import RUN_ID
 from fp2.runs.reader import read_results
-from fp2.runs.recompute import logged_config, logged_protocol
 from fp2.text import quoted, unquoted
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ are differences within a scene and not disparities of a population.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from fp2.cuts import varying
 from fp2.data.sampling import units
-from fp2.protocols.base import Inputs, Job
+from fp2.protocols.base import Requirements
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
@@ -35,21 +35,21 @@ class Matched(GroupComparison):
     """The fingerprint's questions about counterfactual sets, compared within the set."""
 
     name = "matched"
-    within_sets = True
-    special_case_of = "fingerprint"
+    requires = Requirements(within_sets=True, special_case_of="fingerprint")
     supplements = ()
-    sections = ("fp2.methods.matched.section:MatchedSection",)
-    tests: ClassVar = {
-        "p_value": "permutation of the versions within every set, largest studentised difference of pairs of versions",
-        "chance_level": "mean and 95th percentile of max - min under the same permutations",
-        "interval": "t interval of the mean difference within sets, for each pair of versions",
-    }
+    states = replace(
+        GroupComparison.states,
+        title="Counterfactual comparison",
+        sections=("fp2.methods.matched.section:MatchedSection",),
+        tests={
+            "p_value": "permutation of the versions within every set, largest studentised difference of pairs of "
+            "versions",
+            "chance_level": "mean and 95th percentile of max - min under the same permutations",
+            "interval": "t interval of the mean difference within sets, for each pair of versions",
+        },
+    )
 
-    def title(self, inputs: Inputs) -> str:
-        """Return what the report is called."""
-        return "Counterfactual comparison"
-
-    def compare(self, run: ComparedRun, job: Job) -> Disparities:
+    def compare(self, run: ComparedRun) -> Disparities:
         """Return no disparities: by design a subject is in several groups, which a population comparison excludes."""
         return Disparities([], {}, [])
 

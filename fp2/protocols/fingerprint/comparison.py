@@ -6,7 +6,7 @@ own to the disparities and the supplements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job, PlannedFamily
+from fp2.protocols.base import Asks, Inputs, Job, PlannedFamily, Statements
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.looks import looks_of
@@ -27,9 +27,11 @@ from fp2.protocols.fingerprint.settings import (
 )
 from fp2.protocols.fingerprint.supplements import OWN, SupplementEntry, of_packages
 from fp2.protocols.row_methods import ROW_METHODS, ROW_TESTS
-from fp2.results import NULL_MEAN, Analysis
+from fp2.results import NULL_MEAN, Analysis, Block
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.ask.answers import RunTables
     from fp2.results import Method
 
@@ -43,7 +45,7 @@ class ComparisonOptions:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
-class GroupComparison(EvaluationProtocol[Any]):
+class GroupComparison(Asks[Any]):
     """Scores are compared between groups; supplements are secondary analyses of the same tables.
 
     Attributes
@@ -53,9 +55,7 @@ class GroupComparison(EvaluationProtocol[Any]):
     """
 
     Options = ComparisonOptions
-    methods = ROW_METHODS
-    tests = ROW_TESTS
-    limitations = (NULL_MEAN,)
+    states = Statements(methods=ROW_METHODS, tests=ROW_TESTS, limitations=(NULL_MEAN,))
     supplements: ClassVar[tuple[SupplementEntry, ...]] = OWN
 
     def supplement_entries(self) -> list[SupplementEntry]:
@@ -66,39 +66,28 @@ class GroupComparison(EvaluationProtocol[Any]):
         packages = of_packages() if self.supplements else ()
         return [*self.supplements, *packages, *map(SupplementEntry.of, self.options.supplements)]
 
-    def section_targets(self, results: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    def section_targets(self, results: Block | None = None) -> tuple[str, ...]:
         """Return the import paths of the report sections, and of those of the supplements whose block is there."""
         present = [entry for entry in self.supplement_entries() if results is None or entry.name in results]
-        return (*self.sections, *(entry.section for entry in present if entry.section))
+        return (*self.states.sections, *(entry.section for entry in present if entry.section))
 
     def all_methods(self) -> tuple[Method, ...]:
         """Return the methods of the comparison and of its supplements."""
-        return (*self.methods, *(method for entry in self.supplement_entries() for method in entry.methods))
+        return (*self.states.methods, *(method for entry in self.supplement_entries() for method in entry.methods))
 
-    def check(self, inputs: Inputs) -> None:
-        """Raise for covariates that the data lack, looks out of range and a cut without groups."""
+    def check(self, inputs: Inputs) -> Sequence[str]:
+        """Return which cuts have too few subjects; raise for covariates and labels that do not fit, and for looks."""
         from fp2.protocols.fingerprint.adjusted import check_covariates
 
         check_covariates(inputs.config.analysis.adjust, inputs.people)
         check_labels(inputs.config, inputs.scorers)
         looks_of(inputs.config)
-        self.small_groups(inputs)
-
-    def small_groups(self, inputs: Inputs) -> Sequence[str]:
-        """Return which cuts have too few subjects; nothing of counterfactual sets."""
-        least = inputs.config.analysis.min_subjects
-        return [] if self.within_sets else small_groups(inputs.people, inputs.cuts, least)
+        return self._small_groups(inputs.people, inputs)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""
         comparison = self._comparison(job)
         return comparison.n_permutations, comparison.n_bootstrap
-
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return one step a cut, and those of long supplements."""
-        n = len(job.cuts)
-        fitting = (entry.load() for entry in self.supplement_entries() if entry.fits(job, tables))
-        return n + sum(supplement.n_steps(job.config, n) for supplement in fitting)
 
     def planned_family(self, job: Job) -> PlannedFamily:
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
@@ -117,20 +106,20 @@ class GroupComparison(EvaluationProtocol[Any]):
 
     def _comparison(self, job: Job) -> ComparisonSettings:
         assert job.battery is not None
-        return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
+        return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.requires.within_sets)
 
-    def _small_groups(self, run: ComparedRun) -> list[Note]:
-        """Return which cuts have too few subjects; nothing of counterfactual sets, nor where nothing was answered."""
-        if self.within_sets or not run.disparities:
+    def _small_groups(self, people: pd.DataFrame, job: Job) -> list[Note]:
+        """Return which cuts have too few subjects; nothing of counterfactual sets."""
+        if self.requires.within_sets:
             return []
-        return small_groups(run.people, run.cuts, run.comparison.min_subjects)
+        return small_groups(people, job.cuts, job.config.analysis.min_subjects)
 
-    def compare(self, run: ComparedRun, job: Job) -> Disparities:
+    def compare(self, run: ComparedRun) -> Disparities:
         """Return the disparities, composites and coverage."""
-        bounds = job.config.analysis.severity
-        return fingerprint(run.scores, run.people, run.cuts, run.scorers, run.comparison, bounds, job.tick)
+        bounds = run.config.analysis.severity
+        return fingerprint(run.scores, run.people, run.cuts, run.scorers, run.comparison, bounds, run.tick)
 
-    def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
+    def own_blocks(self, run: ComparedRun) -> dict[str, Block]:
         """Return the blocks of this protocol, besides the supplements."""
         return {}
 
@@ -143,38 +132,40 @@ class GroupComparison(EvaluationProtocol[Any]):
         assert isinstance(tables.answers, RowAnswers)
         return ComparedRun(
             job.config, job.battery, tables.answers.frame, tables.scores, tables.people, job.cuts, job.scorers,
-            self._comparison(job), tick=job.tick, labels=tables.others.get(LABELS),
+            self._comparison(job), labels=tables.others.get(LABELS),
         )  # fmt: skip
 
-    def later_block(
-        self, name: str, tables: RunTables, job: Job, disparities: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any] | None:
-        """Return the block of the supplement `name`."""
-        run = replace(self._run(tables, job), disparities=disparities)
-        return next((entry.load().block(run) for entry in self.supplement_entries() if entry.name == name), None)
+    def later_block(self, name: str, tables: RunTables, job: Job, disparities: Sequence[Block]) -> Block | None:
+        """Return the block of the supplement `name` of a logged run, whose rows are `disparities`."""
+        entry = next((entry for entry in self.supplement_entries() if entry.name == name), None)
+        if entry is None:
+            return None
+        supplement = entry.load()
+        with job.progress.steps(f"Computing the block {name}", supplement.n_steps(job.config, len(job.cuts))) as tick:
+            return supplement.block(replace(self._run(tables, job), disparities=disparities, tick=tick))
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Compare the groups on every score, and return every block that applies."""
-        run, comparison = self._run(tables, job), self._comparison(job)
-        found = self.compare(run, job)
-        run = replace(run, disparities=found.disparities)
-        blocks, disparities = self.own_blocks(run), found.disparities
-        for entry in self.supplement_entries():
-            if not entry.fits(job, tables):
-                continue
-            supplement = entry.load()
-            if (block := supplement.block(run)) is not None:
-                blocks[entry.name] = block
-                disparities = with_columns(disparities, supplement.columns(block))
+        run, comparison, n_cuts = self._run(tables, job), self._comparison(job), len(job.cuts)
+        supplements = {entry.name: entry.load() for entry in self.supplement_entries() if entry.fits(job, tables)}
+        n_steps = n_cuts + sum(supplement.n_steps(job.config, n_cuts) for supplement in supplements.values())
+        with job.progress.steps("Comparing groups", n_steps) as tick:
+            compared = self.compare(replace(run, tick=tick))
+            run = replace(run, disparities=compared.disparities, tick=tick)
+            blocks, disparities = self.own_blocks(run), compared.disparities
+            for name, supplement in supplements.items():
+                if (block := supplement.block(run)) is not None:
+                    blocks[name] = block
+                    disparities = with_columns(disparities, supplement.columns(block))
         return Analysis(
             settings=comparison.describe(job.scorers),
             blocks=blocks,
             disparities=disparities,
-            composites=found.composites,
-            coverage=found.coverage,
+            composites=compared.composites,
+            coverage=compared.coverage,
             notes=[
-                *self._small_groups(run),
-                *too_few_permutations(found.disparities, comparison, blocks),
+                *(self._small_groups(tables.people, job) if compared.disparities else ()),
+                *too_few_permutations(compared.disparities, comparison, blocks),
                 *([] if comparison.looks is None else [comparison.looks.note()]),
             ],
         )

@@ -63,7 +63,7 @@ def test_each_group_has_the_pages_numbers() -> None:
         assert row["n_words_known"] == len(own["ratio"])
         assert row["token_over_area"] >= row["token_over_area_geometric"]
     assert block_of(people, per_person(raw, people), published=False) is None
-    assert "published" in Attention.takes_analysis
+    assert "published" in Attention.requires.takes_analysis
     sizes = {row["group"]: row["n_subjects"] for row in block["rows"]}
     (table,) = tables(suppressed(AttentionRatioSection().values(block, {}), max(sizes.values())))
     assert [as_cell(row.cells[1]).value for row in table.rows] == [max(sizes.values())] * len(table.rows)

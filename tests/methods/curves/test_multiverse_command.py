@@ -12,6 +12,7 @@ from bench import Bench, fp2, results_of
 
 from fp2.compose import build_protocol, load_config
 from fp2.errors import Fp2Error
+from fp2.protocols.requirements import check_settings
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {trust: {base: 0.2}}}"
 
@@ -84,7 +85,7 @@ def test_a_purge_deletes_what_was_computed_with_the_person(
 def test_a_protocol_without_specifications_refuses_them(words: tuple[str, ...]) -> None:
     config = load_config([*words, "analysis.multiverse=true"])
     with pytest.raises(Fp2Error, match=r"does not take it \(analysis.multiverse\)"):
-        build_protocol(config).check_analysis(config)
+        check_settings(build_protocol(config), config, None)
 
 
 def test_a_run_without_scores_or_with_a_strange_id_is_refused_in_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,13 +218,16 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert scores[0]["n_images"] == 30
     assert 1 < scores[0]["equal_n"] <= 8
     from fp2.ask.answers import read_tables
-    from fp2.runs.recompute import logged_protocol, recompute
+    from fp2.notes import read_notes
+    from fp2.runs.logged import logged_protocol
+    from fp2.runs.stages import Evaluation, analyse
 
     tables = read_tables(tmp_path / "second")
     left = tables.people[tables.people["subject_id"] != tables.people["subject_id"].iloc[0]]
     protocol, job = logged_protocol(load_config(words), left)
-    _, found, _ = recompute(protocol, tables.without(left, [], []), job, second.results, 0)
-    made = found.blocks["diversity_report"]
+    job, before = replace(job, facts=protocol.recall(second.results)), second.results
+    found = analyse(Evaluation(protocol, job, tables.without(left, [], []), before, read_notes(before)))
+    made = found["diversity_report"]
     assert made["totals"]["subjects"] == 29
     assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
     assert made["vendi"] == []

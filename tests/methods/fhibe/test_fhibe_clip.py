@@ -78,7 +78,9 @@ def block(people: pd.DataFrame, answers: pd.DataFrame, **options: Any) -> dict[s
 
 
 def protocol(battery: Any) -> FhibeClip:
-    return FhibeClip(read_options(ClipOptions, battery.options, "probe.options")).for_battery(battery)
+    clip = FhibeClip(read_options(ClipOptions, battery.options, "probe.options"))
+    clip.check_battery(battery, Config())
+    return clip
 
 
 @pytest.fixture(scope="module")

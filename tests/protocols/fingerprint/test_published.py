@@ -23,6 +23,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.disparities import composite
 from fp2.protocols.fingerprint.published import PROBES, Published, PublishedSection, effect_words, severity_words
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
+from fp2.protocols.requirements import check_settings, for_people
 from fp2.report.several import side_by_side
 from fp2.report.values import Value, as_cell, suppressed, tables
 from fp2.results import Analysis
@@ -256,4 +257,4 @@ def test_other_methods_do_not_take_it_and_no_answers_make_no_block(
     for words, people in ((["probe=fhibe_vqa"], run.people), ([], sets)):
         config = load_config([*words, "analysis.published=true"])
         with pytest.raises(Fp2Error, match=r"does not take it \(analysis.published\)"):
-            build_protocol(config).for_people(people).check_analysis(config)
+            check_settings(for_people(build_protocol(config), people), config, None)

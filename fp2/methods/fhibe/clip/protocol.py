@@ -17,7 +17,7 @@ from fp2.config import variants_of
 from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
-from fp2.protocols.base import Inputs, Show
+from fp2.protocols.base import Inputs, Requirements, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.stats.adjustment import adjust, default_permutations
@@ -46,21 +46,19 @@ class FhibeClip(GroupComparison):
 
     name = BLOCK
     Options = ClipOptions
-    scoring = "optional"
-    several_variants = True
+    requires = Requirements(scoring="optional", several_variants=True)
     supplements = ()
-    sections = ("fp2.methods.fhibe.clip.section:ClipSection",)
+    states = replace(GroupComparison.states, sections=("fp2.methods.fhibe.clip.section:ClipSection",))
 
-    def for_battery(self, battery: Battery) -> FhibeClip:
-        """Return the protocol, once its options were checked against the battery's questions and labels."""
+    def check_battery(self, battery: Battery, config: Config) -> None:
+        """Raise for a battery without labels, and for options that do not fit its questions and labels."""
         if not battery.classes:
             raise Fp2Error("no question has wordings of labels", where=f"battery '{battery.name}'")
         self.options.check(battery)
-        return self
 
     def attributes(self, config: Config) -> set[str]:
         """Return the attributes of the tables and of the right labels."""
-        return super().attributes(config) | set(self.options.attributes)
+        return set(self.options.attributes)
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image in each of the battery's variants."""

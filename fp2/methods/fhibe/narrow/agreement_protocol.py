@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,7 @@ from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.section import estimate, group_charts
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import Collected, Collects, Inputs, Job, Statements
 from fp2.protocols.option_types import Flag, Range
 from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
@@ -56,27 +56,25 @@ class AgreementOptions:
     smallest_effect: Annotated[float, Range(0, 1)] = 0.05
 
 
-class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
+class AnnotatorAgreement(Collects[AgreementOptions]):
     """Agreement of several annotations of the same people in images."""
 
     name = BLOCK
     Options = AgreementOptions
-    asks = False
-    scoring = "none"
-    methods = ROW_METHODS
-    tests = SCORE_TESTS
-    limitations = (NULL_MEAN,)
-    sections = ("fp2.methods.fhibe.narrow.agreement_protocol:AgreementSection",)
+    states = Statements(
+        title="Agreement of annotators",
+        sections=("fp2.methods.fhibe.narrow.agreement_protocol:AgreementSection",),
+        methods=ROW_METHODS,
+        tests=SCORE_TESTS,
+        limitations=(NULL_MEAN,),
+    )
 
-    def title(self, inputs: Inputs) -> str:
-        """Return the title of the report."""
-        return "Agreement of annotators"
-
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse unknown files, and a run without any."""
         if not given_files(inputs.config.task.files, _FILES):
             fix = f"Add task.files.KIND=FILE: {', '.join(_FILES)}"
             raise Fp2Error("there are no annotations to compare", where="task=annotator_agreement", fix=fix)
+        return ()
 
     def collect(self, inputs: Inputs) -> Collected:
         """Read the annotations, and compute the agreement about each person in each image."""
@@ -114,24 +112,20 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
             found |= {name: given for name, given in labels.items() if given}
         return found
 
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return how often `analyse` ticks."""
-        return len(job.facts["outcomes"]) * len(job.cuts)
-
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the agreement of every kind, overall and by group."""
         assert tables.scores is not None
-        effect = self.options.smallest_effect
+        effect, outcomes = self.options.smallest_effect, job.facts["outcomes"]
         how = BenchmarkOptions(
             **vars(ScoreComparison.from_config(job.config)), smallest_effect=effect, value_range=(0.0, 1.0)
         )
         shown = []
-        for outcome in job.facts["outcomes"]:
-            part = tables.scores[tables.scores["probe"] == outcome["probe"]]
-            scores = part[["image_id", "subject_id"]].assign(score=part["value"])
-            label = outcome["label"]
-            compared = benchmark(scores, tables.people, job.cuts, how, job.tick, outcome=label)
-            shown.append({**outcome, "metric": SCORE, "mean": compared["overall"], "benchmark": compared})
+        with job.progress.steps("Comparing groups", len(outcomes) * len(job.cuts)) as tick:
+            for outcome in outcomes:
+                part = tables.scores[tables.scores["probe"] == outcome["probe"]]
+                scores = part[["image_id", "subject_id"]].assign(score=part["value"])
+                compared = benchmark(scores, tables.people, job.cuts, how, tick, outcome=outcome["label"])
+                shown.append({**outcome, "metric": SCORE, "mean": compared["overall"], "benchmark": compared})
         metrics = {f"{one['probe']}.agreement": one["mean"] for one in shown}
         metrics |= {f"{one['probe']}.alpha": one["alpha"] for one in shown if one["alpha"] is not None}
         headline = {one["probe"]: {"agreement": one["mean"], "alpha": one["alpha"]} for one in shown}
@@ -146,7 +140,7 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
             about={"probes": probes, "scorers": [describe_metric(SCORE, effect)]},
         )
 
-    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    def recall(self, results: Block) -> Block:
         """Return the outcomes of a logged run; alpha, which needs the annotations, stays that of the first run."""
         computed = ("metric", "mean", "benchmark")
         return {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
@@ -42,10 +42,10 @@ from fp2.methods.fhibe.scores.features import (
     with_single,
 )
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import Collected, Collects, Inputs, Job, Requirements, Statements
 from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
-from fp2.results import NULL_MEAN, Analysis
+from fp2.results import NULL_MEAN, Analysis, Block
 from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
@@ -181,28 +181,25 @@ def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 BLOCK = "fhibe_narrow"
 
 
-class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
+class FhibeNarrow(Collects[NarrowOptions]):
     """FHIBE's narrow vision tasks."""
 
     name = BLOCK
     Options = NarrowOptions
-    asks = False
-    scoring = "none"
-    methods = ROW_METHODS
-    tests = SCORE_TESTS
-    limitations = (NULL_MEAN,)
-    tables: ClassVar = {**MEASURED, TABLE: "predictions of narrow models"}
-    sections = (
-        "fp2.methods.fhibe.narrow.section:NarrowSection",
-        "fp2.methods.fhibe.narrow.model_comparison:ComparisonSection",
-        SUMMARY_SECTION,
+    requires = Requirements(scoring="none", tables={**MEASURED, TABLE: "predictions of narrow models"})
+    states = Statements(
+        title="Narrow vision tasks",
+        sections=(
+            "fp2.methods.fhibe.narrow.section:NarrowSection",
+            "fp2.methods.fhibe.narrow.model_comparison:ComparisonSection",
+            SUMMARY_SECTION,
+        ),
+        methods=ROW_METHODS,
+        tests=SCORE_TESTS,
+        limitations=(NULL_MEAN,),
     )
 
-    def title(self, inputs: Inputs) -> str:
-        """Return the title of the report."""
-        return "Narrow vision tasks"
-
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse unknown files and models, invalid conditions, and a run without predictions and models."""
         files = given_files(inputs.config.task.files)
         if not (set(files) & {*TASKS, "model"} or self.options.models):
@@ -214,6 +211,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
             if name not in known:
                 where = "task.options.attributes"
                 raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, known))
+        return ()
 
     def collect(self, inputs: Inputs) -> Collected:
         """Read or compute the predictions, and score every person."""
@@ -242,24 +240,18 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         with inputs.progress.steps("Measuring the images", len(inputs.people)) as tick:
             return inputs.people.join(measure(inputs.people, inputs.store.connection, tick=tick))
 
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return how often `analyse` ticks."""
-        return self._analysis(job, tables).n_steps(job.facts["outcomes"])
-
-    def _analysis(self, job: Job, tables: RunTables) -> NarrowAnalysis:
-        comparison = ScoreComparison.from_config(job.config)
-        return NarrowAnalysis(tables.people, job.cuts, self.options, comparison, job.tick)
-
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows."""
         assert tables.scores is not None
-        analysis = self._analysis(job, tables)
-        block, rows = analysis.run(tables.scores, job.facts["outcomes"])
-        summary = summarise(block["outcomes"], analysis.every_cut)
-        pairs = compare_models(
-            tables.scores, block["outcomes"], tables.people, job.cuts, analysis.comparison,
-            self.options.smallest_effect, job.tick,
-        )  # fmt: skip
+        outcomes, comparison = job.facts["outcomes"], ScoreComparison.from_config(job.config)
+        analysis = NarrowAnalysis(tables.people, job.cuts, self.options, comparison)
+        with job.progress.steps("Comparing groups", analysis.n_steps(outcomes)) as tick:
+            block, rows = replace(analysis, tick=tick).run(tables.scores, outcomes)
+            summary = summarise(block["outcomes"], analysis.every_cut)
+            pairs = compare_models(
+                tables.scores, block["outcomes"], tables.people, job.cuts, comparison, self.options.smallest_effect,
+                tick,
+            )  # fmt: skip
         effect = self.options.smallest_effect
         metrics = list(dict.fromkeys(one["metric"] for one in block["outcomes"]))
         probes = [
@@ -274,7 +266,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
             about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},
         )
 
-    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    def recall(self, results: Block) -> Block:
         """Return the outcomes of a logged run.
 
         Pairs of faces cannot be compared again without the embeddings: verification keeps its score per face only.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from fp2.methods.fhibe.scores.features import (
 from fp2.methods.fhibe.scores.inputs import has_effects, read_scores, simulated_scores
 from fp2.methods.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import Collected, Collects, Inputs, Job, Requirements, Statements
 from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
 from fp2.results import NULL_MEAN, Analysis
@@ -38,31 +39,29 @@ BLOCK = "fhibe_scores"
 SIMULATED = "The scores are simulated from a known truth, which the config states: no finding about people."
 
 
-class FhibeScores(EvaluationProtocol[ScoresOptions]):
+class FhibeScores(Collects[ScoresOptions]):
     """FHIBE's benchmarking analysis, error modelling and error patterns of one score per subject and image."""
 
     name = BLOCK
     Options = ScoresOptions
-    asks = False
-    scoring = "none"
-    # the permutation test of a row, before and after adjustment
-    methods = (
-        *ROW_METHODS,
-        ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
+    requires = Requirements(scoring="none", tables=MEASURED)
+    states = Statements(
+        title="FHIBE's bias analyses",
+        sections=("fp2.methods.fhibe.scores.section:ScoresSection", SUMMARY_SECTION),
+        # the permutation test of a row, before and after adjustment
+        methods=(
+            *ROW_METHODS,
+            ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
+        ),
+        tests=SCORE_TESTS,
+        limitations=(NULL_MEAN,),
     )
-    tests = SCORE_TESTS
-    limitations = (NULL_MEAN,)
-    tables = MEASURED
-    sections = ("fp2.methods.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 
-    def title(self, inputs: Inputs) -> str:
-        """Return the title of the report."""
-        return "FHIBE's bias analyses"
-
-    def check(self, inputs: Inputs) -> None:
+    def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse missing or unknown files, and attributes or features that the data set does not have."""
         _check_files(inputs.config, self.options)
         _check_names(inputs.people, self.options)
+        return ()
 
     def collect(self, inputs: Inputs) -> Collected:
         """Measure the features of the images, and read or simulate the scores."""
@@ -91,12 +90,6 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
             notes=[*([SIMULATED] if options.simulate else []), *notes],
         )  # fmt: skip
 
-    def n_steps(self, job: Job, tables: RunTables) -> int:
-        """Return about how often `analyse` ticks."""
-        assert tables.scores is not None
-        analysis = ScoresAnalysis(tables.people, job.cuts, self.options, ScoreComparison.from_config(job.config))
-        return analysis.n_steps(len(tables.scores[["probe", "scorer"]].drop_duplicates()))
-
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows; the people table has the measured features as columns.
 
@@ -108,8 +101,10 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
         there = {*people.columns, *attribute_columns(people)}
         kept = tuple(condition for condition in options.within if there.issuperset(names_in(condition)))
         comparison = ScoreComparison.from_config(job.config)
-        analysis = ScoresAnalysis(people, job.cuts, replace(options, within=kept), comparison, job.tick)
-        block, rows = analysis.run(tables.scores)
+        analysis = ScoresAnalysis(people, job.cuts, replace(options, within=kept), comparison)
+        n_outcomes = len(tables.scores[["probe", "scorer"]].drop_duplicates())
+        with job.progress.steps("Comparing groups", analysis.n_steps(n_outcomes)) as tick:
+            block, rows = replace(analysis, tick=tick).run(tables.scores)
         for condition in options.within:
             if condition not in kept:
                 block["notes"].append(

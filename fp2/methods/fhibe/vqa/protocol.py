@@ -9,7 +9,7 @@ run have the same outcomes over **all** prompts; this block has them over the ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fp2.cuts import memberships
@@ -32,7 +32,6 @@ from fp2.scorers.vqa import KINDS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import Answers
     from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
@@ -65,20 +64,21 @@ class FhibeVqa(GroupComparison):
 
     name = BLOCK
     Options = VqaOptions
-    sections = ("fp2.methods.fhibe.vqa.section:VqaSection",)
-    methods = (*ROW_METHODS, *SEVERAL_QUESTIONS)
+    states = replace(
+        GroupComparison.states,
+        sections=("fp2.methods.fhibe.vqa.section:VqaSection",),
+        methods=(*ROW_METHODS, *SEVERAL_QUESTIONS),
+    )
 
     def attributes(self, config: Config) -> set[str]:
         """Return the pronoun, with which the pronoun of an answer is compared."""
-        return super().attributes(config) | {PRONOUN}
+        return {PRONOUN}
 
-    def score(
-        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> tuple[Answers, pd.DataFrame | None]:
+    def assign_scores(
+        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> pd.DataFrame:  # fmt: skip
         """Return the scores, with the pronoun of an answer compared with the subject's own."""
-        answers, scores = super().score(answers, people, scorers)
-        assert scores is not None
-        return answers, against_people(scores, people, scorers)
+        return against_people(scores, people, scorers)
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the block of the chosen prompts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +91,20 @@ def _made_again(root: Path, results: Any) -> None:
     """The block can be computed from the run's own tables, as a purge does."""
     from fp2.ask.answers import read_tables
     from fp2.compose import load_config
-    from fp2.runs.recompute import logged_protocol, recompute
+    from fp2.notes import read_notes
+    from fp2.runs.logged import logged_protocol
+    from fp2.runs.stages import Evaluation, analyse
 
     tables = read_tables(next(root.glob("outputs/**/scores.parquet")).parent)
     config = load_config(["task=fhibe_narrow", "cut.each=[skin_tone,pronoun]", "analysis.permutations=999"])
     protocol, job = logged_protocol(config, tables.people)
-    _, found, _ = recompute(protocol, tables, job, results, 0)
-    (outcome,) = found.blocks["fhibe_narrow"]["outcomes"]
+    job = replace(job, facts=protocol.recall(results))
+    found = analyse(Evaluation(protocol, job, tables, results, read_notes(results)))
+    (outcome,) = found["fhibe_narrow"]["outcomes"]
     before = results["fhibe_narrow"]["outcomes"][0]
     assert outcome["means"] == pytest.approx(before["means"])
     assert outcome["n_found"] == before["n_found"]
-    assert [row["cut"] for row in found.disparities] == ["skin_tone", "pronoun"]
+    assert [row["cut"] for row in found["disparities"]] == ["skin_tone", "pronoun"]
 
 
 def test_a_task_in_which_most_are_not_found_is_no_result(world: Path, own_root: Path) -> None:

@@ -1,0 +1,121 @@
+"""A logged run: its config with this machine's paths, its protocol, cuts and report sections, its passport."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import artifacts
+from fp2.compose import build_protocol, from_plain
+from fp2.config import Config
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.base import Job, Protocol
+from fp2.protocols.requirements import check_scorers, for_battery, for_people, special_cases
+from fp2.runs.local_paths import recall, with_places
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.report.section import Section
+
+
+def logged_config(folder: Path, here: Config, run_id: str) -> Config:
+    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read or does not fit this version.
+    """
+    import yaml
+
+    try:
+        plain = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        plain = with_places(plain, recall(Path(here.paths.state), run_id))
+        plain["paths"] = asdict(here.paths)
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise Fp2Error(f"the run's config cannot be read: {error}", where=str(folder)) from error
+    return from_plain(plain)
+
+
+def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[Protocol, Job]:
+    """Return the protocol of a logged run, and how its tables are analysed (without `facts`).
+
+    Answers that are not scored need no battery, whose files may be gone by now: the job has none.
+
+    Raises
+    ------
+    Fp2Error
+        If its protocol, battery or scorers are not there, or the tables lack the attribute of a cut.
+    """
+    from fp2.probes.battery import load_battery
+    from fp2.scorers.registry import build_scorers
+
+    protocol = build_protocol(config)
+    cuts = logged_cuts(config, people)
+    if protocol.requires.scoring == "none":
+        return protocol, Job(config, cuts)
+    battery = load_battery(asdict(config.probe), config.model.id)
+    protocol = for_people(for_battery(protocol, battery), people)
+    scorers = build_scorers(config.scorer) if config.scorer else {}
+    check_scorers(battery, scorers)
+    return protocol, Job(config, cuts, battery, scorers)
+
+
+def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
+    """Return the cuts of a logged run.
+
+    Raises
+    ------
+    Fp2Error
+        If its people table lacks the attribute of one.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.tables import attribute_columns
+
+    kept = attribute_columns(people)
+    wanted = {name for cut in resolve_cuts(asdict(config.cut)) for name in cut.by}
+    for name in sorted(wanted - set(kept)):
+        raise Fp2Error(
+            f"the run's table of people has no attribute {name!r}",
+            where="cut",
+            fix=f"{nearest(name, kept)}. Start a run with this cut: its answers come from the store",
+        )
+    return resolve_cuts(asdict(config.cut), kept)
+
+
+def passport_part(folder: Path, part: str) -> dict[str, Any]:
+    """Return a part (`protocol`, `generator`) of what a run's passport states; empty where it has none."""
+    path = folder / artifacts.PASSPORT
+    if not path.is_file():
+        return {}
+    payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
+    return dict(payload["predicate"].get(part) or {})
+
+
+def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+    """Return the report sections of a run's protocol; none if the protocol is not installed here."""
+    try:
+        return load_run_sections(folder, here, run_id)
+    except Fp2Error:
+        return ()
+
+
+def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run.
+
+    Raises
+    ------
+    Fp2Error
+        If the protocol is not installed here, or the run's config cannot be read.
+    """
+    from fp2.report.section import load_sections
+
+    protocol = build_protocol(logged_config(folder, here, run_id))
+    protocols = [protocol, *special_cases(protocol)]
+    return load_sections([*dict.fromkeys(target for each in protocols for target in each.section_targets())])

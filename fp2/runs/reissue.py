@@ -1,0 +1,115 @@
+"""Issue a run again after rows of its tables were removed: results, figures, dashboard, and a new passport.
+
+No model is loaded and no image is read. The old passport is kept under another name, so that `fp2 verify` reports it as
+superseded.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fp2 import artifacts
+from fp2.config import Config
+from fp2.hashing import digest
+from fp2.notes import NoteKind, Stage, read_notes
+from fp2.progress import Progress
+from fp2.results import Block, Results
+from fp2.runs.logged import logged_config, logged_protocol, passport_part
+from fp2.runs.outputs import write_run
+from fp2.runs.stages import Evaluation, analyse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import RunTables
+
+REMOVED = NoteKind(
+    "removed", Stage.HISTORY, "{n} subject(s) were removed from this run on {day}; the results exclude them."
+)
+DERIVED = (
+    artifacts.RESULTS, artifacts.DASHBOARD, *artifacts.UI_TABLES, artifacts.DISPARITIES, artifacts.PASSPORT,
+)  # fmt: skip
+_TAKEN_OVER = ("decoding", "preprocessing", "seeds")
+
+
+def reissue(
+    folder: Path, tables: RunTables, here: Config, before: Results, raw_keys: Mapping[str, str], removed: int
+) -> None:
+    """Compute and write everything that follows from `tables`, and sign it.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    here : Config
+        Where state, keys and the MLflow store are.
+    before : mapping
+        The results before the removal.
+    raw_keys : mapping
+        Salted response key -> response key, as far as the store has it.
+    removed : int
+        How many people were removed from the run.
+
+    Raises
+    ------
+    Fp2Error
+        If the run cannot be recomputed: its config, protocol or scorers are missing, or the tables lack a cut.
+    """
+    from fp2.cuts import with_present_values
+    from fp2.report.section import load_sections
+
+    config = logged_config(folder, here, before["run_id"])
+    protocol, job = logged_protocol(config, tables.people)
+    # the last person with a selected value may be gone
+    cuts = tuple(with_present_values(tables.people, cut) for cut in job.cuts)
+    job = replace(job, cuts=cuts, facts=protocol.recall(before))
+    today = datetime.now(UTC).isoformat(timespec="seconds")
+    history = {"at": today, "people_removed": removed, "answers_left": tables.n_answers}
+    about = {
+        **before,
+        "response_set": tables.response_set(before["response_set"], raw_keys),
+        "dataset_digest": _data_digest(tables.people, before["dataset_digest"]),
+        "purged": [*before.get("purged", []), history],
+    }
+    notes = [*read_notes(before), REMOVED(n=removed, day=today[:10])]
+    calls = before["answers"]["model_calls"]
+    results = analyse(Evaluation(protocol, job, tables, about, notes, model_calls=calls))
+    sections, figures = load_sections(protocol.section_targets()), folder / artifacts.FIGURES
+    report = replace(
+        config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file()
+    )  # fmt: skip
+    shutil.rmtree(figures, ignore_errors=True)
+    config = replace(config, report=report, tracking=here.tracking)
+    write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
+
+
+def strip(folder: Path) -> None:
+    """Delete whatever was computed from a run's tables, the passport included."""
+    for name in DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / artifacts.FIGURES, ignore_errors=True)
+    for path in folder.glob("passport.superseded-*.json"):
+        path.unlink()
+
+
+def _data_digest(people: pd.DataFrame, before: str) -> str:
+    """Return a digest of the remaining data set from the old digest and the remaining keys: no image is read."""
+    pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
+    return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
+
+
+def _retire_passport(folder: Path) -> Block:
+    """Rename the passport; return what the next one takes over from it."""
+    from fp2.report.verify import payload_digest
+
+    path = folder / artifacts.PASSPORT
+    if not path.is_file():
+        return {}
+    old, protocol = payload_digest(path), passport_part(folder, "protocol")
+    shutil.copyfile(path, folder / f"passport.superseded-{old[:12]}.json")
+    return {"supersedes": old, **{key: protocol.get(key) for key in _TAKEN_OVER}}

@@ -1,0 +1,192 @@
+"""The stages of a run after asking, each written once: a first run, a rescoring and a purge call those that they need.
+
+    score, collect    the answers of a model become scores; a task collects tables of its own
+    analyse           the protocol compares groups, and `results.json` is assembled
+
+What is written and logged is in `fp2.runs.outputs`, what is checked at last in `fp2.runs.checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fp2.ask.answers import RowAnswers, RunTables
+from fp2.ask.labels import with_labels
+from fp2.compose import config_hash
+from fp2.config import variant_identity
+from fp2.notes import Note, Stage, as_notes, in_order, without
+from fp2.protocols.base import Asks, Collects, Inputs, Job, Protocol
+from fp2.results import Block, Results, assemble, heading, limitations
+from fp2.runs.describe import (
+    count_tables,
+    describe_architecture,
+    describe_model,
+    describe_questions,
+    describe_scorers,
+    describe_serving,
+)
+
+if TYPE_CHECKING:
+    from fp2.ask.loop import Storage
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run whose answers are scored: what its results follow from.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    job : Job
+        With the facts that the analysis needs.
+    tables : RunTables
+    about : mapping
+        What the run is: keys of `results.json` (`fp2.results.ABOUT`); of a run that is scored or analysed again, all
+        of its earlier results.
+    notes : sequence of Note
+        What is stated of it so far.
+    attributes : collection of str
+        Attributes of the people that its tables keep, besides those of the cuts.
+    model_calls : int
+    """
+
+    protocol: Protocol
+    job: Job
+    tables: RunTables
+    about: Block
+    notes: Sequence[Note]
+    attributes: Collection[str] = ()
+    model_calls: int = 0
+
+    @property
+    def published(self) -> RunTables:
+        """The tables with the attributes that the run used, and no others."""
+        return self.tables.keeping({*self.attributes, *(name for cut in self.job.cuts for name in cut.by)})
+
+
+def about_inputs(protocol: Protocol, inputs: Inputs, run_id: str) -> Block:
+    """Return what a first run is, as far as it is known before anything is asked."""
+    config, dataset, title = inputs.config, inputs.dataset, protocol.states.title
+    return {
+        **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
+        **({"title": title} if title else {}),
+        "dataset_digest": inputs.dataset_digest,
+        "dataset": {
+            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
+            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+        },
+        "variant": {"name": config.variant.name, **variant_identity(config.variant)},
+    }  # fmt: skip
+
+
+def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -> Evaluation:
+    """Score the answers of a run that asked a model."""
+    from fp2.data.derived import with_image_facts
+    from fp2.scorers.registry import limitations_of
+
+    config, battery, engine = inputs.config, inputs.battery, inputs.engine
+    assert engine is not None
+    assert battery is not None
+    people = with_image_facts(inputs.people, config.analysis.adjust)
+    tables = with_labels(
+        scored(protocol, RunTables(people, storage.answers(), None), inputs), config, inputs.scorers
+    )  # fmt: skip
+    model = describe_model(config, engine)
+    about = {
+        **about,
+        "response_set": storage.response_set,
+        "model": model,
+        **describe_architecture(engine),
+        **describe_serving(engine),
+        "probes": describe_questions(battery),
+        "scorers": describe_scorers(inputs.scorers),
+    }
+    notes = [*as_notes(inputs.dataset.notes, Stage.DATA), *as_notes(engine.limitations, Stage.QUESTIONS)]
+    stated = [*as_notes(protocol.states.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
+    attributes = {*config.analysis.adjust, *protocol.attributes(config)}
+    return Evaluation(protocol, inputs, tables, about, limitations(model, notes, stated), attributes)
+
+
+def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
+    """Return the tables with refusals and scores; answers that are arrays are analysed as they are."""
+    from fp2.scorers.registry import flag_refusals, score_answers
+
+    if not isinstance(tables.answers, RowAnswers):
+        return tables
+    answers = flag_refusals(tables.answers.frame, job.scorers)
+    scores = protocol.assign_scores(score_answers(answers, job.scorers), tables.people, job.scorers)
+    return replace(tables, answers=RowAnswers(answers), scores=scores)
+
+
+def collect(protocol: Collects[Any], inputs: Inputs, about: Block) -> Evaluation:
+    """Collect the tables of a task, which asks no model."""
+    from fp2.protocols.task_tables import scores_digest
+
+    collected = protocol.collect(inputs)
+    response_set = collected.response_set
+    if response_set is None:
+        assert collected.tables.scores is not None
+        response_set = scores_digest(collected.tables.scores)
+    unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
+    model = {
+        **unknown, "id": collected.model["name"], "engine": "tables", "embedded": False, **collected.model
+    }  # fmt: skip
+    about = {
+        **about,
+        "response_set": response_set,
+        "model": model,
+        "probes": list(collected.probes),
+        "scorers": list(collected.scorers),
+    }
+    notes = as_notes([*inputs.dataset.notes, *collected.notes], Stage.DATA)
+    stated = limitations(model, notes, as_notes(protocol.states.limitations, Stage.RUN))
+    job = replace(inputs, facts=collected.facts)
+    return Evaluation(protocol, job, collected.tables, about, stated, collected.attributes)
+
+
+def analyse(evaluation: Evaluation) -> Results:
+    """Compare the groups, count the tables, and return `results.json`.
+
+    Notes that the evaluation has of the stages that are repeated are replaced. The balance of attributes that the
+    tables of a logged run no longer hold is that of its earlier results.
+    """
+    from fp2.data.group_sizes import cut_notes
+    from fp2.protocols.balance import balance_warnings, later_block
+    from fp2.scorers.registry import notes_of
+
+    protocol, job, tables, about = evaluation.protocol, evaluation.job, evaluation.tables, evaluation.about
+    analysis = protocol.analyse(tables, job)
+    versions = {name: version for name, version, _ in protocol.all_methods()}
+    analysis = replace(
+        analysis,
+        settings={**analysis.settings, "tests": dict(protocol.states.tests)},
+        methods={**versions, **analysis.methods},
+    )
+    counts = count_tables(tables, job.cuts, [probe["id"] for probe in about["probes"]], evaluation.model_calls)
+    if "balance" in about:
+        counts = replace(counts, balance=later_block(counts.balance, job.cuts, about["balance"]))
+    kept = without(evaluation.notes, Stage.TABLES, Stage.SCORES, Stage.ANALYSIS)
+    stated = [
+        *balance_warnings(counts.balance),
+        *cut_notes(tables.people, job.cuts),
+        *as_notes(analysis.notes, Stage.ANALYSIS),
+        *notes_of(job.scorers, tables.scores),
+    ]
+    notes = in_order([*kept, *(note for note in stated if note not in kept)])
+    return assemble({**about, "limitations": notes}, counts, analysis)
+
+
+def passport_extra(inputs: Inputs, results: Results) -> Block:
+    """Return what the passport of a first run says beyond the results: the seeds, and how answers were generated.
+
+    Of supplied answers it is not known here how they were generated.
+    """
+    seeds = {"analysis": inputs.config.seed, "data": inputs.config.data.seed}
+    if inputs.battery is None or "supplied" in results["model"]:
+        return {"seeds": seeds}
+    decoding = {
+        name: value for name, value in asdict(inputs.battery.decoding).items() if (name, value) != ("samples", 1)
+    }
+    return {"decoding": decoding, "preprocessing": results["model"]["processor"], "seeds": seeds}
