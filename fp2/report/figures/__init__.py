@@ -1,1 +1,0 @@
-"""What figures that are drawn by hand share."""
