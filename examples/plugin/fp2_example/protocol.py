@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge
 from rich.text import Text
 
-from fp2.ask.answers import RowAnswers
-from fp2.cuts import memberships
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.report.section import Block, Finding, Results, Section
-from fp2.results import Analysis
+from fp2.extension import (
+    Analysis,
+    Block,
+    EvaluationProtocol,
+    Finding,
+    Inputs,
+    Job,
+    Results,
+    RowAnswers,
+    Section,
+    memberships,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
-    from fp2.cuts import Cut
+    from fp2.extension import Cut, RunTables
 
 NAME = "consistency"
 

@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from fp2.extension import Block, ComparedRun, Results, Section, Supplement, cut_label, first_listed, number, plain
 from fp2.methods.attention.protocol import comparisons
-from fp2.protocols.fingerprint.published import first_listed
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
 
 MEASURES = ("first_mention", "token_over_area", "share_over_share", "token_over_area_geometric")
 
@@ -72,7 +69,7 @@ def _share(log_ratio: pd.Series[float]) -> pd.Series[float]:
 
 
 def _rows(entries: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
-    from fp2.cuts import memberships, with_present_values
+    from fp2.extension import memberships, with_present_values
 
     people, _ = first_listed(people, cut)
     table = memberships(people, with_present_values(people, cut))

@@ -19,26 +19,30 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from fp2.data.sampling import LEFT
-from fp2.engines.build import engine_class
-from fp2.errors import Fp2Error
-from fp2.protocols.base import Inputs, Show
-from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.protocols.fingerprint.supplements import SupplementEntry
-from fp2.report.reading import cut_label, plain
-from fp2.report.section import Block, Results, Section
-from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    LEFT,
+    MIRRORED,
+    ORIGINAL,
+    Block,
+    ComparedRun,
+    ComparisonSettings,
+    Fp2Error,
+    GroupComparison,
+    Inputs,
+    Results,
+    Section,
+    Show,
+    SupplementEntry,
+    cut_label,
+    engine_class,
+    plain,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import Answers
-    from fp2.config import Config
-    from fp2.cuts import Cut
-    from fp2.data.stimuli import Stimulus
-    from fp2.probes.battery import Battery
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Answers, Battery, Config, Cut, Scorer, Stimulus
 
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"
@@ -85,8 +89,7 @@ class Attention(GroupComparison):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image once unchanged, and once mirrored."""
-        from fp2.data.sampling import one_row_each
-        from fp2.data.stimuli import mirrored
+        from fp2.extension import mirrored, one_row_each
 
         rows = one_row_each(inputs.people)
         shown = show(rows, inputs.config.variant)
@@ -180,7 +183,7 @@ def attention_block(
     the largest group of an attribute is its reference. Each attribute has a joint Wald test, corrected over the
     attributes of one outcome by Holm's method.
     """
-    from fp2.cuts import with_merged_values
+    from fp2.extension import with_merged_values
 
     people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
@@ -218,7 +221,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
-    from fp2.stats.dyads import dyad_fit
+    from fp2.extension import dyad_fit
 
     whole = table[outcome].notna()
     for name in attributes:
@@ -262,7 +265,7 @@ _FIELDS = ("estimate", "standard_error", "ci_low", "ci_high", "p_value")
 
 def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
     """Return the joint Wald test of each attribute, corrected over them by Holm's method."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     names = [name for name in dict.fromkeys(terms.of) if name]
     raw = [fit.joint_p([place for place, of in enumerate(terms.of) if of == name]) for name in names]

@@ -9,25 +9,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
-from fp2.config import Config, VariantConfig
-from fp2.cuts import Cut, check_may_leave, memberships
-from fp2.data.base import OmitDefault
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    BY_REGION,
+    NO_MODEL,
+    ORIGINAL,
+    Analysis,
+    Collected,
+    Config,
+    Cut,
+    EvaluationProtocol,
+    Flag,
+    Fp2Error,
+    Inputs,
+    Job,
+    Names,
+    OmitDefault,
+    Range,
+    VariantConfig,
+    check_may_leave,
+    given_files,
+    memberships,
+    nearest,
+    no_scores,
+    read_options,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.dataset_report import describe
 from fp2.methods.dataset_report.describe import SHAPES, heat_map, measure_shapes, summary
 from fp2.methods.dataset_report.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
 from fp2.methods.fhibe.scores.features import known_attributes
-from fp2.plugins import read_options
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
-from fp2.protocols.option_types import Flag, Names, Range
-from fp2.protocols.task_tables import given_files, no_scores, score_settings, score_tables
-from fp2.results import NO_MODEL, Analysis
-from fp2.tables import BY_REGION, ORIGINAL
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 BLOCK = "diversity_report"
 USUAL = ("pronoun", "age", "region", "skin_tone")

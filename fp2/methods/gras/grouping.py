@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error
-from fp2.stats.core.numeric import BoolArray, IntArray
-from fp2.stats.core.permutation import Permuter
-from fp2.stats.core.units import Units, unit_classes
+from fp2.extension import BoolArray, Fp2Error, IntArray, Permuter, Units, unit_classes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
     from fp2.methods.gras.answers import GrasAnswers
     from fp2.methods.gras.options import GrasOptions
 
@@ -164,7 +161,7 @@ def group_images(
     Fp2Error
         If an attribute has fewer than two groups of at least `min_subjects` subjects, answered or not.
     """
-    from fp2.cuts import memberships
+    from fp2.extension import memberships
 
     place = {image: row for row, image in enumerate(image_ids)}
     subject = np.unique(np.asarray(subject_ids).astype(str), return_inverse=True)[1].astype(np.intp)

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fp2.errors import Fp2Error
+from fp2.extension import Analysis, EvaluationProtocol, Fp2Error, Inputs, Job, read_options
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
-from fp2.plugins import read_options
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import Analysis
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import Answers, RunTables
-    from fp2.ask.dense import DenseStorage
-    from fp2.ask.dense_answers import DenseAnswers
-    from fp2.ask.plan import Plan
-    from fp2.config import Config
-    from fp2.engines.base import Engine
-    from fp2.probes.battery import Battery
-    from fp2.progress import Progress
-    from fp2.scorers.base import Scorer
+    from fp2.extension import (
+        Answers,
+        Battery,
+        Config,
+        DenseAnswers,
+        DenseStorage,
+        Engine,
+        Plan,
+        Progress,
+        RunTables,
+        Scorer,
+    )
 
 BLOCK = "gras"
 METHOD = (
@@ -69,7 +69,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
     @classmethod
     def from_config(cls, config: Config) -> Gras:
         """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
-        from fp2.probes.trait_battery import protocol_options
+        from fp2.extension import protocol_options
 
         given = cls.analysis_options(config) | protocol_options(config.probe.options)
         return cls(read_options(GrasOptions, given, "probe.options"))
@@ -115,7 +115,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def storage(self, plan: Plan, inputs: Inputs) -> DenseStorage:
         """Return the dense storage."""
-        from fp2.ask.dense import DenseStorage
+        from fp2.extension import DenseStorage
 
         assert inputs.engine is not None
         assert inputs.battery is not None
@@ -123,7 +123,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def disk(self, answers: int, new: int) -> str:
         """Return what store and shards will take, in words."""
-        from fp2.ask.dense import disk
+        from fp2.extension import disk
 
         return disk(answers, new)
 
@@ -140,7 +140,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def facts(self, inputs: Inputs) -> Mapping[str, Any]:
         """Return where the traits and templates come from."""
-        from fp2.probes.trait_battery import facts
+        from fp2.extension import facts
 
         assert inputs.battery is not None
         asked = inputs.battery.trait_templates
@@ -172,7 +172,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
-        from fp2.ask.dense_answers import DenseAnswers
+        from fp2.extension import DenseAnswers
         from fp2.methods.gras.analysis import analyse
         from fp2.methods.gras.answers import GrasAnswers
 
@@ -211,7 +211,7 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
     Fp2Error
         Naming the outcomes that are always there.
     """
-    from fp2.engines.base import NEVER
+    from fp2.extension import NEVER
 
     question = next((question for question in battery.questions if question.kind == "yes_no"), None)
     lacking = engine.lacking(question) if question else {}

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2.commands.loopback import CSS, HTML, SCRIPT, LoopbackServer, Reply
-from fp2.compose import load_config
-from fp2.errors import Fp2Error
+from fp2.extension import CSS, HTML, SCRIPT, Fp2Error, LoopbackServer, Reply, Terminal, load_config
 from fp2.methods.labels.table import RESOLVER
-from fp2.progress import Terminal
 
 if TYPE_CHECKING:
+    from fp2.extension import LabelScale
     from fp2.methods.labels.sample import Sheet, Wanted
-    from fp2.scorers.labels import LabelScale
 
 HERE = Path(__file__).parent
 KEYS = "1234567890"
@@ -36,10 +33,8 @@ def label(
     Fp2Error
         If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
     """
-    from fp2.commands.output import print_json
-    from fp2.commands.rerun import rescore
+    from fp2.extension import print_json, rescore, run_folder
     from fp2.methods.labels.sample import NEEDED, sheet_of
-    from fp2.runs.reader import run_folder
 
     if labels is not None:
         return rescore(run, [*overrides, f"analysis.labels={_quoted(labels.expanduser().resolve())}"])
@@ -75,7 +70,7 @@ class LabelServer(LoopbackServer):
 
     def get(self, name: str, query: str) -> Reply | None:
         """Return the page of the next answer, the styles or the script."""
-        from fp2.report.page import stylesheet
+        from fp2.extension import stylesheet
 
         if name == "style.css":
             return Reply(CSS, stylesheet(HERE / "label.css").encode())
@@ -111,8 +106,7 @@ def render(
     scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None
 ) -> str:  # fmt: skip
     """Return the page; `answer` is its place in the sample, the question and the text, None where all are labelled."""
-    from fp2.report.page import environment
-    from fp2.report.reading import plain
+    from fp2.extension import environment, plain
 
     place, question, text = answer or (None, "", "")
     buttons = [
@@ -179,7 +173,7 @@ def _state(sheet: Sheet) -> dict[str, Any]:
 
 def _show(sheet: Sheet) -> None:
     """Print the state of the labels."""
-    from fp2.report.reading import number, plain
+    from fp2.extension import number, plain
 
     state, console = _state(sheet), Terminal()
     about = state["sample"]

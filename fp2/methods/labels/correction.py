@@ -27,9 +27,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, stream
-from fp2.stats.core.permutation import permutation_p
-from fp2.stats.rows import OK
+from fp2.extension import OK, BoolArray, FloatArray, IntArray, permutation_p, stream
 
 LEAST_LABELLED = 10
 """Labelled subjects (Kish's effective number) that a group needs; below it no interval holds (docs/validity.md)."""
@@ -214,7 +212,7 @@ def error_gap(
 
 def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[ClassRates]:
     """Return precision and recall of each class that occurs, of all answers and of every group with enough labels."""
-    from fp2.stats.proportions import wilson
+    from fp2.extension import wilson
 
     entries, groups, kept = _weighted_entries(data, min_subjects, least)
     everyone, _, _ = _weighted_entries(replace(data, groups=np.zeros(len(np.asarray(data.score)), dtype=int)), 1, 0)

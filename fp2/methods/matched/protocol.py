@@ -15,27 +15,47 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 
-from fp2.cuts import varying
-from fp2.data.sampling import units
-from fp2.protocols.base import Inputs, Job
-from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.disparities import Disparities
-from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.report import reading
-from fp2.report.figures.style import CHANCE, FAINT, INK, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Finding, Results, Section, row_finding
-from fp2.scorers.outcomes import outcome_columns
-from fp2.verdicts import Verdict, mark_of
+from fp2.extension import (
+    CHANCE,
+    FAINT,
+    INK,
+    Block,
+    ComparedRun,
+    ComparisonSettings,
+    Disparities,
+    Finding,
+    GroupComparison,
+    Inputs,
+    Job,
+    Results,
+    Section,
+    Verdict,
+    cut_label,
+    figure,
+    head,
+    mark_of,
+    number,
+    outcome_columns,
+    plain,
+    primary_scorer,
+    probe_labels,
+    reading,
+    row_finding,
+    save,
+    scorer_label,
+    shares,
+    shorten,
+    style,
+    units,
+    varying,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from fp2.cuts import Cut
-    from fp2.scorers.base import Scorer
-    from fp2.stats.matched import MatchedTest
+    from fp2.extension import Cut, MatchedTest, Scorer
 
 SAME = 1e-12
 
@@ -117,7 +137,7 @@ def matched_block(
 
 def _lines(people: pd.DataFrame, cut: Cut, unit: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     """Return one row per (image, version) with its unit."""
-    from fp2.cuts import memberships
+    from fp2.extension import memberships
 
     table = memberships(people, cut)
     keys = zip(table["image_id"], table["subject_id"], strict=True)
@@ -140,7 +160,7 @@ def _tests(
     """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
 
-    from fp2.stats.matched import matched_panel
+    from fp2.extension import matched_panel
 
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
@@ -159,7 +179,7 @@ def _tests(
 
 def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     """Return one outcome's numbers; `_decide` adds the verdict."""
-    from fp2.stats.matched import matched_equivalence
+    from fp2.extension import matched_equivalence
 
     low, high = scorer.value_range
     status = Verdict.UNINFORMATIVE if same else Verdict.TOO_FEW_SETS if test.raw is None else None
@@ -188,7 +208,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
     The standard error of rare differences is unreliable: pairs in which few sets differ at all are left out.
     """
-    from fp2.stats.matched import FEW, minimum_detectable
+    from fp2.extension import FEW, minimum_detectable
 
     errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
     critical = test.critical(level)
@@ -197,7 +217,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
 def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: ComparisonSettings) -> None:
     """Set adjusted p-values, `mde80`, `family_size`, `significant`, `verdict`: the run is one family."""
-    from fp2.stats.adjustment import adjust_p_values, verdict_of
+    from fp2.extension import adjust_p_values, verdict_of
 
     tested = [row["p_value"] is not None for row in rows]
     share = iter(shares([row["scorer"] for row, known in zip(rows, tested, strict=True) if known], c))

@@ -9,7 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    LONG,
+    NO_MODEL,
+    NULL_MEAN,
+    ROW_METHODS,
+    SCORE_TESTS,
+    Analysis,
+    Block,
+    Collected,
+    EvaluationProtocol,
+    Flag,
+    Fp2Error,
+    Inputs,
+    Job,
+    Range,
+    Results,
+    ScoreComparison,
+    Section,
+    attribute_columns,
+    cut_label,
+    describe_metric,
+    given_files,
+    number,
+    plain,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.fhibe.narrow.agreement import (
     JACCARD,
     MEASURES,
@@ -31,19 +58,11 @@ from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.figures import large_top, short_group
-from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
-from fp2.protocols.option_types import Flag, Range
-from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
-from fp2.results import NO_MODEL, NULL_MEAN, Analysis
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 BLOCK = "annotator_agreement"
 SCORE = "agreement"

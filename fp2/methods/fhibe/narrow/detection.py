@@ -20,8 +20,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.fhibe.geometry import Geometry, Keypoint
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, Geometry, Keypoint
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction, Rle, encode_mask
 from fp2.methods.fhibe.narrow.tasks import (
@@ -119,7 +118,7 @@ def score_masks(group: list[Person], found: list[Prediction], scores: TaskScores
 def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
     mask = prediction.mask
     if mask is None:
-        from fp2.data.image_files import image_file
+        from fp2.extension import image_file
 
         assert prediction.file is not None
         try:

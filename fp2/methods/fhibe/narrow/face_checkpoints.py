@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, Table, nearest, read_options
 from fp2.methods.fhibe.narrow.checkpoints import CheckpointModel
 from fp2.methods.fhibe.narrow.faces import PARTS
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec
 from fp2.methods.fhibe.narrow.predictions import Pixels, Prediction
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Table
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 
 @dataclass(frozen=True)

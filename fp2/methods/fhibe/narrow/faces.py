@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.variants import mask_array, region_mask
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, mask_array, region_mask
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.generated_images import Identity, Lpips, image_metrics, set_likeness
 from fp2.methods.fhibe.narrow.predictions import Prediction
@@ -175,7 +174,7 @@ def true_parts(person: Person, crop: Path) -> Labels | None:
 
 def _read_map(path: Path, what: str) -> Labels:
     """Return a map of parts: grey levels, or the indices of a palette."""
-    from fp2.data.image_files import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(path) as image:

@@ -15,20 +15,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb, pixel_sha256
-from fp2.errors import Fp2Error, nearest, without_path
-from fp2.hashing import digest
+from fp2.extension import (
+    Fp2Error,
+    PixelDigest,
+    PixelIndex,
+    Table,
+    check_members,
+    digest,
+    load_path,
+    nearest,
+    open_rgb,
+    pixel_sha256,
+    read_options,
+    without_path,
+)
 from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person
-from fp2.plugins import check_members, load_path, read_options
-from fp2.protocols.option_types import Table
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from fp2.config import Config
+    from fp2.extension import Config
 
 FAMILIES_0_3 = {
     "detr": "fp2.methods.fhibe.narrow.checkpoints:Detector",
@@ -113,7 +122,7 @@ def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
     Fp2Error
         If there is none of that name.
     """
-    from fp2.config import choices
+    from fp2.extension import choices
 
     known = {file.stem: file for file in choices("narrow").values()}
     if name not in known:

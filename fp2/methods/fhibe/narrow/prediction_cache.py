@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from fp2.hashing import digest
+from fp2.extension import CHECKSUMS, add_table, as_user_error, checksums, digest, file_of, transaction
 from fp2.methods.fhibe.narrow.model_outputs import decode_labels
 from fp2.methods.fhibe.narrow.predictions import Pixels, Prediction, encode_mask, read_rle
-from fp2.store import checksums
-from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
 
 TABLE = "narrow_predictions"
 _CREATE = f"""

@@ -17,16 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.worker_options import device_of
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import sha256_file
+from fp2.extension import Fp2Error, Range, device_of, nearest, read_options, sha256_file
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec
 from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 PUBLISHED = "COCO_V1"
 NETWORKS = {
@@ -175,7 +171,7 @@ class Rcnn:
     def _loaded(self) -> tuple[Any, str]:
         """Return network and device, which the first call loads."""
         if self._network is None:
-            from fp2.engines.hf.placement import resolve_device
+            from fp2.extension import resolve_device
 
             torch = importlib.import_module("torch")
             options, device = self._options, resolve_device(self._device_name)

@@ -22,8 +22,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.extension import ATTRIBUTE_PREFIX, Fp2Error, nearest
 
 if TYPE_CHECKING:
     import pandas as pd

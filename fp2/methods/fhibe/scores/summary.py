@@ -17,11 +17,22 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.cuts import LABEL_JOIN, Cut
+from fp2.extension import (
+    FAINT,
+    LABEL_JOIN,
+    LINES,
+    Block,
+    Cut,
+    Results,
+    Section,
+    figure,
+    head,
+    number,
+    save,
+    shorten,
+    style,
+)
 from fp2.methods.fhibe.scores.figures import bare, short_group
-from fp2.report.figures.style import FAINT, LINES, figure, head, save, shorten, style
-from fp2.report.reading import number
-from fp2.report.section import Block, Results, Section
 
 SUMMARY = "disparity_summary"
 SUMMARY_SECTION = "fp2.methods.fhibe.scores.summary:SummarySection"
