@@ -75,6 +75,7 @@ from fp2.data.base import (
     LoadContext as LoadContext,
     Local as Local,
     OmitDefault as OmitDefault,
+    Required as Required,
     file_digest as file_digest,
     people_table as people_table,
 )
@@ -210,6 +211,7 @@ from fp2.store.database import (
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
 
 # Scorers: the interface, what a value means, outcomes of answers.
+from fp2.scorers.by_model import ModelScorer as ModelScorer
 from fp2.scorers.base import BaseScorer as BaseScorer, Scored as Scored, Scorer as Scorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
