@@ -13,10 +13,27 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fp2.report.figures.style import FAINT, GRID, INK, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain, probability, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Results, Section
-from fp2.verdicts import Verdict
+from fp2.extension import (
+    FAINT,
+    GRID,
+    INK,
+    Block,
+    Results,
+    Section,
+    Verdict,
+    cut_label,
+    figure,
+    head,
+    number,
+    plain,
+    probability,
+    probe_labels,
+    save,
+    scorer_label,
+    shorten,
+    style,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.section import Beside, Block, Results, Section
+from fp2.extension import Beside, Block, Results, Section, cut_label, number, plain, scorer_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,7 +130,7 @@ def _compared(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
 
 def _shapes(block: Block, results: Results, path: Path) -> Path:
     """Draw the quantiles of each number, and heat maps of box centres and keypoints if they are known."""
-    from fp2.report.figures.style import figure, head, save, style
+    from fp2.extension import figure, head, save, style
 
     rows = [row for row in block["shapes"] if not row["name"].startswith("centre_")]
     maps = [(name, block[key]) for name, key in (("box centres", "centres"), ("keypoints", "keypoints")) if block[key]]
@@ -156,7 +155,7 @@ def _shapes(block: Block, results: Results, path: Path) -> Path:
 
 
 def _quantiles(axes: Axes, place: int, q: Sequence[float]) -> None:
-    from fp2.report.figures.style import CHANCE, INK, LINES
+    from fp2.extension import CHANCE, INK, LINES
 
     axes.plot([q[0], q[4]], [place, place], color=CHANCE, linewidth=2)
     axes.plot([q[1], q[3]], [place, place], color=LINES[0], linewidth=6, solid_capstyle="butt")
@@ -164,7 +163,7 @@ def _quantiles(axes: Axes, place: int, q: Sequence[float]) -> None:
 
 
 def _vendi(rows: Sequence[Mapping[str, Any]], results: Results, path: Path) -> Path:
-    from fp2.report.figures.style import FAINT, LINES, figure, head, save, shorten, style
+    from fp2.extension import FAINT, LINES, figure, head, save, shorten, style
 
     variants = list(dict.fromkeys(row["variant"] for row in rows))
     names = list(dict.fromkeys(_name(row) for row in rows))

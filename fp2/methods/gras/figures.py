@@ -7,8 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.report.figures.style import CHANCE, FAINT, INK, LINES, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain, probability
+from fp2.extension import (
+    CHANCE,
+    FAINT,
+    INK,
+    LINES,
+    cut_label,
+    figure,
+    head,
+    number,
+    plain,
+    probability,
+    save,
+    shorten,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

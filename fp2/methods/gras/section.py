@@ -10,10 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
+from fp2.extension import Beside, Block, Cell, Finding, Results, Section, cut_label, number, plain, probability
 from fp2.methods.gras import figures as drawing
 from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
-from fp2.report.reading import cut_label, number, plain, probability
-from fp2.report.section import Beside, Block, Cell, Finding, Results, Section
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",

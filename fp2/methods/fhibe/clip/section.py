@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from fp2.extension import Block, Finding, Results, Section, cut_label, number, plain, row_finding, scorer_label
 from fp2.methods.fhibe.clip.protocol import WRONG
-from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.section import Block, Finding, Results, Section, row_finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +112,7 @@ def _shares(
     block: Block, table: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], results: Results, path: Path
 ) -> Path:
     """Draw stacked bars of label shares, one per group; the error rate, if known, as a point with its interval."""
-    from fp2.report.figures.style import FAINT, figure, head, save, shorten, style
+    from fp2.extension import FAINT, figure, head, save, shorten, style
 
     labels = list(block["questions"][table["question"]])
     with style():
@@ -133,7 +132,7 @@ def _shares(
 
 
 def _bar(axes: Axes, place: int, entries: Mapping[str, Mapping[str, Any]], labels: Sequence[str]) -> None:
-    from fp2.report.figures.style import INK, LINES
+    from fp2.extension import INK, LINES
 
     start = 0.0
     for colour, label in zip(LINES, labels, strict=False):
@@ -152,7 +151,7 @@ def _legend(axes: Axes, labels: Sequence[str], errors: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    from fp2.report.figures.style import INK, LINES
+    from fp2.extension import INK, LINES
 
     marks: list[Any] = [Patch(color=colour, label=label) for colour, label in zip(LINES, labels, strict=False)]
     if errors:
@@ -165,7 +164,7 @@ def _legend(axes: Axes, labels: Sequence[str], errors: bool) -> None:
 
 def _accuracy(block: Block, accuracies: Sequence[Mapping[str, Any]], results: Results, path: Path) -> Path:
     """Draw the share with the right label by variant: a panel per question, a colour per right label."""
-    from fp2.report.figures.style import FAINT, LINES, figure, head, save, style
+    from fp2.extension import FAINT, LINES, figure, head, save, style
 
     questions = list(dict.fromkeys(row["question"] for row in accuracies))
     with style():

@@ -6,11 +6,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fp2.extension import (
+    CHANCE,
+    FAINT,
+    GRID,
+    INK,
+    LINES,
+    Results,
+    cut_label,
+    figure,
+    head,
+    number,
+    plain,
+    save,
+    shorten,
+    style,
+)
 from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
 from fp2.methods.fhibe.scores.figures import bare, short_group
-from fp2.report.figures.style import CHANCE, FAINT, GRID, INK, LINES, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Results
 
 _ROW = 0.3  # inches
 _MAX_LINES = len(LINES)  # groups of a panel of curves

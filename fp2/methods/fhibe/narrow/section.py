@@ -8,12 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
+from fp2.extension import Block, Finding, Results, Section, cut_label, number, plain
 from fp2.methods.fhibe.narrow.figures import by_group, hairstyle_errors, hairstyle_panels, tasks, threshold_curves
 from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
 from fp2.methods.fhibe.scores.figures import large_top, short_group, top_disparities
 from fp2.methods.fhibe.scores.section import intersection_findings
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Finding, Results, Section
 
 _MAX_PAIRS = 12  # of hairstyles, for each pronoun
 

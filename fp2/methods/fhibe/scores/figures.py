@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import LABEL_JOIN
-from fp2.report.figures.style import FAINT, GRID, INK, LINES, figure, head, save, shorten, style
-from fp2.report.reading import number, plain
+from fp2.extension import FAINT, GRID, INK, LABEL_JOIN, LINES, figure, head, number, plain, save, shorten, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,20 @@ from typing import Any
 
 from rich.text import Text
 
+from fp2.extension import (
+    Block,
+    Finding,
+    Results,
+    Section,
+    cut_label,
+    number,
+    plain,
+    primary_scorer,
+    row_finding,
+    worst_and_best,
+)
 from fp2.methods.fhibe.scores.figures import importances, large_top, rules, short_group, top_disparities, tree
 from fp2.methods.fhibe.scores.published import REASONS
-from fp2.report.reading import cut_label, number, plain, primary_scorer
-from fp2.report.section import Block, Finding, Results, Section, row_finding, worst_and_best
 
 _DRAWN = 4  # outcomes that are drawn
 _RULES = 20

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.report.reading import cut_label, plain
-from fp2.report.section import Block, Results, Section
+from fp2.extension import Block, Results, Section, cut_label, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +112,7 @@ def _table(block: Block, cut: str, min_cell: int) -> list[dict[str, Any]]:
 
 def _bar_figure(panels: Sequence[Panel], title: str, share: str, results: Results, path: Path) -> Path:
     """Draw one panel of bars per (heading, cut, rows): rates with intervals, and group sizes below."""
-    from fp2.report.figures.style import FAINT, figure, head, save, style
+    from fp2.extension import FAINT, figure, head, save, style
 
     lines = _in_lines(panels)
     widest = max(sum(_room(rows) for _, _, rows in line) + _GAP * (len(line) - 1) for line in lines)
@@ -150,7 +149,7 @@ def _in_lines(panels: Sequence[Panel]) -> list[list[Panel]]:
 
 
 def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], end: float, *, first: bool) -> None:
-    from fp2.report.figures.style import FAINT, INK, LINES, shorten
+    from fp2.extension import FAINT, INK, LINES, shorten
 
     for x, row in enumerate(rows):
         axes.bar(x, row["rate"], width=0.72, color=LINES[0], alpha=0.75, zorder=2)
@@ -171,7 +170,7 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], end: flo
 
 def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path, min_cell: int) -> Path:
     """Draw a panel per cut: a row per occupation, a point per group, filled if the occupation is over-represented."""
-    from fp2.report.figures.style import FAINT, figure, head, save, style
+    from fp2.extension import FAINT, figure, head, save, style
 
     names = [row["occupation"] for row in block["occupations"]["stated"]][:12]
     height = 2.5 + 0.3 * len(names)
@@ -194,7 +193,7 @@ def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path
 def _points(
     axes: Axes, cut: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str], end: float, *, first: bool
 ) -> None:
-    from fp2.report.figures.style import FAINT, GRID, INK, LINES, shorten
+    from fp2.extension import FAINT, GRID, INK, LINES, shorten
 
     groups = list(dict.fromkeys(row["group"] for row in rows))
     at = {name: place for place, name in enumerate(names)}
