@@ -16,16 +16,20 @@ from fp2.errors import Fp2Error
 
 
 def test_a_name_is_an_entry_point_and_a_path_with_a_colon_an_import() -> None:
-    from fp2.methods.gras.protocol import Gras
+    from fp2.protocols.fingerprint.protocol import Fingerprint
 
-    assert plugins.load(plugins.PROTOCOLS, "gras", "probe.protocol") is Gras
-    assert plugins.load(plugins.PROTOCOLS, "fp2.methods.gras.protocol:Gras", "probe.protocol") is Gras
+    path = "fp2.protocols.fingerprint.protocol:Fingerprint"
+    assert plugins.load(plugins.PROTOCOLS, "fingerprint", "probe.protocol") is Fingerprint
+    assert plugins.load(plugins.PROTOCOLS, path, "probe.protocol") is Fingerprint
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("grass", r"unknown protocol 'grass' \(here\)\. Did you mean 'gras'\? .*or write package\.module:Name"),
+        (
+            "fingerprnt",
+            r"unknown protocol 'fingerprnt' \(here\)\. Did you mean 'fingerprint'\? .*or write package",
+        ),
         ("no.such.module:Thing", r"cannot import 'no\.such\.module'.*\(here\)"),
         ("fp2.errors:Fp2Eror", r"'fp2\.errors' has no 'Fp2Eror' \(here\)\. Did you mean 'Fp2Error'"),
         (":Thing", "is not an import path"),

@@ -12,7 +12,6 @@ from fp2.data.fhibe.attributes import camera_attributes
 from fp2.data.fhibe.load import load_fhibe
 from fp2.data.pixels import dataset_digest
 from fp2.errors import Fp2Error
-from fp2.methods.fhibe.scores.features import chosen_attributes, predictors
 from fp2.store.salted_keys import shareable
 
 
@@ -55,7 +54,10 @@ def test_a_release_in_both_forms_has_them_and_its_digest_does_not(tmp_path: Path
     assert full["attr_camera_manufacturer"].iloc[0] == ["Maker"]
 
 
+@pytest.mark.package(name="fhibe")
 def test_the_model_and_the_month_do_not_leave_and_no_camera_predicts_unasked(tmp_path: Path) -> None:
+    from fp2.methods.fhibe.scores.features import chosen_attributes, predictors
+
     copy = write_copy(tmp_path)
     for row in copy.rows:
         row["model"] = "Phone 7"

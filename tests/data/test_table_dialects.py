@@ -12,8 +12,6 @@ import pytest
 
 from fp2.data.readers.table import number_column, read_table
 from fp2.errors import Fp2Error
-from fp2.methods.dataset_report.vendi import from_file
-from fp2.methods.gras.inference_files import find_inference_files, read_probabilities
 from fp2.scorers.published_terms import published_lexicon
 
 VECTORS = np.array([[0.5, -1.25], [2.0, 1e-3], [-3.0, 0.75]])
@@ -37,8 +35,11 @@ DIALECTS: dict[str, Callable[[str], bytes]] = {
 }
 
 
+@pytest.mark.package(name="dataset_report")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_embeddings_are_read_in_every_dialect(dialect: str, tmp_path: Path) -> None:
+    from fp2.methods.dataset_report.vendi import from_file
+
     rows = [f"i{n},{','.join(map(str, row))}" for n, row in enumerate(VECTORS.tolist())]
     (tmp_path / "e.csv").write_bytes(DIALECTS[dialect]("\n".join(["image_id,d0,d1", *rows]) + "\n"))
     people = pd.DataFrame({"image_id": ["i2", "i0", "i9"]})
@@ -47,8 +48,11 @@ def test_embeddings_are_read_in_every_dialect(dialect: str, tmp_path: Path) -> N
     assert found.tolist() == VECTORS[[2, 0]].tolist()
 
 
+@pytest.mark.package(name="gras")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_inference_files_are_read_in_every_dialect(dialect: str, tmp_path: Path) -> None:
+    from fp2.methods.gras.inference_files import find_inference_files, read_probabilities
+
     text = "img,yes_prob_0,yes_prob_1\na/b,0.25,0.5\nc,,1.0\n"
     (tmp_path / "llava_kind.csv").write_bytes(DIALECTS[dialect](text))
     files = find_inference_files(tmp_path, ["kind"], "task.files.answers")
@@ -64,7 +68,10 @@ def test_stereotype_pairs_are_read_with_semicolons_and_a_byte_order_mark(tmp_pat
     assert plain.lists["terms"].entries == other.lists["terms"].entries == (("frail",), ("lazy",))
 
 
+@pytest.mark.package(name="dataset_report")
 def test_what_is_no_number_and_latin_1_are_one_line(tmp_path: Path) -> None:
+    from fp2.methods.dataset_report.vendi import from_file
+
     (tmp_path / "a.csv").write_text("image_id,d0\ni0,1,5\n", encoding="utf-8")
     people = pd.DataFrame({"image_id": ["i0"]})
     with pytest.raises(Fp2Error, match="row 1 has 3 cells"):

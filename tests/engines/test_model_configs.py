@@ -16,7 +16,6 @@ from fp2.engines.hf.engine import HfEngine
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.errors import Fp2Error
 from fp2.methods.peeps.planted.engine import PlantedEngine
-from fp2.methods.vllm.engine import VllmEngine
 from fp2.tables import Decoding
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -105,7 +104,10 @@ def test_choosing_the_simulator_chooses_its_engine_and_back(conf: Path) -> None:
     assert engine.truth.seed == 5
 
 
+@pytest.mark.package(name="vllm")
 def test_a_setting_that_an_engine_cannot_follow_is_refused(conf: Path) -> None:
+    from fp2.methods.vllm.engine import VllmEngine
+
     adapted = composed(conf, "model=phi4_multimodal", "engine=vllm")
     with pytest.raises(Fp2Error, match=r"engine=vllm does not take it \(model.adapter\)"):
         build_engine(adapted["model"], adapted["engine"], Decoding())
@@ -132,6 +134,9 @@ def test_unknown_engines_are_answered_with_the_nearest() -> None:
         build_engine({"name": "m"}, {"name": "hf"}, Decoding())
 
 
+@pytest.mark.package(name="vllm")
 def test_vllm_takes_the_models_of_the_generic_engine(conf: Path) -> None:
+    from fp2.methods.vllm.engine import VllmEngine
+
     settings = composed(conf, "model=qwen2_5_vl_3b", "engine=vllm", "engine.options={max_model_len: 4096}")
     assert isinstance(build_engine(settings["model"], settings["engine"], Decoding()), VllmEngine)

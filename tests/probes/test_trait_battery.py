@@ -12,12 +12,13 @@ import pytest
 from fp2.compose import config_hash, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.methods.gras.options import GrasOptions
 from fp2.methods.peeps.bundled import load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
 from fp2.probes.trait_battery import facts
 from fp2.probes.traits import OWN_FILE
+
+pytestmark = pytest.mark.package(name="gras")  # its battery
 
 OWN_WORDS = "probe.traits={kind: 2.6, cruel: -2.9}"
 OWN_TEXT = "probe.templates={A: 'Is the person {trait}?', B: 'Are they {trait}, do you think?'}"
@@ -61,6 +62,8 @@ def test_each_question_knows_its_template_trait_and_framing() -> None:
 
 
 def test_the_options_are_those_of_the_analysis_at_its_defaults() -> None:
+    from fp2.methods.gras.options import GrasOptions
+
     assert read_options(GrasOptions, battery().options, "probe.options") == GrasOptions()
 
 

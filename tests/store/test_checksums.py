@@ -13,13 +13,14 @@ import pytest
 from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
-from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 from fp2.store import origins
 from fp2.store.dense import DenseStore, Piece, QuestionSet
 from fp2.store.integrity import count_checked, damaged_rows
 from fp2.store.merge import merge_stores
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer
+
+pytestmark = pytest.mark.package(name="fhibe")  # its predictions are among the rows checked
 
 A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
 PICTURE = ("table", "", "image", "subject", "/a.png")
@@ -138,6 +139,8 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
+
     """A store with a row in every table that is not a mere cache of a file's digest."""
     path = tmp_path_factory.mktemp("full") / "store.sqlite"
     with ResponseStore(path) as store:

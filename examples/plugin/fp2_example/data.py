@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, people_table
+from fp2.extension import DataOptions, Dataset, DataSource, LoadContext, Local, people_table
 
 TEAMS = {"warm": (220, 120, 60), "cool": (60, 120, 220)}
 """Team -> mean colour (RGB) of its tiles."""

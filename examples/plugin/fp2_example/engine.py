@@ -7,10 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fp2.engines.base import BaseEngine, EngineOptions, failed, open_image
-from fp2.errors import Fp2Error
-from fp2.plugins import read_options
-from fp2.tables import Answer, Decoding, ImageTask, Question
+from fp2.extension import (
+    Answer,
+    BaseEngine,
+    Decoding,
+    EngineOptions,
+    Fp2Error,
+    ImageTask,
+    Question,
+    failed,
+    open_image,
+    read_options,
+)
 
 if TYPE_CHECKING:
     import sqlite3

@@ -33,8 +33,7 @@ from fp2.results import Analysis
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
-    from fp2.cuts import Cut
+    from fp2.extension import Cut, RunTables
 
 NAME = "consistency"
 

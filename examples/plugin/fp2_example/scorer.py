@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, Scored
+from fp2.extension import BaseScorer, Scored
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from fp2.engines.checkpoint import DATE_FUNCTION, Checkpoint
 from fp2.engines.hf.families import IMAGE, QUESTION, FamilyFacts
 from fp2.errors import Fp2Error
 
-Form = Literal["chat", "raw", "own", "code"]
+PromptForm = Literal["chat", "raw", "own", "code"]
 _TRIAL = "What is this?"
 TODAY = "2024-07-26 12:00"
 """The date that every chat template gets: a prompt must not change from day to day.

@@ -22,7 +22,7 @@ from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
 
 MEASURES = ("first_mention", "token_over_area", "share_over_share", "token_over_area_geometric")
 
@@ -71,7 +71,7 @@ def _share(log_ratio: pd.Series[float]) -> pd.Series[float]:
 
 
 def _rows(entries: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
-    from fp2.cuts import memberships, with_present_values
+    from fp2.extension import memberships, with_present_values
 
     people, _ = first_listed(people, cut)
     table = memberships(people, with_present_values(people, cut))

@@ -67,8 +67,7 @@ class Attention(GroupComparison):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image once unchanged, and once mirrored."""
-        from fp2.data.sampling import one_row_each
-        from fp2.data.stimuli import mirrored
+        from fp2.extension import mirrored, one_row_each
 
         rows = one_row_each(inputs.people)
         shown = show(rows, inputs.config.variant)
@@ -160,7 +159,7 @@ def attention_block(
     the largest group of an attribute is its reference. Each attribute has a joint Wald test, corrected over the
     attributes of one outcome by Holm's method.
     """
-    from fp2.cuts import with_merged_values
+    from fp2.extension import with_merged_values
 
     people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
@@ -198,7 +197,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
-    from fp2.stats.dyads import dyad_fit
+    from fp2.extension import dyad_fit
 
     whole = table[outcome].notna()
     for name in attributes:
@@ -242,7 +241,7 @@ _FIELDS = ("estimate", "standard_error", "ci_low", "ci_high", "p_value")
 
 def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
     """Return the joint Wald test of each attribute, corrected over them by Holm's method."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     names = [name for name in dict.fromkeys(terms.of) if name]
     raw = [fit.joint_p([place for place, of in enumerate(terms.of) if of == name]) for name in names]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fp2.protocols.fingerprint.supplements import SupplementEntry
+from fp2.extension import SupplementEntry
 
 MULTIVERSE = SupplementEntry(
     "multiverse",

@@ -7,16 +7,13 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.scorers.outcomes import REFUSAL, entries_of, outcome_columns, yes_no_columns
-from fp2.tables import question_of
+from fp2.extension import REFUSAL, entries_of, outcome_columns, question_of, yes_no_columns
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.protocols.fingerprint.settings import ComparedRun
-    from fp2.scorers.base import Scorer
+    from fp2.extension import ComparedRun, Cut, Scorer
 
 MISSING, NEUTRAL, WORST = "missing", "neutral", "worst"
 SUBJECTS, IMAGES = "subjects", "images"
@@ -121,7 +118,7 @@ def _limited(every: Sequence[Specification], seed: int) -> tuple[Specification, 
     """Return all specifications, or the first and a random sample of the others, in the order given."""
     if len(every) <= MOST:
         return tuple(every)
-    from fp2.stats.core.numeric import stream
+    from fp2.extension import stream
 
     drawn = stream(seed, 9).choice(len(every) - 1, MOST - 1, replace=False) + 1
     return tuple(every[k] for k in sorted([0, *drawn.tolist()]))

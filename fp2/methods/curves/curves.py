@@ -10,19 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fp2.extension import design_of, shares
 from fp2.methods.curves.choices import IMAGES, Outcomes, Specification
-from fp2.protocols.fingerprint.adjusted import design_of
-from fp2.protocols.fingerprint.family import shares
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.protocols.fingerprint.settings import ComparedRun
-    from fp2.stats.core.numeric import FloatArray
-    from fp2.stats.rows import DisparityRow, Panel
-    from fp2.stats.specifications.panel import SpecifiedPanel, SpecifiedTest
+    from fp2.extension import ComparedRun, Cut, DisparityRow, FloatArray, Panel, SpecifiedPanel, SpecifiedTest
 
 COMPOSITE = "composite"
 OK = "ok"
@@ -100,8 +95,7 @@ def _tests(
     specifications: Sequence[Specification], outcomes: Outcomes, probes: Sequence[str]
 ) -> tuple[list[SpecifiedTest], list[dict[str, int]]]:
     """Return the distinct tests, and for every specification the place of each probe's test."""
-    from fp2.stats.specifications.estimators import ADJUSTED
-    from fp2.stats.specifications.panel import SpecifiedTest
+    from fp2.extension import ADJUSTED, SpecifiedTest
 
     known: dict[SpecifiedTest, int] = {}
     places = []
@@ -128,7 +122,7 @@ class _ImageTests:
         """Return the p-value of one outcome over the groups of at least `least` subjects."""
         import numpy as np
 
-        from fp2.stats.effects import kruskal_wallis
+        from fp2.extension import kruskal_wallis
 
         samples = [self._values[rows, column] for group, rows in self._rows.items() if self._sizes[group] >= least]
         samples = [known for sample in samples if len(known := sample[np.isfinite(sample)]) > 1]
@@ -188,7 +182,7 @@ def _share(run: ComparedRun) -> float:
 
 def _decided(panel: Panel, part: float, run: ComparedRun) -> list[DisparityRow]:
     """Return the rows of one specification with their verdicts, corrected by step-down max-T over its probes."""
-    from fp2.stats.adjustment import decide, step_down
+    from fp2.extension import decide, step_down
 
     every, alpha = range(len(panel.rows)), run.comparison.alpha
 

@@ -13,13 +13,12 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fp2.extension import ComparedRun, Supplement, members
 from fp2.methods.curves.choices import Choices, choices_of, outcomes_of
 from fp2.methods.curves.curves import COMPOSITE, OK, SAME_DATA, Curve, Point, curves_of
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.scorers.outcomes import members
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 PERMUTATIONS = 1_999
 """The Monte-Carlo error of a p of 0.05 is 0.005; more where the family of joint tests needs them."""
@@ -114,7 +113,7 @@ def _row(run: ComparedRun, cut: str, curve: Curve, choices: Choices) -> dict[str
     """Return one curve: its joint tests, what the specifications conclude, and every point."""
     import numpy as np
 
-    from fp2.stats.specifications.panel import curve_test
+    from fp2.extension import curve_test
 
     points, alpha = curve.points, run.comparison.alpha
     computed = [point for point in points if point.status == OK]
@@ -210,7 +209,7 @@ def _point(point: Point) -> dict[str, Any]:
 
 def _correct(rows: Sequence[dict[str, Any]]) -> None:
     """Set the adjusted p-values of all joint tests: one family, Holm."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     names = [(row, name) for row in rows for name in ("median_p", "share_p")]
     adjusted = adjust_p_values([row[name] for row, name in names])

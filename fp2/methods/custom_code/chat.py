@@ -18,11 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.model import HfSpec, LoadedModel
-from fp2.engines.hf.processors import LastImageProcessor
-from fp2.errors import Fp2Error
+from fp2.extension import Checkpoint, Fp2Error, HfSpec, LastImageProcessor, LoadedModel, facts_for
 from fp2.methods.custom_code import ModelAdapter
 
 if TYPE_CHECKING:

@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.engines.checkpoint import CODE_CLASSES, Checkpoint
-from fp2.engines.hf.loading import CodeInterface
-from fp2.engines.hf.model import HfSpec, LoadedModel, is_out_of_memory
-from fp2.engines.hf.prompts import Form, PromptFormat
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    CODE_CLASSES,
+    Checkpoint,
+    CodeInterface,
+    Fp2Error,
+    HfSpec,
+    LoadedModel,
+    PromptForm,
+    PromptFormat,
+    is_out_of_memory,
+)
 
 FORMAT = "own_code/1"  # raise the number with every change here or in an interface that can change an answer
 _NATIVE = {  # model_type -> checkpoints of the same family without code of their own
@@ -67,7 +73,7 @@ class CustomCodePrompt(PromptFormat):
                 raise Fp2Error(what, where=where, fix="Set it to null")
 
     @property
-    def form(self) -> Form:
+    def form(self) -> PromptForm:
         """The origin of the format."""
         return "code"
 

@@ -17,17 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.encoding import EncodedPrompts
-from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.inputs import GREY, ImageQuestions
-from fp2.engines.hf.model import HfSpec, LoadedModel
-from fp2.engines.hf.prefix_policy import candidates
-from fp2.engines.hf.processors import RAW_PIXELS, LastImageProcessor, image_of, raw_pixels
-from fp2.engines.hf.session import Session, Strategy
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    GREY,
+    RAW_PIXELS,
+    Answer,
+    Checkpoint,
+    EncodedPrompts,
+    Fp2Error,
+    HfSpec,
+    ImageQuestions,
+    LastImageProcessor,
+    LoadedModel,
+    Session,
+    Strategy,
+    candidates,
+    facts_for,
+    image_of,
+    raw_pixels,
+)
 from fp2.methods.custom_code import ModelAdapter
-from fp2.tables import Answer
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -15,11 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.cuts import Cut, memberships
-from fp2.data.fhibe.geometry import Geometry
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    MUST_NOT_LEAVE,
+    PLACE_AND_TIME,
+    Cut,
+    Fp2Error,
+    Geometry,
+    attribute_columns,
+    memberships,
+)
 from fp2.methods.fhibe.scores.features import geometry_of, table_box
-from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,8 +110,7 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
         If the file cannot be read, gives a country two groups, or none to any country of the images; or if the data set
         has no countries.
     """
-    from fp2.data.fhibe.attributes import find_country
-    from fp2.data.readers.table import read_table
+    from fp2.extension import find_country, read_table
 
     where, fix = "task.files.income", "Give a table with the columns country and group"
     if _COUNTRY not in attribute_columns(people):
@@ -238,7 +243,7 @@ def _mask_file(row: Any) -> NDArray[np.bool_] | None:
     """Return the mask file of the people table, scaled down; None if there is none or it cannot be read."""
     from PIL import Image
 
-    from fp2.data.pixels import open_rgb
+    from fp2.extension import open_rgb
 
     path = getattr(row, "mask_path", None)
     if not isinstance(path, str) or not path:

@@ -9,10 +9,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
-from fp2.config import Config, VariantConfig
-from fp2.cuts import Cut, check_may_leave, memberships
-from fp2.data.base import OmitDefault
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    BY_REGION,
+    NO_MODEL,
+    ORIGINAL,
+    Analysis,
+    Collected,
+    Config,
+    Cut,
+    EvaluationProtocol,
+    Flag,
+    Fp2Error,
+    Inputs,
+    Job,
+    Names,
+    OmitDefault,
+    Range,
+    VariantConfig,
+    check_may_leave,
+    given_files,
+    memberships,
+    nearest,
+    no_scores,
+    read_options,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.dataset_report import describe
 from fp2.methods.dataset_report.describe import SHAPES, heat_map, measure_shapes, summary
 from fp2.methods.dataset_report.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
@@ -27,7 +49,7 @@ from fp2.tables import BY_REGION, ORIGINAL
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 BLOCK = "diversity_report"
 USUAL = ("pronoun", "age", "region", "skin_tone")

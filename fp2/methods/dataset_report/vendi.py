@@ -20,15 +20,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fp2.config import Config, VariantConfig
-from fp2.errors import Fp2Error
-from fp2.progress import Progress
-from fp2.tables import Decoding
+from fp2.extension import Config, Decoding, Fp2Error, Progress, VariantConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.engines.dual.encoder import ImageEncoder
+    from fp2.extension import ImageEncoder
 
 Floats = NDArray[np.float64]
 
@@ -141,7 +138,7 @@ def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
 
 
 def _read(path: Path) -> tuple[list[str], Floats]:
-    from fp2.data.readers.table import number_column, read_table
+    from fp2.extension import number_column, read_table
 
     where = "task.files.embeddings"
     try:
@@ -171,10 +168,7 @@ def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> Imag
     Fp2Error
         If the model is neither, or a dual encoder is to see images without cropping.
     """
-    from fp2.engines.build import create
-    from fp2.engines.dual.encoder import ImageEncoder
-    from fp2.engines.dual.engine import DualEngine
-    from fp2.engines.dual.loading import reads_no_text
+    from fp2.extension import DualEngine, ImageEncoder, create, reads_no_text
 
     dual = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store).encoder
     if reads_no_text(dual.checkpoint):
@@ -197,8 +191,7 @@ def from_model(
     Fp2Error
         If the model cannot be loaded, or embeds no image.
     """
-    from fp2.ask.plan import show
-    from fp2.data.pixels import PixelIndex
+    from fp2.extension import PixelIndex, show
 
     first = people.drop_duplicates("image_id")
     pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)

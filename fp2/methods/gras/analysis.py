@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.extension import BoolArray, FloatArray, nested, rounded
 from fp2.methods.gras.answer_mass import mass_part, mass_warnings
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.attribution import StandardErrors, deviations, known_errors, rate_rows, rates
@@ -20,12 +21,11 @@ from fp2.methods.gras.prompt_sensitivity import prompt_sensitivity
 from fp2.methods.gras.resampling import Null, TraitTests
 from fp2.methods.gras.score import MEASURES
 from fp2.methods.gras.welch import Welch
-from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
 
 Tick = Callable[[], None]
 UNEVEN, SMALL = 1.15, 100

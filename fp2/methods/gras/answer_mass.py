@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fp2.extension import rounded
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.grouping import Grouping
-from fp2.stats.core.numeric import rounded
 
 _UNEQUAL = 0.05
 """Difference between two groups' shares of unusable answers from which on a warning is given."""

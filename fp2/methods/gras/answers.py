@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.tables import YES_NO_NUMBERS
+from fp2.extension import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
-    from fp2.probes.traits import Trait
+    from fp2.extension import Trait
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fp2.extension import BoolArray, FloatArray, rounded
 from fp2.methods.gras.grouping import group_answers
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.resampling import TraitTests
 from fp2.methods.gras.score import cell_table
-from fp2.stats.core.numeric import BoolArray, FloatArray, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
     from fp2.methods.gras.answers import GrasAnswers
     from fp2.methods.gras.group_sums import CentredSums
 

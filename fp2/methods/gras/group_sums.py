@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.extension import FloatArray, IntArray
 from fp2.methods.gras.grouping import ImageSet
-from fp2.stats.core.numeric import FloatArray, IntArray
 
 IMAGES, SUBJECTS = "images", "subjects"
 _CHUNK_BYTES = 64_000_000

@@ -23,7 +23,7 @@ from fp2.stats.core.units import Permuter, Units, unit_classes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
     from fp2.methods.gras.answers import GrasAnswers
     from fp2.methods.gras.options import GrasOptions
 
@@ -163,7 +163,7 @@ def group_images(
     Fp2Error
         If an attribute has fewer than two groups of at least `min_subjects` subjects, answered or not.
     """
-    from fp2.cuts import memberships
+    from fp2.extension import memberships
 
     place = {image: row for row, image in enumerate(image_ids)}
     subject = np.unique(np.asarray(subject_ids).astype(str), return_inverse=True)[1].astype(np.intp)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +154,7 @@ def read_probabilities(
 
 def _inference_file(path: Path, words: Sequence[str]) -> InferenceFile | None:
     """Return what a file's header and name say; None if it is no inference file."""
-    from fp2.data.readers.table import dialect
+    from fp2.extension import dialect
 
     try:
         header = dialect(path).header
@@ -177,7 +177,7 @@ def _inference_file(path: Path, words: Sequence[str]) -> InferenceFile | None:
 
 def _by_trait(file: InferenceFile, known: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return trait -> the rows of a file, with image paths in one form and P(Yes) as numbers."""
-    from fp2.data.readers.table import number_column, read_table
+    from fp2.extension import number_column, read_table
 
     table = read_table(file.path)
     table.columns = table.columns.str.strip()

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from fp2.extension import FloatArray, rounded
 from fp2.methods.gras.resampling import Null, means
 from fp2.methods.gras.welch import Welch
-from fp2.stats.core.numeric import FloatArray, rounded
 
 _Z = 1.959963984540054
 

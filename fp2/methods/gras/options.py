@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from fp2.plugins import Strict
+from fp2.extension import Strict
 
 Outcome = Literal["p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)

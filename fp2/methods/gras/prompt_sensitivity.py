@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.extension import BoolArray, FloatArray, nested, rounded
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.group_sums import IMAGES, SUBJECTS, CentredSums
 from fp2.methods.gras.resampling import TraitTests
-from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 _FLIP_DRAWS = 20
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fp2.errors import Fp2Error
+from fp2.extension import Analysis, EvaluationProtocol, Fp2Error, Inputs, Job, read_options
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
 from fp2.notes import Stage, as_notes
 from fp2.plugins import read_options
@@ -169,7 +169,7 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
     Fp2Error
         Naming the outcomes that are always there.
     """
-    from fp2.engines.base import NEVER
+    from fp2.extension import NEVER
 
     question = next((question for question in battery.questions if question.kind == "yes_no"), None)
     lacking = engine.lacking(question) if question else {}

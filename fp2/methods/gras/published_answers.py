@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest, sha256_file
+from fp2.extension import (
+    YES_NO_NUMBERS,
+    Collected,
+    Fp2Error,
+    Inputs,
+    TraitTemplates,
+    digest,
+    facts,
+    nearest,
+    read_options,
+    sha256_file,
+    traits_of,
+)
 from fp2.methods.gras.inference_files import (
     ALL,
     MODEL,
@@ -30,9 +41,7 @@ from fp2.tables import YES_NO_NUMBERS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.dense_answers import DenseAnswers
-    from fp2.config import Config
-    from fp2.probes.traits import Trait, TraitList
+    from fp2.extension import Config, DenseAnswers, Trait, TraitList
 
 NAME = "gras_published"
 ANSWERS, TRAITS = "answers", "traits"
@@ -85,7 +94,7 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
 
     def collect(self, inputs: Inputs) -> Collected:
         """Return the probabilities of the chosen model's files as dense answers."""
-        from fp2.ask.answers import RunTables
+        from fp2.extension import RunTables
 
         files, listed = self._files(inputs.config)
         model = chosen_model(files, self.options.model)
@@ -134,7 +143,7 @@ def _dense(people: pd.DataFrame, traits: tuple[Trait, ...], values: NDArray[np.f
     """Return probabilities (images, traits, templates) as the answers of a run; `source` is the digest of the files."""
     import pandas as pd
 
-    from fp2.ask.dense_answers import DenseAnswers
+    from fp2.extension import DenseAnswers
 
     images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
     templates = tuple(f"T{number}" for number in range(1, values.shape[2] + 1))

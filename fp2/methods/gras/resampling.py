@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fp2.extension import BoolArray, FloatArray, resample_counts, stream
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.group_sums import IMAGES, SUBJECTS, CentredSums, UnitValues
 from fp2.methods.gras.grouping import Grouping, LabelPermuter
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.score import MEASURES, cell_scores
 from fp2.methods.gras.welch import Welch, welch
-from fp2.stats.core.numeric import BoolArray, FloatArray, stream
-from fp2.stats.core.resampling import resample_counts
 
 _NULL, _BOOTSTRAP = 0, 1
 
@@ -134,7 +133,7 @@ class TraitTests:
         A cell's hypothesis is that groups do not differ in any template; the family is all cells of all attributes
         (Westfall and Young 1993).
         """
-        from fp2.stats.adjustment import step_down_max_t
+        from fp2.extension import step_down_max_t
 
         adjusted = step_down_max_t(self.evidence(observed)[0], null.evidence)
         return adjusted.reshape(len(self.grouping.attributes), self.shape[0])

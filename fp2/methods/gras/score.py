@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.extension import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

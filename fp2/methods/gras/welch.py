@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fp2.extension import BoolArray, FloatArray
 from fp2.methods.gras.group_sums import CentredSums
-from fp2.stats.core.numeric import BoolArray, FloatArray
 
 _VANISHING = 1e-12
 _POOLED_WEIGHT = 1.0

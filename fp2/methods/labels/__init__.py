@@ -6,8 +6,7 @@ into a run, `measurement_error` is the block of its results, with the estimates 
 
 from __future__ import annotations
 
-from fp2.ask.labels import LABELS
-from fp2.protocols.fingerprint.supplements import SupplementEntry
+from fp2.extension import LABELS, SupplementEntry
 
 MEASUREMENT_ERROR = SupplementEntry(
     "measurement_error",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fp2.commands.arguments import READ_AND_COMPARE, CommandEntry, Json, RunWord
+from fp2.extension import READ_AND_COMPARE, CommandEntry, Json, RunWord
 
 
 def label(

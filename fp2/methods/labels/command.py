@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2.commands.loopback import CSS, HTML, SCRIPT, LoopbackServer, Reply
-from fp2.compose import load_config
-from fp2.errors import Fp2Error
+from fp2.extension import CSS, HTML, SCRIPT, Fp2Error, LoopbackServer, Reply, Terminal, load_config
 from fp2.methods.labels.table import RESOLVER
-from fp2.progress import Terminal
 
 if TYPE_CHECKING:
+    from fp2.extension import LabelScale
     from fp2.methods.labels.sample import Sheet, Wanted
-    from fp2.scorers.labels import LabelScale
 
 HERE = Path(__file__).parent
 KEYS = "1234567890"
@@ -36,10 +33,8 @@ def label(
     Fp2Error
         If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
     """
-    from fp2.commands.output import print_json
-    from fp2.commands.rerun import rescore
+    from fp2.extension import print_json, rescore, run_folder
     from fp2.methods.labels.sample import NEEDED, sheet_of
-    from fp2.runs.reader import run_folder
 
     if labels is not None:
         return rescore(run, [*overrides, f"analysis.labels={_quoted(labels.expanduser().resolve())}"])
@@ -179,7 +174,7 @@ def _state(sheet: Sheet) -> dict[str, Any]:
 
 def _show(sheet: Sheet) -> None:
     """Print the state of the labels."""
-    from fp2.report.reading import number, plain
+    from fp2.extension import number, plain
 
     state, console = _state(sheet), Terminal()
     about = state["sample"]

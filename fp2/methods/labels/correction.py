@@ -214,7 +214,7 @@ def error_gap(
 
 def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[ClassRates]:
     """Return precision and recall of each class that occurs, of all answers and of every group with enough labels."""
-    from fp2.stats.proportions import wilson
+    from fp2.extension import wilson
 
     entries, groups, kept = _weighted_entries(data, min_subjects, least)
     everyone, _, _ = _weighted_entries(replace(data, groups=np.zeros(len(np.asarray(data.score)), dtype=int)), 1, 0)

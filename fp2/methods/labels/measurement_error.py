@@ -14,20 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.cuts import Cut
-from fp2.hashing import digest
+from fp2.extension import (
+    REFUSAL,
+    Block,
+    ComparedRun,
+    Cut,
+    Results,
+    Section,
+    Supplement,
+    cut_label,
+    digest,
+    members,
+    number,
+    plain,
+    probability,
+    probe_labels,
+)
 from fp2.methods.labels.table import KEY, RESOLVER, agreed
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probability, probe_labels
-from fp2.report.section import Block, Results, Section
-from fp2.scorers.outcomes import REFUSAL, members
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fp2.extension import Scorer
     from fp2.methods.labels.correction import Gap, Labelled
-    from fp2.scorers.base import Scorer
 
 _MOST = 3  # rows named in the terminal
 CONFIRMED, NOT_CONFIRMED, FOUND, NEITHER = "confirmed", "not_confirmed", "found_by_labels", "none"
@@ -172,7 +182,7 @@ def _correct(rows: list[dict[str, Any]], alpha: float) -> None:
 
 def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
     """Return per scorer the number of labels of each labeller, and the agreement of every two."""
-    from fp2.stats.agreement import labeller_agreement
+    from fp2.extension import labeller_agreement
 
     out = []
     for scorer, own in labels.groupby("scorer", sort=False):

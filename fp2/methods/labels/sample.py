@@ -26,10 +26,20 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
-from fp2.ask.answers import RowAnswers, read_tables
-from fp2.config import Config
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    RUN_ID,
+    Config,
+    Fp2Error,
+    RowAnswers,
+    artifacts,
+    logged_config,
+    logged_protocol,
+    nearest,
+    quoted,
+    read_results,
+    read_tables,
+    unquoted,
+)
 from fp2.methods.labels.table import RESOLVER
 from fp2.runs.logged import logged_config, logged_protocol
 from fp2.runs.multiverse import RUN_ID
@@ -39,9 +49,7 @@ from fp2.text import quoted, unquoted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.scorers.labels import LabelScale
-    from fp2.stats.agreement import LabellerAgreement
+    from fp2.extension import Cut, LabellerAgreement, LabelScale
 
 FOLDER, SAMPLE, ABOUT, MERGED = "labels", "sample.csv", "about.json", "labels.csv"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -148,7 +156,7 @@ class Sheet:
 
     def agreement(self) -> list[tuple[str, str, LabellerAgreement]]:
         """Return the agreement of every two labellers on what both labelled."""
-        from fp2.stats.agreement import labeller_agreement
+        from fp2.extension import labeller_agreement
 
         out = []
         for one, two in combinations([name for name in self.labellers() if name != RESOLVER], 2):
@@ -226,9 +234,7 @@ def _draw(
     """Draw the sample and write it; return how it was drawn."""
     import numpy as np
 
-    from fp2.report.samples import groups_of
-    from fp2.scorers.outcomes import REFUSAL
-    from fp2.tables import CONTROLS
+    from fp2.extension import CONTROLS, REFUSAL, groups_of
 
     by = wanted.by or cuts[0].name
     cut = next((one for one in cuts if one.name == by), None)

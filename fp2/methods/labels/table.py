@@ -19,15 +19,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error, nearest
-from fp2.store.salted_keys import local_salt, salted
-from fp2.text import unquoted
+from fp2.extension import Fp2Error, local_salt, nearest, salted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Config, Scorer
 
 RESOLVER = "resolver"
 """The labeller who decides the answers on which others differ."""
@@ -92,7 +89,7 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     """Return the lines of the file as text, and their checked numbers."""
     import pandas as pd
 
-    from fp2.data.readers.table import read_table
+    from fp2.extension import read_table
 
     table = read_table(Path(path).expanduser())
     given = table.astype(object).where(table.notna(), "").astype(str)

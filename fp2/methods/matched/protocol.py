@@ -24,9 +24,7 @@ from fp2.verdicts import Verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.scorers.base import Scorer
-    from fp2.stats.matched import MatchedTest
+    from fp2.extension import Cut, MatchedTest, Scorer
 
 SAME = 1e-12
 
@@ -108,7 +106,7 @@ def matched_block(
 
 def _lines(people: pd.DataFrame, cut: Cut, unit: Mapping[tuple[str, str], str]) -> pd.DataFrame:
     """Return one row per (image, version) with its unit."""
-    from fp2.cuts import memberships
+    from fp2.extension import memberships
 
     table = memberships(people, cut)
     keys = zip(table["image_id"], table["subject_id"], strict=True)
@@ -131,7 +129,7 @@ def _tests(
     """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
 
-    from fp2.stats.matched import matched_panel
+    from fp2.extension import matched_panel
 
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
@@ -150,7 +148,7 @@ def _tests(
 
 def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     """Return one outcome's numbers; `_decide` adds the verdict."""
-    from fp2.stats.matched import matched_equivalence
+    from fp2.extension import matched_equivalence
 
     low, high = scorer.value_range
     status = Verdict.UNINFORMATIVE if same else Verdict.TOO_FEW_SETS if test.raw is None else None
@@ -179,7 +177,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
     The standard error of rare differences is unreliable: pairs in which few sets differ at all are left out.
     """
-    from fp2.stats.matched import FEW, minimum_detectable
+    from fp2.extension import FEW, minimum_detectable
 
     errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
     critical = test.critical(level)
@@ -188,7 +186,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
 def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: ComparisonSettings) -> None:
     """Set adjusted p-values, `mde80`, `family_size`, `significant`, `verdict`: the run is one family."""
-    from fp2.stats.adjustment import adjust_p_values, verdict_of
+    from fp2.extension import adjust_p_values, verdict_of
 
     tested = [row["p_value"] is not None for row in rows]
     share = iter(shares([row["scorer"] for row, known in zip(rows, tested, strict=True) if known], c))

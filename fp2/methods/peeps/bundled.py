@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import fp2
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 from fp2.methods.peeps.cues import CueValues, Points, Seen
 
 SHE, THEY, HE = 0, 1, 2

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 from fp2.methods.peeps.data.figure import POOLS, Cues
 
 Variant = Literal["original", "masked", "blurred", "background_removed"]

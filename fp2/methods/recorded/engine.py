@@ -8,10 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import NEVER, SOMETIMES, BaseEngine, ModelProfile
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    NEVER,
+    NOT_SUPPLIED,
+    SOMETIMES,
+    YES_NO_NUMBERS,
+    Answer,
+    BaseEngine,
+    Decoding,
+    Fp2Error,
+    ImageTask,
+    ModelProfile,
+    Question,
+)
 from fp2.methods.recorded.options import WHERE, RecordedOptions
-from fp2.tables import NOT_SUPPLIED, YES_NO_NUMBERS, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd

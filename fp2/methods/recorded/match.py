@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.data.stimuli import original_image_id
-from fp2.errors import Fp2Error
+from fp2.extension import CONTROLS, YES_NO_NUMBERS, Fp2Error, ImageTask, Question, original_image_id
 from fp2.methods.recorded.options import WHERE
-from fp2.tables import CONTROLS, YES_NO_NUMBERS, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.methods.recorded.table import Supplied

@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fp2.data.base import file_digest
-from fp2.engines.base import EngineOptions
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
-from fp2.tables import YES_NO_NUMBERS
+from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, digest, file_digest, nearest
 
 KEYS = ("image", "question", "trait", "template", "variant")
 """What an answer is about."""

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.engines.forms import Form, form_of, place
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import YES_NO_NUMBERS, Form, Fp2Error, form_of, nearest, place
 from fp2.methods.recorded.forms.tables import JSONL
 from fp2.methods.recorded.options import KEYS, NAMES, WHERE, RecordedOptions, id_regex
-from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +165,7 @@ def _from_ids(found: Mapping[str, list[Any]], file: str, options: RecordedOption
 
 def _index(path: str) -> dict[str, dict[str, Any]]:
     """Return what an index says of each id."""
-    from fp2.data.readers.table import read_table
+    from fp2.extension import read_table
 
     table = read_table(Path(path).expanduser())
     for name in ("id", "image"):

@@ -17,19 +17,31 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, Le
 
-from fp2.engines.base import FORBID_EXTRA, EngineOptions, Positive, version_family
-from fp2.engines.checkpoint import with_weights
-from fp2.engines.hf.engine import HfEngine, HfOptions
-from fp2.engines.hf.loading import check_pinned, load_processor_of, model_class
-from fp2.engines.hf.model import PICKLED, HfSpec, LoadedModel
-from fp2.errors import Fp2Error
-from fp2.plugins import read_options
-from fp2.tables import Answer, Decoding, Question
+from fp2.extension import (
+    FORBID_EXTRA,
+    PICKLED,
+    Answer,
+    Decoding,
+    EngineOptions,
+    Fp2Error,
+    HfEngine,
+    HfOptions,
+    HfSpec,
+    LoadedModel,
+    Positive,
+    Question,
+    check_pinned,
+    load_processor_of,
+    model_class,
+    read_options,
+    version_family,
+    with_weights,
+)
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from fp2.engines.hf.inputs import ImageQuestions
+    from fp2.extension import ImageQuestions
     from fp2.methods.vllm.session import VllmSession
 
 VERSION = "vllm/1"  # raise the number with every change here or in its session that can change an answer

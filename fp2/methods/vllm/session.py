@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-from fp2.engines.hf.generation import Logits
-from fp2.engines.hf.inputs import ImageQuestions
-from fp2.engines.hf.processors import LastImageProcessor, raw_image, raw_pixels
-from fp2.engines.hf.scoring import score
-from fp2.engines.hf.session import Session
-from fp2.engines.hf.token_tree import Tokens
-from fp2.tables import Answer
+from fp2.extension import (
+    Answer,
+    Continuation,
+    EncodedPrompts,
+    ImageQuestions,
+    LastImageProcessor,
+    Logits,
+    Session,
+    Tokens,
+    raw_image,
+    raw_pixels,
+    score,
+)
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -16,12 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from fp2.engines.base import Engine, failed
-from fp2.engines.worker_options import WorkerOptions, worker_devices
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
+from fp2.extension import Answer, Engine, Fp2Error, ImageTask, WorkerOptions, digest, failed, worker_devices
 from fp2.methods.workers.serve import Answered, Build, Done, Ended, Item, Message, Raised, Ready, Refused, Took
-from fp2.tables import Answer, ImageTask
 
 Rebuild = Callable[[Mapping[str, Any]], Build]
 

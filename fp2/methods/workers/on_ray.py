@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, printable
 from fp2.methods.workers.serve import Build, Ended, Item, Message, serve
-from fp2.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fp2.engines.worker_options import RayOptions
+    from fp2.extension import RayOptions
 
 OUTBOX = 64
 """Messages that an actor holds until the run fetches them."""

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import IO, Any
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, printable
 from fp2.methods.workers.serve import Build, Ended, Item, Message, Raised, serve
-from fp2.text import printable
 
 _CUDA = "CUDA_VISIBLE_DEVICES"
 _KILL_SECONDS = 5.0

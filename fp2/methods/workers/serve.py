@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fp2.engines.base import Engine
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.tables import Answer, ImageTask
+from fp2.extension import Answer, Engine, Fp2Error, ImageTask, digest
 
 Item = ImageTask | None
 Build = Callable[[], Engine]

@@ -1,4 +1,4 @@
-"""Report sections of the supplements and of matched sets: small groups are not shown, and findings are named."""
+"""Report sections of the supplements: small groups are not shown, and findings are named."""
 
 from __future__ import annotations
 

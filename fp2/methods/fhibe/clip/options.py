@@ -8,11 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from fp2.cuts import check_may_leave
-from fp2.errors import Fp2Error, nearest
-from fp2.probes.battery import Battery
-from fp2.protocols.fingerprint.comparison import ComparisonOptions
-from fp2.protocols.option_types import FORBID_EXTRA, Names, Range
+from fp2.extension import FORBID_EXTRA, Battery, ComparisonOptions, Fp2Error, Names, Range, check_may_leave, nearest
 
 WHERE = "probe.options"
 

@@ -13,9 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.config import variants_of
-from fp2.cuts import Cut, memberships
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    ORIGINAL,
+    ComparedRun,
+    ComparisonSettings,
+    Cut,
+    Fp2Error,
+    GroupComparison,
+    Inputs,
+    Show,
+    adjust,
+    attribute_columns,
+    default_permutations,
+    disparity_panel,
+    memberships,
+    proportions_by_group,
+    variants_of,
+)
 from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
 from fp2.protocols.base import Inputs, Requirements, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
@@ -29,10 +44,7 @@ from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.data.stimuli import Stimulus
-    from fp2.probes.battery import Battery
-    from fp2.stats.rows import DisparityRow
+    from fp2.extension import Battery, Config, DisparityRow, Stimulus
 
 BLOCK = "fhibe_clip"
 WRONG = "(not the right label)"
@@ -62,7 +74,7 @@ class FhibeClip(GroupComparison):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image in each of the battery's variants."""
-        from fp2.data.stimuli import with_variant_id
+        from fp2.extension import with_variant_id
 
         variants = variants_of(inputs.config.probe)
         if not variants:

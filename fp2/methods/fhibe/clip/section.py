@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fp2.extension import Block, Finding, Results, Section, cut_label, number, plain, row_finding, scorer_label
 from fp2.methods.fhibe.clip.protocol import WRONG
 from fp2.report.reading import cut_label, plain, scorer_label, sentence
 from fp2.report.section import Block, Results, Section, row_finding

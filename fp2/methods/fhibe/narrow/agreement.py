@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fp2.data.readers.boxed import read_json
-from fp2.data.readers.table import read_table
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest, read_json, read_table
 from fp2.methods.fhibe.narrow.detection import coco_points, oks, overlaps
 from fp2.methods.fhibe.narrow.predictions import PARQUET, Prediction, encode_mask, parse, read_entries
 from fp2.methods.fhibe.narrow.tasks import narrow_task

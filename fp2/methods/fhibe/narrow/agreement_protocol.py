@@ -41,7 +41,7 @@ from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 BLOCK = "annotator_agreement"
 SCORE = "agreement"

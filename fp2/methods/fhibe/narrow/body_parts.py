@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fp2.data.fhibe.geometry import Geometry
+from fp2.extension import Geometry
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NO_ANNOTATION, NO_SUBJECT, SECOND, UNKNOWN_SUBJECT, TaskScores

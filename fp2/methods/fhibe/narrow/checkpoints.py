@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
-from fp2.engines.worker_options import device_of
-from fp2.errors import Fp2Error
+from fp2.extension import Checkpoint, Fp2Error, device_of, resolve_checkpoint, with_weights
 from fp2.methods.fhibe.narrow.detection import MAX_DETECTIONS
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec
 from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -67,8 +65,7 @@ class CheckpointModel:
     def _model(self) -> tuple[Any, Any, str]:
         """Return processor, model and device, which the first call loads."""
         if self._loaded is None:
-            from fp2.engines.hf.loading import silence_loaders
-            from fp2.engines.hf.placement import resolve_device
+            from fp2.extension import resolve_device, silence_loaders
 
             silence_loaders()
             device, pickled = resolve_device(self._device_name), self._spec.pickled_weights

@@ -20,8 +20,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.fhibe.geometry import Geometry, Keypoint
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, Geometry, Keypoint
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction, Rle, encode_mask
 from fp2.methods.fhibe.narrow.tasks import (

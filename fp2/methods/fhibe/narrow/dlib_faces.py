@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, Range, read_options
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec
 from fp2.methods.fhibe.narrow.predictions import Prediction
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from fp2.config import Config
+    from fp2.extension import Config
 
 _LANDMARKS = "shape_predictor_5_face_landmarks.dat"
 _EMBEDDING = "dlib_face_recognition_resnet_model_v1.dat"

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.variants import mask_array, region_mask
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, mask_array, region_mask
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.generated_images import Identity, Lpips, image_metrics, set_likeness
 from fp2.methods.fhibe.narrow.predictions import Prediction

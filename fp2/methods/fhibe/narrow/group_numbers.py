@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut, memberships
+from fp2.extension import Cut, memberships
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.scores import published as pairwise
 from fp2.methods.fhibe.scores.benchmark import KEYS

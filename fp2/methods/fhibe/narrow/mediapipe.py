@@ -20,16 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from filelock import FileLock
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest, sha256_file
+from fp2.extension import Fp2Error, Range, digest, printable, read_options, sha256_file
 from fp2.methods.fhibe.narrow.models import ImageInput, ModelSpec
 from fp2.methods.fhibe.narrow.predictions import Prediction, read_rle
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Range
-from fp2.text import printable
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 REQUIREMENTS = ("mediapipe==0.10.21", "numpy<2")
 WORKER = Path(__file__).with_name("mediapipe_worker.py")

@@ -19,7 +19,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.cuts import Cut, memberships
+from fp2.extension import (
+    FAINT,
+    LINES,
+    Block,
+    Cut,
+    Results,
+    ScoreComparison,
+    Section,
+    cut_label,
+    figure,
+    head,
+    memberships,
+    number,
+    plain,
+    probability,
+    save,
+    shorten,
+    style,
+)
 from fp2.methods.fhibe.scores.benchmark import KEYS
 from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
 from fp2.protocols.task_tables import ScoreComparison
@@ -45,7 +63,7 @@ from fp2.report.values import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats.rows import DisparityRow
+    from fp2.extension import DisparityRow
 
 COMPARISONS = "model_comparisons"
 FEW = 30
@@ -143,8 +161,7 @@ def _shared(scores: pd.DataFrame, a: Outcome, b: Outcome) -> pd.DataFrame:
 
 
 def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) -> dict[str, Any]:
-    from fp2.stats.adjustment import default_permutations
-    from fp2.stats.matched import matched_panel
+    from fp2.extension import default_permutations, matched_panel
 
     means = shared.groupby("subject_id")[["first", "second"]].mean()
     entry: dict[str, Any] = {
@@ -181,8 +198,7 @@ def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) ->
 
 def _by_cut(table: pd.DataFrame, how: ScoreComparison, smallest_effect: float, n_cuts: int) -> DisparityRow:
     """Return the comparison of the differences of two models between the groups of a cut."""
-    from fp2.stats.adjustment import default_permutations
-    from fp2.stats.disparities import disparity
+    from fp2.extension import default_permutations, disparity
 
     return disparity(
         (table["first"] - table["second"]).to_numpy(dtype=np.float64), table["group"].to_numpy(dtype=object),
@@ -195,7 +211,7 @@ def _by_cut(table: pd.DataFrame, how: ScoreComparison, smallest_effect: float, n
 
 def _adjust(found: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
     """Correct p-values over the pairs, and over the pairs and cuts, of each task."""
-    from fp2.stats.adjustment import adjust, adjust_p_values
+    from fp2.extension import adjust, adjust_p_values
 
     for task in dict.fromkeys(entry["task"] for entry in found):
         places = [n for n, entry in enumerate(found) if entry["task"] == task]

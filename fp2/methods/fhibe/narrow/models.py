@@ -28,7 +28,7 @@ from fp2.protocols.option_types import Table
 if TYPE_CHECKING:
     from PIL import Image
 
-    from fp2.config import Config
+    from fp2.extension import Config
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
 
     A path is not accepted: the settings of a run would have a place on this machine, and not what the file says.
     """
-    from fp2.config import choices
+    from fp2.extension import choices
 
     known = {file.stem: file for file in choices("narrow").values()}
     if name not in known:

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 from fp2.methods.fhibe.narrow.tasks import BODY_PARTS, BOX, EMBEDDING, GENERATED, MASK, PARSING, PARTS, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]

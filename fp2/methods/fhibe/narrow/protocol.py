@@ -11,8 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    LONG,
+    NULL_MEAN,
+    ROW_METHODS,
+    SCORE_TESTS,
+    Analysis,
+    Collected,
+    Cut,
+    EvaluationProtocol,
+    Fp2Error,
+    Inputs,
+    Job,
+    ScoreComparison,
+    attribute_columns,
+    describe_metric,
+    nearest,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.fhibe.narrow.generated_images import SCALES
 from fp2.methods.fhibe.narrow.group_numbers import (
     curves,
@@ -51,7 +68,7 @@ from fp2.tables import attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 FOUND = "found"
 NOT_MEASURABLE = "not measurable here"

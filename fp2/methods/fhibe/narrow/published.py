@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fp2.data.fhibe.geometry import Geometry
+from fp2.extension import Geometry
 
 Floats = npt.NDArray[np.float64]
 THRESHOLDS: Floats = np.arange(0.5, 1, 0.05)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, Inputs
 from fp2.methods.fhibe.narrow.body_parts import score_parts
 from fp2.methods.fhibe.narrow.detection import score_boxes, score_masks, score_poses
 from fp2.methods.fhibe.narrow.faces import score_faces
@@ -36,7 +36,6 @@ from fp2.methods.fhibe.narrow.tasks import (
 )
 from fp2.methods.fhibe.narrow.truth import Person, people_by_image
 from fp2.methods.fhibe.narrow.verification import embedded_faces, verify
-from fp2.protocols.base import Inputs
 
 
 @dataclass

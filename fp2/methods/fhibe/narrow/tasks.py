@@ -14,14 +14,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp2.cuts import check_may_leave
-from fp2.data.base import OmitDefault
-from fp2.data.fhibe.vocab import SEGMENT_CLASSES
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    SEGMENT_CLASSES,
+    Flag,
+    Fp2Error,
+    Names,
+    OmitDefault,
+    Range,
+    check_may_leave,
+    nearest,
+    task_tables,
+)
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.scores.conditions import names_in
-from fp2.protocols import task_tables
-from fp2.protocols.option_types import Flag, Names, Range
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.fhibe.geometry import Box, Geometry, annotation_path, read_geometry
-from fp2.data.variants import mask_array, region_mask
-from fp2.errors import Fp2Error
+from fp2.extension import Box, Fp2Error, Geometry, annotation_path, mask_array, read_geometry, region_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +123,7 @@ def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bo
     """
     if geometry.polygons or person.mask_path is None:
         return polygon_mask(geometry, size)
-    from fp2.data.pixels import open_rgb
+    from fp2.extension import open_rgb
 
     where, fix = str(person.mask_path), "A person's mask has the size of the image, and is black outside the person"
     try:

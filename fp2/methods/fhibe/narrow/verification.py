@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.errors import Fp2Error
+from fp2.extension import ATTRIBUTE_PREFIX, Fp2Error
 from fp2.methods.fhibe.narrow import pairs
 from fp2.methods.fhibe.narrow.faces import by_face
 from fp2.methods.fhibe.narrow.pairs import Floats, Pairs
@@ -23,12 +23,11 @@ from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.narrow.validation_rate import validation_rate
-from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
 
 Bools = npt.NDArray[np.bool_]
 TONES = ("I", "II", "III", "IV", "V", "VI")
@@ -230,7 +229,7 @@ def _groups(
 
     vectors : the embeddings as they are compared, and of length 1 for the validation rate (None: it is not computed).
     """
-    from fp2.cuts import memberships, with_present_values
+    from fp2.extension import memberships, with_present_values
 
     ready, theirs = vectors
 

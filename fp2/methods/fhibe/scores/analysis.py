@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut
+from fp2.extension import Cut, ScoreComparison, attribute_columns
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.conditions import keep, names_in
 from fp2.methods.fhibe.scores.design import make_design
@@ -29,8 +29,6 @@ from fp2.methods.fhibe.scores.features import (
 )
 from fp2.methods.fhibe.scores.options import Metric, ScoresOptions
 from fp2.methods.fhibe.scores.patterns import find_patterns, follow_up
-from fp2.protocols.task_tables import ScoreComparison
-from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,18 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.cuts import Cut, memberships, with_present_values
-from fp2.errors import Fp2Error
+from fp2.extension import Cut, Fp2Error, ScoreComparison, memberships, with_present_values
 from fp2.methods.fhibe.scores import published
 from fp2.methods.fhibe.scores.conditions import keep
 from fp2.methods.fhibe.scores.features import abbreviation
-from fp2.protocols.task_tables import ScoreComparison
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats.proportions import Proportion
-    from fp2.stats.rows import DisparityRow
+    from fp2.extension import DisparityRow, Proportion
 
 KEYS = ["image_id", "subject_id"]
 
@@ -203,8 +200,7 @@ class _Compared:
 def _compare(
     cut: Cut, joined: pd.DataFrame, options: BenchmarkOptions, scale: tuple[float, float], n_cuts: int, negative: bool
 ) -> _Compared:
-    from fp2.stats.adjustment import default_permutations
-    from fp2.stats.disparities import disparity
+    from fp2.extension import default_permutations, disparity
 
     table = _members(joined, cut).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
     scores = table[["group", "subject_id"]].assign(score=table["reversed"])
@@ -250,7 +246,7 @@ def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 
 def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:
     """Return the rows, corrected over all cuts, with the agreement of the two analyses."""
-    from fp2.stats.adjustment import adjust
+    from fp2.extension import adjust
 
     adjusted = adjust([cut.ours for cut in found], options.correction, options.alpha)
     rows = []
@@ -269,7 +265,7 @@ def _proportions(
 
     values (0, 1 or NaN), groups, subjects (n,): one entry per (image, group).
     """
-    from fp2.stats.proportions import proportions_by_group
+    from fp2.extension import proportions_by_group
 
     found = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
     by_name = {group.group: group for group in found.groups}

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.extension import ATTRIBUTE_PREFIX, Fp2Error, nearest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.extension import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -244,9 +244,7 @@ def _disparities(
     table: pd.DataFrame, outcome: FloatArray, sensitive: Sequence[str], room: float, options: ErrorModelOptions
 ) -> list[Any]:
     """Return the disparity rows of `outcome` by each sensitive attribute, corrected by Holm's method."""
-    from fp2.cuts import Cut, memberships
-    from fp2.stats.adjustment import adjust
-    from fp2.stats.disparities import disparity
+    from fp2.extension import Cut, adjust, disparity, memberships
 
     own = table[["image_id", "subject_id"]].assign(value=outcome)
     rows = []

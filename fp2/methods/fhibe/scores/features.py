@@ -21,14 +21,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.cuts import JOIN, Cut
-from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
-from fp2.data.pixels import open_rgb
-from fp2.errors import Fp2Error
-from fp2.hashing import file_stamp
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    CAMERA,
+    JOIN,
+    MUST_NOT_LEAVE,
+    PLACE_AND_TIME,
+    Cut,
+    Fp2Error,
+    Geometry,
+    add_table,
+    annotation_path,
+    as_user_error,
+    attribute_columns,
+    file_of,
+    file_stamp,
+    open_rgb,
+    read_geometry,
+    transaction,
+)
 from fp2.methods.fhibe.scores.conditions import holds
-from fp2.store.database import add_table, as_user_error, file_of, transaction
-from fp2.tables import ATTRIBUTE_PREFIX, CAMERA, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,9 +21,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, Range
 from fp2.methods.fhibe.scores.design import FeatureMatrix
-from fp2.protocols.option_types import Range
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator
 
-from fp2.data.readers.table import read_table
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import LONG, Fp2Error, Range, nearest, read_options, read_table
 from fp2.methods.fhibe.scores.conditions import holds
 from fp2.methods.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Range
-from fp2.protocols.task_tables import LONG
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +160,7 @@ def _of_run(
 
 def _unsalted(keys: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
     """Return the ids that salted keys stand for; a key of no known id is returned unchanged."""
-    from fp2.store.salted_keys import salted
+    from fp2.extension import salted
 
     ids = list(dict.fromkeys(known))
     if salt is None or set(keys) & set(ids):

@@ -8,14 +8,10 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator
 
-from fp2.cuts import check_may_leave
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Flag, Fp2Error, Names, Range, ScoreComparison, Table, check_may_leave, nearest, read_options
 from fp2.methods.fhibe.scores.conditions import names_in
 from fp2.methods.fhibe.scores.importances import ErrorModelOptions
 from fp2.methods.fhibe.scores.patterns import PatternOptions
-from fp2.plugins import read_options
-from fp2.protocols.option_types import Flag, Names, Range, Table
-from fp2.protocols.task_tables import ScoreComparison
 
 WHERE = "task.options"
 COLUMNS = {"image": "image_id", "subject": "subject_id", "model": None, "task": None}

@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.cuts import JOIN, Cut
+from fp2.extension import ATTRIBUTE_PREFIX, JOIN, Cut, Range, attribute_columns
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.design import IS, FeatureMatrix
-from fp2.protocols.option_types import Range
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +209,7 @@ def _test(
     options: PatternOptions,
 ) -> list[Rule]:  # fmt: skip
     """Return the rules with their numbers on the held-out half (`rows`); replicated ones first."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     if not rules:
         return []

@@ -7,9 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2.config import Config
-from fp2.cuts import memberships
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import (
+    LONG,
+    NULL_MEAN,
+    ROW_METHODS,
+    SCORE_TESTS,
+    Analysis,
+    Collected,
+    Config,
+    EvaluationProtocol,
+    Fp2Error,
+    Inputs,
+    Job,
+    ScoreComparison,
+    attribute_columns,
+    describe_metric,
+    given_files,
+    memberships,
+    nearest,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.methods.fhibe.scores.conditions import names_in
 from fp2.methods.fhibe.scores.features import (
@@ -33,7 +51,7 @@ from fp2.tables import attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
+    from fp2.extension import RunTables
 
 BLOCK = "fhibe_scores"
 SIMULATED = "The scores are simulated from a known truth, which the config states: no finding about people."
@@ -118,7 +136,7 @@ class FhibeScores(Collects[ScoresOptions]):
         )
 
     def _scores(self, config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-        from fp2.store.salted_keys import local_salt
+        from fp2.extension import local_salt
 
         options = self.options
         if options.simulate is not None:

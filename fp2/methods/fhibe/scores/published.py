@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats.rows import DisparityRow
+    from fp2.extension import DisparityRow
 
 FloatArray = NDArray[np.float64]
 _EXACT_UP_TO = 8  # SciPy's own rule: exact p-values for small samples without ties

@@ -13,16 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import memberships
-from fp2.protocols.fingerprint.settings import ComparedRun
-from fp2.scorers.vqa import KINDS, READERS, on_topic
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.extension import ATTRIBUTE_PREFIX, KINDS, READERS, ComparedRun, memberships, on_topic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Cut, Scorer
 
 MIN_SUBJECTS = 10
 """Subjects of anything that is listed."""
@@ -80,7 +76,7 @@ def most_frequent(answers: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
 
 def keyword_counts(answers: pd.DataFrame, run: ComparedRun) -> list[dict[str, Any]]:
     """Return the keywords in answers to negative prompts, most frequent first."""
-    from fp2.scorers.vqa import Toxic, toxic_words
+    from fp2.extension import Toxic, toxic_words
 
     scorer = next((one for one in run.scorers.values() if isinstance(one, Toxic)), None)
     if scorer is None:
@@ -132,7 +128,7 @@ def pronoun_shares(answers: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any
     Shares are means over subjects of each subject's own shares, of answers on topic. Groups of fewer than
     `MIN_SUBJECTS` subjects are left out.
     """
-    from fp2.scorers.vqa import said_pronoun
+    from fp2.extension import said_pronoun
 
     if _COLUMN not in people or answers.empty:
         return {}
@@ -160,7 +156,7 @@ def occupations_block(
 
     Occupations that were stated for at least `min_stated` subjects are tested, in groups of at least `min_subjects`.
     """
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     shares = subject_shares(answers)
     if shares.empty:
@@ -188,7 +184,7 @@ def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
     """Return subjects x occupations: the share of a subject's answers on topic that state the occupation."""
     import pandas as pd
 
-    from fp2.scorers.vqa import occupation
+    from fp2.extension import occupation
 
     rows = on_topic_only(answers[answers["probe"] == "neutral"])
     if rows.empty:

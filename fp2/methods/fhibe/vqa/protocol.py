@@ -12,8 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp2.cuts import memberships
-from fp2.data.base import OmitDefault
+from fp2.extension import (
+    KINDS,
+    ROW_METHODS,
+    SEVERAL_QUESTIONS,
+    ComparedRun,
+    ComparisonOptions,
+    GroupComparison,
+    OmitDefault,
+    Range,
+    memberships,
+)
 from fp2.methods.fhibe.vqa.answers import (
     PRONOUN,
     against_people,
@@ -23,11 +32,6 @@ from fp2.methods.fhibe.vqa.answers import (
     prompt_rows,
     pronoun_shares,
 )
-from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun
-from fp2.protocols.option_types import Range
-from fp2.protocols.row_methods import ROW_METHODS, SEVERAL_QUESTIONS
-from fp2.scorers.vqa import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +151,7 @@ def _valid(scores: pd.DataFrame, scorer: str) -> pd.DataFrame:
 def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: int) -> list[dict[str, Any]]:
     import numpy as np
 
-    from fp2.stats.proportions import proportions_by_group
+    from fp2.extension import proportions_by_group
 
     arrays: list[np.ndarray] = [np.asarray(values, float), np.asarray(groups, str), np.asarray(subjects, str)]
     found = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 
 TONES: Final = ("I", "II", "III", "IV", "V", "VI")
 AGES: Final = ("18-29", "30-39", "40-49", "50-59", "60+")

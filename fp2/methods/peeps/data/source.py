@@ -10,9 +10,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
+from fp2.extension import ATTRIBUTE_PREFIX, DataOptions, Dataset, DataSource, LoadContext, with_values
 from fp2.methods.peeps.data.spec import DEFAULT_SEED, MANIFEST, PeepsSpec
-from fp2.tables import ATTRIBUTE_PREFIX, with_values
 
 NOTE = (
     "The people are drawings (Open Peeps by Pablo Stanley, CC0), and region is shown by a backdrop pattern only: "
@@ -86,7 +85,7 @@ def load_peeps(
     cache_dir: Path, spec: PeepsSpec | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Dataset:
     """Return the drawn people as a data set named `peeps` or `peeps_twins`; see `ensure_peeps`."""
-    from fp2.data.fhibe.load import load_fhibe
+    from fp2.extension import load_fhibe
 
     spec = spec or PeepsSpec()
     loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
@@ -97,10 +96,7 @@ def load_peeps(
 
 def planned_peeps(spec: PeepsSpec) -> Dataset:
     """Return what `load_peeps` will return, except for the files: each person of a pair has one half as box."""
-    from fp2.data.base import people_table
-    from fp2.data.fhibe.attributes import AttributeReader
-    from fp2.data.fhibe.load import unused
-    from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER
+    from fp2.extension import DOWNSAMPLED_HEADER, AttributeReader, people_table, unused
     from fp2.methods.peeps.data.annotate import cells, labels, position
     from fp2.methods.peeps.data.cast import plan_images
 

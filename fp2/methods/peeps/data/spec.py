@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
+from fp2.extension import Fp2Error, digest
 
 GENERATOR_VERSION = 1
 DEFAULT_SEED = 20260101

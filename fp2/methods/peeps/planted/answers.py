@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fp2.extension import YES_NO_NUMBERS, Question
 from fp2.methods.peeps.planted.truth import EVERY_PROBE, LEVELS, PlantedTruth, Points, PointSums, Rate, YesNoTruth
-from fp2.tables import YES_NO_NUMBERS, Question
 
 TEXT_METHOD = "planted/1"
 _NO_RATE = Rate()

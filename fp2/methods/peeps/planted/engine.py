@@ -15,10 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import BaseEngine, ModelProfile, Positive
-from fp2.engines.worker_options import WorkerOptions
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
+from fp2.extension import (
+    HIDES_PERSON,
+    Answer,
+    BaseEngine,
+    Decoding,
+    Fp2Error,
+    ImageTask,
+    ModelProfile,
+    Positive,
+    Question,
+    WorkerOptions,
+    digest,
+    nearest,
+)
 from fp2.methods.peeps.planted.answers import (
     TEXT_METHOD,
     YES_NO_METHOD,
@@ -30,7 +40,6 @@ from fp2.methods.peeps.planted.answers import (
     unknown_trait,
 )
 from fp2.methods.peeps.planted.truth import PlantedTruth, load_truth
-from fp2.tables import HIDES_PERSON, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,7 +241,7 @@ def simulate_yes_no(
 
 def _people(people: pd.DataFrame, truth: PlantedTruth) -> tuple[list[str], list[str], list[dict[str, Sequence[str]]]]:
     """Return subjects, images, and the attributes that the truth names."""
-    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+    from fp2.extension import ATTRIBUTE_PREFIX, attribute_columns
 
     _check_attributes(truth, set(attribute_columns(people)))
     used = sorted(truth.attributes)

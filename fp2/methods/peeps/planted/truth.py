@@ -41,10 +41,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from annotated_types import Ge, Le, Len
 from pydantic import AllowInfNan, BeforeValidator, Strict
 
-from fp2.engines.base import FORBID_EXTRA
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
-from fp2.plugins import read_options
+from fp2.extension import FORBID_EXTRA, Fp2Error, digest, nearest, read_options
 
 LEVELS = 10
 EVERY_PROBE = "all"
@@ -261,7 +258,7 @@ class _Start:
 
 def _read_yes_no(spec: Mapping[str, Any], where: str) -> YesNoTruth:
     """Return the `yes_no` part; a word's valence is that of our own list, if `valences` does not give another."""
-    from fp2.probes.traits import own_traits, read_traits
+    from fp2.extension import own_traits, read_traits
 
     lists, given = [own_traits()], spec["valences"]
     if isinstance(given, str):

@@ -15,11 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.forms import Form
-from fp2.errors import Fp2Error
-from fp2.hashing import sha256_bytes
+from fp2.extension import Form, Fp2Error, printable, sha256_bytes
 from fp2.methods.recorded.forms.tables import records
-from fp2.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.readers.table import read_table
-from fp2.engines.forms import Form, place
-from fp2.hashing import sha256_bytes
+from fp2.extension import Form, place, read_table, sha256_bytes
 from fp2.methods.recorded.forms.tables import records, write_lines
 
 if TYPE_CHECKING:

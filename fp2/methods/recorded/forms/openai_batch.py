@@ -13,11 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.readers.table import read_table
-from fp2.engines.forms import Form, place
-from fp2.hashing import sha256_bytes
+from fp2.extension import YES_NO_NUMBERS, Form, Question, place, read_table, sha256_bytes
 from fp2.methods.recorded.forms.tables import records, write_lines
-from fp2.tables import YES_NO_NUMBERS, Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +54,7 @@ def _text(body: Any) -> str | None:
 
 def _numbers(body: Any) -> Any:
     """Return the numbers of a yes/no answer from the probabilities of its first token; None without any."""
-    from fp2.engines.server.replies import RefusedError
-    from fp2.engines.server.scoring import TopLogprobs
+    from fp2.extension import RefusedError, TopLogprobs
 
     if not isinstance(body, Mapping):
         return None

@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.readers.table import read_table
-from fp2.engines.forms import Form
-from fp2.text import quoted, unquoted
+from fp2.extension import Form, quoted, read_table, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +40,7 @@ def _write_jsonl(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> No
 
 
 def _write_parquet(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
-    from fp2.artifacts import write_parquet
+    from fp2.extension import write_parquet
 
     write_parquet(path, rows)
 

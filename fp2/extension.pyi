@@ -1,0 +1,383 @@
+"""What method packages and packages of third parties may import of the core: `from fp2.extension import NAME`.
+
+`extension.py` reads the names from this file, and imports the module of a name when it is asked for.
+"""
+
+# ruff: isort: skip_file
+
+# Errors and text: what a user did wrong, in one line; text that comes from outside.
+from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
+from fp2.text import printable as printable, quoted as quoted, unquoted as unquoted
+
+# Plug-ins and their options: classes by name, typed options from YAML, the config.
+from fp2.plugins import (
+    Strict as Strict,
+    check_members as check_members,
+    load_path as load_path,
+    read_options as read_options,
+)
+from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, Table as Table
+from fp2.config import Config as Config, VariantConfig as VariantConfig, choices as choices, variants_of as variants_of
+from fp2.compose import load_config as load_config
+
+# Tables between the stages: questions, answers and people, the cuts that group them, files and digests.
+from fp2.tables import (
+    ATTRIBUTE_PREFIX as ATTRIBUTE_PREFIX,
+    BY_REGION as BY_REGION,
+    CAMERA as CAMERA,
+    CONTROLS as CONTROLS,
+    HIDES_PERSON as HIDES_PERSON,
+    MIRRORED as MIRRORED,
+    MUST_NOT_LEAVE as MUST_NOT_LEAVE,
+    NOT_SUPPLIED as NOT_SUPPLIED,
+    ORIGINAL as ORIGINAL,
+    PLACE_AND_TIME as PLACE_AND_TIME,
+    YES_NO_NUMBERS as YES_NO_NUMBERS,
+    Answer as Answer,
+    Decoding as Decoding,
+    ImageTask as ImageTask,
+    Question as Question,
+    attribute_columns as attribute_columns,
+    question_of as question_of,
+    with_values as with_values,
+)
+from fp2.cuts import (
+    JOIN as JOIN,
+    LABEL_JOIN as LABEL_JOIN,
+    Cut as Cut,
+    check_may_leave as check_may_leave,
+    memberships as memberships,
+    varying as varying,
+    with_merged_values as with_merged_values,
+    with_present_values as with_present_values,
+)
+from fp2.ask.answers import (
+    Answers as Answers,
+    RowAnswers as RowAnswers,
+    RunTables as RunTables,
+    read_tables as read_tables,
+)
+from fp2.ask.labels import LABELS as LABELS
+from fp2.artifacts import write_parquet as write_parquet
+from fp2 import artifacts as artifacts
+from fp2.hashing import (
+    digest as digest,
+    file_stamp as file_stamp,
+    sha256_bytes as sha256_bytes,
+    sha256_file as sha256_file,
+)
+
+# Data sets: the interface, images and their pixels, readers of tables.
+from fp2.data.base import (
+    DataOptions as DataOptions,
+    DataSource as DataSource,
+    Dataset as Dataset,
+    LoadContext as LoadContext,
+    Local as Local,
+    OmitDefault as OmitDefault,
+    Required as Required,
+    file_digest as file_digest,
+    people_table as people_table,
+)
+from fp2.data.image_files import image_file as image_file
+from fp2.data.pixels import (
+    PixelDigest as PixelDigest,
+    PixelIndex as PixelIndex,
+    open_rgb as open_rgb,
+    pixel_sha256 as pixel_sha256,
+)
+from fp2.data.sampling import LEFT as LEFT, one_row_each as one_row_each, units as units
+from fp2.data.stimuli import (
+    Stimulus as Stimulus,
+    mirrored as mirrored,
+    original_image_id as original_image_id,
+    with_variant_id as with_variant_id,
+)
+from fp2.data.variants import mask_array as mask_array, region_mask as region_mask
+from fp2.data.readers.table import dialect as dialect, number_column as number_column, read_table as read_table
+from fp2.data.readers.boxed import read_json as read_json
+
+# FHIBE's release: attributes, geometry, folders.
+from fp2.data.fhibe import vocab as vocab
+from fp2.data.fhibe.attributes import AttributeReader as AttributeReader, find_country as find_country
+from fp2.data.fhibe.geometry import (
+    Box as Box,
+    Geometry as Geometry,
+    Keypoint as Keypoint,
+    annotation_path as annotation_path,
+    read_geometry as read_geometry,
+)
+from fp2.data.fhibe.load import load_fhibe as load_fhibe, unused as unused
+from fp2.data.fhibe.vocab import (
+    DOWNSAMPLED_HEADER as DOWNSAMPLED_HEADER,
+    FACE_HEADER as FACE_HEADER,
+    SEGMENT_CLASSES as SEGMENT_CLASSES,
+)
+
+# Questions: batteries, and traits with their templates.
+from fp2.probes.battery import Battery as Battery
+from fp2.probes.trait_battery import (
+    TraitTemplates as TraitTemplates,
+    facts as facts,
+    protocol_options as protocol_options,
+    traits_of as traits_of,
+)
+from fp2.probes.traits import (
+    Trait as Trait,
+    TraitList as TraitList,
+    own_traits as own_traits,
+    read_traits as read_traits,
+)
+
+# Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
+from fp2.engines.base import (
+    FORBID_EXTRA as FORBID_EXTRA,
+    NEVER as NEVER,
+    SOMETIMES as SOMETIMES,
+    BaseEngine as BaseEngine,
+    Engine as Engine,
+    EngineOptions as EngineOptions,
+    ModelProfile as ModelProfile,
+    Positive as Positive,
+    failed as failed,
+    open_image as open_image,
+    version_family as version_family,
+)
+from fp2.engines.build import create as create, engine_class as engine_class
+from fp2.engines.checkpoint import (
+    CODE_CLASSES as CODE_CLASSES,
+    Checkpoint as Checkpoint,
+    resolve_checkpoint as resolve_checkpoint,
+    with_weights as with_weights,
+)
+from fp2.engines.forms import Form as Form, form_of as form_of, place as place
+from fp2.engines.worker_options import (
+    RayOptions as RayOptions,
+    WorkerOptions as WorkerOptions,
+    device_of as device_of,
+    worker_devices as worker_devices,
+)
+
+# Parts of our engines: transformers, dual encoders, servers.
+from fp2.engines.hf.encoding import Continuation as Continuation, EncodedPrompts as EncodedPrompts
+from fp2.engines.hf.engine import HfEngine as HfEngine, HfOptions as HfOptions
+from fp2.engines.hf.families import facts_for as facts_for
+from fp2.engines.hf.generation import Logits as Logits
+from fp2.engines.hf.inputs import GREY as GREY, ImageQuestions as ImageQuestions
+from fp2.engines.hf.loading import (
+    CodeInterface as CodeInterface,
+    check_pinned as check_pinned,
+    load_processor_of as load_processor_of,
+    model_class as model_class,
+    silence_loaders as silence_loaders,
+)
+from fp2.engines.hf.model import (
+    PICKLED as PICKLED,
+    HfSpec as HfSpec,
+    LoadedModel as LoadedModel,
+    is_out_of_memory as is_out_of_memory,
+)
+from fp2.engines.hf.placement import resolve_device as resolve_device
+from fp2.engines.hf.prefix_policy import candidates as candidates
+from fp2.engines.hf.processors import (
+    RAW_PIXELS as RAW_PIXELS,
+    LastImageProcessor as LastImageProcessor,
+    image_of as image_of,
+    raw_image as raw_image,
+    raw_pixels as raw_pixels,
+)
+from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as PromptFormat
+from fp2.engines.hf.scoring import score as score
+from fp2.engines.hf.session import Session as Session, Strategy as Strategy
+from fp2.engines.hf.token_tree import Tokens as Tokens
+from fp2.engines.dual.encoder import ImageEncoder as ImageEncoder
+from fp2.engines.dual.engine import DualEngine as DualEngine
+from fp2.engines.dual.loading import reads_no_text as reads_no_text
+from fp2.engines.server.replies import RefusedError as RefusedError
+from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
+
+# Plans and stored answers.
+from fp2.ask.plan import Plan as Plan, show as show
+from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
+from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
+from fp2.store import checksums as checksums
+from fp2.store.database import (
+    CHECKSUMS as CHECKSUMS,
+    add_table as add_table,
+    as_user_error as as_user_error,
+    file_of as file_of,
+    transaction as transaction,
+)
+from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+
+# Scorers: the interface, what a value means, outcomes of answers.
+from fp2.scorers.by_model import ModelScorer as ModelScorer
+from fp2.scorers.base import BaseScorer as BaseScorer, Scored as Scored, Scorer as Scorer
+from fp2.scorers.labels import LabelScale as LabelScale
+from fp2.scorers.outcomes import (
+    REFUSAL as REFUSAL,
+    entries_of as entries_of,
+    members as members,
+    outcome_columns as outcome_columns,
+    yes_no_columns as yes_no_columns,
+)
+from fp2.scorers.vqa import (
+    KINDS as KINDS,
+    READERS as READERS,
+    Toxic as Toxic,
+    occupation as occupation,
+    on_topic as on_topic,
+    said_pronoun as said_pronoun,
+    toxic_words as toxic_words,
+)
+
+# Protocols: the interface, results, verdicts, and what tasks share.
+from fp2.protocols.base import (
+    Collected as Collected,
+    EvaluationProtocol as EvaluationProtocol,
+    Inputs as Inputs,
+    Job as Job,
+    Show as Show,
+)
+from fp2.results import NO_MODEL as NO_MODEL, NULL_MEAN as NULL_MEAN, Analysis as Analysis
+from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
+from fp2.protocols.row_methods import (
+    ROW_METHODS as ROW_METHODS,
+    SCORE_TESTS as SCORE_TESTS,
+    SEVERAL_QUESTIONS as SEVERAL_QUESTIONS,
+)
+from fp2.protocols.task_tables import (
+    LONG as LONG,
+    ScoreComparison as ScoreComparison,
+    describe_metric as describe_metric,
+    given_files as given_files,
+    no_scores as no_scores,
+    score_settings as score_settings,
+    score_tables as score_tables,
+)
+from fp2.protocols import task_tables as task_tables
+
+# Comparisons of groups: the protocol to derive from, its settings and its supplements.
+from fp2.protocols.fingerprint.adjusted import design_of as design_of
+from fp2.protocols.fingerprint.comparison import (
+    ComparisonOptions as ComparisonOptions,
+    GroupComparison as GroupComparison,
+)
+from fp2.protocols.fingerprint.disparities import Disparities as Disparities
+from fp2.protocols.fingerprint.family import shares as shares
+from fp2.protocols.fingerprint.published import first_listed as first_listed
+from fp2.protocols.fingerprint.settings import (
+    ComparedRun as ComparedRun,
+    ComparisonSettings as ComparisonSettings,
+    Supplement as Supplement,
+)
+from fp2.protocols.fingerprint.supplements import SupplementEntry as SupplementEntry
+
+# Statistics: tests and intervals for groups of subjects, corrections, arrays.
+from fp2.stats.adjustment import (
+    adjust as adjust,
+    adjust_p_values as adjust_p_values,
+    decide as decide,
+    default_permutations as default_permutations,
+    step_down as step_down,
+    step_down_max_t as step_down_max_t,
+    verdict_of as verdict_of,
+)
+from fp2.stats.agreement import LabellerAgreement as LabellerAgreement, labeller_agreement as labeller_agreement
+from fp2.stats.core.numeric import (
+    BoolArray as BoolArray,
+    FloatArray as FloatArray,
+    IntArray as IntArray,
+    nested as nested,
+    rounded as rounded,
+    stream as stream,
+)
+from fp2.stats.core.permutation import Permuter as Permuter, permutation_p as permutation_p
+from fp2.stats.core.resampling import resample_counts as resample_counts
+from fp2.stats.core.units import Units as Units, unit_classes as unit_classes
+from fp2.stats.disparities import (
+    composite_test as composite_test,
+    disparity as disparity,
+    disparity_panel as disparity_panel,
+)
+from fp2.stats.dyads import dyad_fit as dyad_fit
+from fp2.stats.effects import kruskal_wallis as kruskal_wallis
+from fp2.stats.matched import (
+    FEW as FEW,
+    MatchedTest as MatchedTest,
+    matched_equivalence as matched_equivalence,
+    matched_panel as matched_panel,
+    minimum_detectable as minimum_detectable,
+)
+from fp2.stats.proportions import (
+    Proportion as Proportion,
+    proportions_by_group as proportions_by_group,
+    wilson as wilson,
+)
+from fp2.stats.rows import OK as OK, DisparityRow as DisparityRow, Panel as Panel
+from fp2.stats.specifications.estimators import ADJUSTED as ADJUSTED
+from fp2.stats.specifications.panel import (
+    PanelSettings as PanelSettings,
+    SpecifiedPanel as SpecifiedPanel,
+    SpecifiedTest as SpecifiedTest,
+    curve_test as curve_test,
+    specification_panel as specification_panel,
+)
+
+# Reports: sections, findings, figures, and how numbers and names are written.
+from fp2.report.figures.style import (
+    CHANCE as CHANCE,
+    FAINT as FAINT,
+    GRID as GRID,
+    INK as INK,
+    LINES as LINES,
+    figure as figure,
+    head as head,
+    save as save,
+    shorten as shorten,
+    style as style,
+)
+from fp2.report.page import environment as environment, stylesheet as stylesheet
+from fp2.report.reading import (
+    cut_label as cut_label,
+    number as number,
+    plain as plain,
+    primary_scorer as primary_scorer,
+    probability as probability,
+    probe_labels as probe_labels,
+    scorer_label as scorer_label,
+    verdict_words as verdict_words,
+)
+from fp2.report.samples import groups_of as groups_of
+from fp2.report.section import (
+    Beside as Beside,
+    Block as Block,
+    Cell as Cell,
+    Finding as Finding,
+    Results as Results,
+    Section as Section,
+    row_finding as row_finding,
+    worst_and_best as worst_and_best,
+)
+from fp2.report import reading as reading
+
+# Commands and runs that exist: arguments, local servers, reading and rescoring a run.
+from fp2.commands.arguments import (
+    READ_AND_COMPARE as READ_AND_COMPARE,
+    CommandEntry as CommandEntry,
+    Json as Json,
+    RunWord as RunWord,
+)
+from fp2.commands.loopback import (
+    CSS as CSS,
+    HTML as HTML,
+    SCRIPT as SCRIPT,
+    LoopbackServer as LoopbackServer,
+    Reply as Reply,
+)
+from fp2.commands.output import print_json as print_json
+from fp2.commands.rerun import rescore as rescore
+from fp2.runs.multiverse import RUN_ID as RUN_ID
+from fp2.runs.reader import read_results as read_results, run_folder as run_folder
+from fp2.runs.recompute import logged_config as logged_config, logged_protocol as logged_protocol
+from fp2.progress import Progress as Progress, Terminal as Terminal
