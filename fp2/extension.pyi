@@ -16,7 +16,7 @@ from fp2.plugins import (
     load_path as load_path,
     read_options as read_options,
 )
-from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, Table as Table
+from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, OptionTable as OptionTable
 from fp2.config import Config as Config, VariantConfig as VariantConfig, choices as choices, variants_of as variants_of
 from fp2.compose import load_config as load_config
 
@@ -79,10 +79,10 @@ from fp2.data.base import (
     file_digest as file_digest,
     people_table as people_table,
 )
-from fp2.data.image_files import image_file as image_file
 from fp2.data.pixels import (
     PixelDigest as PixelDigest,
     PixelIndex as PixelIndex,
+    image_file as image_file,
     open_rgb as open_rgb,
     pixel_sha256 as pixel_sha256,
 )
@@ -200,9 +200,9 @@ from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
 from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
-from fp2.store import checksums as checksums
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
+    CachedTable as CachedTable,
     add_table as add_table,
     as_user_error as as_user_error,
     file_of as file_of,
@@ -233,13 +233,18 @@ from fp2.scorers.vqa import (
 
 # Protocols: the interface, results, verdicts, and what tasks share.
 from fp2.protocols.base import (
+    Analyses as Analyses,
+    Asks as Asks,
     Collected as Collected,
-    EvaluationProtocol as EvaluationProtocol,
+    Collects as Collects,
     Inputs as Inputs,
     Job as Job,
+    Requirements as Requirements,
     Show as Show,
+    Statements as Statements,
 )
-from fp2.results import NO_MODEL as NO_MODEL, NULL_MEAN as NULL_MEAN, Analysis as Analysis
+from fp2.notes import Stage as Stage, as_notes as as_notes
+from fp2.results import NO_MODEL as NO_MODEL, NULL_MEAN as NULL_MEAN, Analysis as Analysis, Block as Block
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
     ROW_METHODS as ROW_METHODS,
@@ -292,11 +297,15 @@ from fp2.stats.core.numeric import (
     rounded as rounded,
     stream as stream,
 )
-from fp2.stats.core.permutation import Permuter as Permuter, permutation_p as permutation_p
 from fp2.stats.core.resampling import resample_counts as resample_counts
-from fp2.stats.core.units import Units as Units, unit_classes as unit_classes
+from fp2.stats.core.units import (
+    Permuter as Permuter,
+    Units as Units,
+    permutation_p as permutation_p,
+    unit_classes as unit_classes,
+)
+from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import (
-    composite_test as composite_test,
     disparity as disparity,
     disparity_panel as disparity_panel,
 )
@@ -314,10 +323,9 @@ from fp2.stats.proportions import (
     proportions_by_group as proportions_by_group,
     wilson as wilson,
 )
-from fp2.stats.rows import OK as OK, DisparityRow as DisparityRow, Panel as Panel
+from fp2.stats.rows import OK as OK, DisparityRow as DisparityRow, Outcome as Outcome, Panel as Panel
 from fp2.stats.specifications.estimators import ADJUSTED as ADJUSTED
 from fp2.stats.specifications.panel import (
-    PanelSettings as PanelSettings,
     SpecifiedPanel as SpecifiedPanel,
     SpecifiedTest as SpecifiedTest,
     curve_test as curve_test,
@@ -325,20 +333,9 @@ from fp2.stats.specifications.panel import (
 )
 
 # Reports: sections, findings, figures, and how numbers and names are written.
-from fp2.report.figures.style import (
-    CHANCE as CHANCE,
-    FAINT as FAINT,
-    GRID as GRID,
-    INK as INK,
-    LINES as LINES,
-    figure as figure,
-    head as head,
-    save as save,
-    shorten as shorten,
-    style as style,
-)
-from fp2.report.page import environment as environment, stylesheet as stylesheet
+from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
+    correction_label as correction_label,
     cut_label as cut_label,
     number as number,
     plain as plain,
@@ -346,14 +343,35 @@ from fp2.report.reading import (
     probability as probability,
     probe_labels as probe_labels,
     scorer_label as scorer_label,
+    sentence as sentence,
+    verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
 )
 from fp2.report.samples import groups_of as groups_of
-from fp2.report.section import (
-    Beside as Beside,
-    Block as Block,
+from fp2.report.values import (
+    Axis as Axis,
     Cell as Cell,
+    Chart as Chart,
+    ChartKind as ChartKind,
+    Code as Code,
+    Column as Column,
+    Estimate as Estimate,
     Finding as Finding,
+    Kind as Kind,
+    Name as Name,
+    Part as Part,
+    Point as Point,
+    Reference as Reference,
+    Row as Row,
+    Scalar as Scalar,
+    Sentence as Sentence,
+    Series as Series,
+    Strong as Strong,
+    Table as Table,
+    Value as Value,
+    Weight as Weight,
+)
+from fp2.report.section import (
     Results as Results,
     Section as Section,
     row_finding as row_finding,
@@ -378,6 +396,6 @@ from fp2.commands.loopback import (
 from fp2.commands.output import print_json as print_json
 from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
+from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.runs.reader import read_results as read_results, run_folder as run_folder
-from fp2.runs.recompute import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.progress import Progress as Progress, Terminal as Terminal

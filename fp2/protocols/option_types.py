@@ -74,5 +74,5 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 """true or false."""
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """A list of texts; one text stands for a list of one, null for an empty list."""
-Table = Annotated[dict[str, Any], BeforeValidator(_table)]
+OptionTable = Annotated[dict[str, Any], BeforeValidator(_table)]
 """A mapping with text keys; null stands for an empty one."""

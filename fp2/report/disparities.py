@@ -9,7 +9,7 @@ from typing import Any
 from fp2.report import reading
 from fp2.report.disparity_charts import disparity_charts
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
-from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
+from fp2.report.section import Results, Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,
     ChartKind,
@@ -26,6 +26,7 @@ from fp2.report.values import (
     Value,
     Weight,
 )
+from fp2.results import Block
 from fp2.verdicts import Verdict
 
 HOW_TO_READ = (

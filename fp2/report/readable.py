@@ -152,7 +152,7 @@ def to_html(values: Sequence[Value]) -> str:
     """Return the page as one self-contained HTML file, to be read or printed."""
     from fp2 import __version__
 
-    context = {
+    context: dict[str, Any] = {
         "title": TITLE,
         "cuts": {},
         "scorers": [],

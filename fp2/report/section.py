@@ -14,12 +14,13 @@ from fp2.plugins import load_path
 from fp2.report.reading import DASH, MIN_CELL, number, plain, verdict_words
 from fp2.report.several import side_by_side
 from fp2.report.values import Estimate, Finding, Value, as_cell, charts, findings, suppressed
+from fp2.results import Block
 from fp2.verdicts import Verdict
 
 DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 """The section that every run with disparities has."""
-Block = Mapping[str, Any]
 Results = Mapping[str, Any]
+"""The content of `results.json`, read."""
 
 
 class Section:

@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from fp2.ask.answers import RowAnswers
-from fp2.cuts import memberships
-from fp2.protocols.base import Asks, Job, Requirements, Statements
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
+    Analysis,
+    Asks,
     Axis,
+    Block,
     Chart,
     ChartKind,
     Column,
     Estimate,
     Finding,
+    Job,
     Kind,
     Point,
+    Requirements,
+    Results,
     Row,
+    RowAnswers,
+    Section,
     Sentence,
     Series,
+    Statements,
     Table,
     Value,
     Weight,
+    memberships,
 )
-from fp2.results import Analysis
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -76,7 +76,7 @@ class PromptFormat:
         return replace(self, processor=processor)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> PromptForm:
         """The origin of the format."""
         if self.prompt is not None:
             return "own"

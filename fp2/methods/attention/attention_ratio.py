@@ -12,12 +12,23 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fp2.extension import (
+    Block,
+    Column,
+    ComparedRun,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    first_listed,
+)
 from fp2.methods.attention.protocol import comparisons
-from fp2.protocols.fingerprint.published import first_listed
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,23 +18,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.sampling import LEFT
-from fp2.engines.build import engine_class
-from fp2.errors import Fp2Error
-from fp2.protocols.base import Inputs, Requirements, Show
-from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.protocols.fingerprint.supplements import SupplementEntry
-from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    LEFT,
+    MIRRORED,
+    ORIGINAL,
+    ComparedRun,
+    ComparisonSettings,
+    Fp2Error,
+    GroupComparison,
+    Inputs,
+    Requirements,
+    Show,
+    SupplementEntry,
+    engine_class,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.cuts import Cut
-    from fp2.data.stimuli import Stimulus
-    from fp2.probes.battery import Battery
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Battery, Config, Cut, Scorer, Stimulus
 
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"

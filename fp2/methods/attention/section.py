@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.report.reading import cut_label, number, plain, sentence
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    number,
+    plain,
+    sentence,
+)
 
 
 class AttentionSection(Section):

@@ -62,7 +62,7 @@ def curves_of(
     probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
 ) -> list[Curve]:  # fmt: skip
     """Return the curve of every probe, and of the composite where there are several."""
-    from fp2.stats.specifications.panel import specification_panel
+    from fp2.extension import specification_panel
 
     tests, places = _tests(specifications, outcomes, probes)
     values, c = outcomes.values(table), run.comparison
@@ -134,7 +134,7 @@ def _add_points(
     tested: SpecifiedPanel, images: _ImageTests,
 ) -> None:  # fmt: skip
     """Add the point of one specification to every curve."""
-    from fp2.stats.composite import composite_test
+    from fp2.extension import composite_test
 
     panel = tested.part(list(own.values()))
     part = _share(run) / len(run.cuts)

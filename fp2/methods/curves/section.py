@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.report.reading import cut_label, plain, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Chart,
     ChartKind,
     Column,
@@ -16,15 +15,22 @@ from fp2.report.values import (
     Part,
     Point,
     Reference,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Strong,
     Table,
     Value,
+    Verdict,
     Weight,
+    cut_label,
+    plain,
+    probe_labels,
+    scorer_label,
+    verdict_words,
 )
-from fp2.verdicts import Verdict
 
 
 class MultiverseSection(Section):

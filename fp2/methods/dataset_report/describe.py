@@ -291,7 +291,7 @@ def _size(shape: Geometry, row: Any) -> tuple[int, int] | None:
     """Return the image's size from its annotation, or from its header."""
     if shape.size:
         return shape.size
-    from fp2.data.pixels import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(row.image_path) as image:

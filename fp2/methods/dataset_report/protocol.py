@@ -14,10 +14,11 @@ from fp2.extension import (
     NO_MODEL,
     ORIGINAL,
     Analysis,
+    Block,
     Collected,
+    Collects,
     Config,
     Cut,
-    EvaluationProtocol,
     Flag,
     Fp2Error,
     Inputs,
@@ -25,6 +26,7 @@ from fp2.extension import (
     Names,
     OmitDefault,
     Range,
+    Statements,
     VariantConfig,
     check_may_leave,
     given_files,
@@ -39,12 +41,6 @@ from fp2.methods.dataset_report import describe
 from fp2.methods.dataset_report.describe import SHAPES, heat_map, measure_shapes, summary
 from fp2.methods.dataset_report.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
 from fp2.methods.fhibe.scores.features import known_attributes
-from fp2.plugins import read_options
-from fp2.protocols.base import Collected, Collects, Inputs, Job, Statements
-from fp2.protocols.option_types import Flag, Names, Range
-from fp2.protocols.task_tables import given_files, no_scores, score_settings, score_tables
-from fp2.results import NO_MODEL, Analysis, Block
-from fp2.tables import BY_REGION, ORIGINAL
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.report.reading import cut_label, number, plain, scorer_label, sentence
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Chart,
     ChartKind,
     Column,
     Estimate,
     Kind,
     Point,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Table,
     Value,
     Weight,
+    cut_label,
+    number,
+    plain,
+    scorer_label,
+    sentence,
 )
 
 

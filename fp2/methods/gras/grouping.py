@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error
-from fp2.stats.core.numeric import BoolArray, IntArray
-from fp2.stats.core.units import Permuter, Units, unit_classes
+from fp2.extension import BoolArray, Fp2Error, IntArray, Permuter, Units, unit_classes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fp2.extension import Analysis, EvaluationProtocol, Fp2Error, Inputs, Job, read_options
+from fp2.extension import (
+    Analyses,
+    Analysis,
+    Asks,
+    Block,
+    Fp2Error,
+    Inputs,
+    Job,
+    Requirements,
+    Stage,
+    Statements,
+    as_notes,
+    read_options,
+)
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
-from fp2.notes import Stage, as_notes
-from fp2.plugins import read_options
-from fp2.protocols.base import Analyses, Asks, Inputs, Job, Requirements, Statements
-from fp2.results import Analysis, Block
 
 if TYPE_CHECKING:
-    from fp2.ask.answers import RunTables
-    from fp2.ask.dense_answers import DenseAnswers
-    from fp2.config import Config
-    from fp2.engines.base import Engine
-    from fp2.probes.battery import Battery
-    from fp2.progress import Progress
+    from fp2.extension import Battery, Config, DenseAnswers, Engine, Progress, RunTables
 
 BLOCK = "gras"
 METHOD = (
@@ -87,7 +91,7 @@ class GrasAnalysis(Analyses[GrasOptions]):
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
-        from fp2.ask.dense_answers import DenseAnswers
+        from fp2.extension import DenseAnswers
         from fp2.methods.gras.analysis import STEPS, analyse
         from fp2.methods.gras.answers import GrasAnswers
 
@@ -128,7 +132,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
-        from fp2.probes.trait_battery import protocol_options
+        from fp2.extension import protocol_options
 
         given = cls.analysis_options(config) | protocol_options(config.probe.options)
         return cls(read_options(GrasOptions, given, "probe.options"))
@@ -153,7 +157,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         """Return the analysis with where the traits and templates come from, and the notes on them."""
         if job.battery is None:  # of a logged run
             return super().analyse(tables, job)
-        from fp2.probes.trait_battery import facts
+        from fp2.extension import facts
 
         asked = job.battery.trait_templates
         battery = facts(asked) if asked else {"notes": []}

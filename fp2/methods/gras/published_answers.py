@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fp2.extension import (
     YES_NO_NUMBERS,
     Collected,
+    Collects,
     Fp2Error,
     Inputs,
     TraitTemplates,
@@ -33,10 +34,6 @@ from fp2.methods.gras.inference_files import (
 )
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.protocol import GrasAnalysis
-from fp2.plugins import read_options
-from fp2.probes.trait_battery import TraitTemplates, facts, traits_of
-from fp2.protocols.base import Collected, Collects, Inputs
-from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -22,14 +20,20 @@ from fp2.report.values import (
     Part,
     Point,
     Reference,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Strong,
     Table,
     Value,
     Weight,
+    cut_label,
+    number,
+    plain,
 )
+from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
 
 Unit = Mapping[str, Any]
 """The part of the block with images, or subjects, as units."""

@@ -70,7 +70,7 @@ class LabelServer(LoopbackServer):
 
     def get(self, name: str, query: str) -> Reply | None:
         """Return the page of the next answer, the styles or the script."""
-        from fp2.report.templating import stylesheet
+        from fp2.extension import stylesheet
 
         if name == "style.css":
             return Reply(CSS, stylesheet(HERE / "label.css").encode())
@@ -106,8 +106,7 @@ def render(
     scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None
 ) -> str:  # fmt: skip
     """Return the page; `answer` is its place in the sample, the question and the text, None where all are labelled."""
-    from fp2.report.reading import plain
-    from fp2.report.templating import environment
+    from fp2.extension import environment, plain
 
     place, question, text = answer or (None, "", "")
     buttons = [

@@ -27,9 +27,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, stream
-from fp2.stats.core.units import permutation_p
-from fp2.stats.rows import OK
+from fp2.extension import OK, BoolArray, FloatArray, IntArray, permutation_p, stream
 
 LEAST_LABELLED = 10
 """Labelled subjects (Kish's effective number) that a group needs; below it no interval holds (docs/validity.md)."""

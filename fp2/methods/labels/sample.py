@@ -41,10 +41,6 @@ from fp2.extension import (
     unquoted,
 )
 from fp2.methods.labels.table import RESOLVER
-from fp2.runs.logged import logged_config, logged_protocol
-from fp2.runs.multiverse import RUN_ID
-from fp2.runs.reader import read_results
-from fp2.text import quoted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.cuts import varying
-from fp2.data.sampling import units
-from fp2.protocols.base import Requirements
-from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.disparities import Disparities
-from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.scorers.outcomes import outcome_columns
-from fp2.verdicts import Verdict
+from fp2.extension import (
+    ComparedRun,
+    ComparisonSettings,
+    Disparities,
+    GroupComparison,
+    Requirements,
+    Verdict,
+    outcome_columns,
+    shares,
+    units,
+    varying,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,21 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.report.reading import (
-    correction_label,
-    cut_label,
-    number,
-    plain,
-    primary_scorer,
-    probe_labels,
-    scorer_label,
-    sentence,
-    verdict_meanings,
-    verdict_words,
-)
-from fp2.report.section import Block, Results, Section, row_finding
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -28,15 +16,28 @@ from fp2.report.values import (
     Estimate,
     Kind,
     Point,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Strong,
     Table,
     Value,
+    Verdict,
     Weight,
+    correction_label,
+    cut_label,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    row_finding,
+    scorer_label,
+    sentence,
+    verdict_meanings,
+    verdict_words,
 )
-from fp2.verdicts import Verdict
 
 
 class MatchedSection(Section):

@@ -17,8 +17,9 @@ from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, first_of, number, probability, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Part, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.scorers.outcomes import members, outcome_columns
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 from fp2.verdicts import Verdict

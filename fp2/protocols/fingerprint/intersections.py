@@ -9,8 +9,9 @@ from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 
 

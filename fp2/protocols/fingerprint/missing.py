@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, first_of, number, plain, probe_labels, scorer_label
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
 from fp2.verdicts import Verdict
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.scorers.outcomes import entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, probe_labels, scorer_label, sentence
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 from fp2.tables import question_of
 

@@ -18,8 +18,9 @@ from fp2.data.derived import FIRST_REGION
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, plain, probe_labels
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Kind, Row, Sentence, Table, Value, Weight
+from fp2.results import Block
 from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from fp2.protocols.fingerprint.scorer_agreement import SAME, summary
 from fp2.report.reading import DASH, number, plain, probe_labels, scorer_label
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Results, Section
+from fp2.results import Block
 
 SECOND = "valence_context"
 """The packaged second opinion on valence."""

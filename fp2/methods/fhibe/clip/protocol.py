@@ -22,6 +22,8 @@ from fp2.extension import (
     Fp2Error,
     GroupComparison,
     Inputs,
+    Outcome,
+    Requirements,
     Show,
     adjust,
     attribute_columns,
@@ -32,14 +34,6 @@ from fp2.extension import (
     variants_of,
 )
 from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
-from fp2.protocols.base import Inputs, Requirements, Show
-from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
-from fp2.stats.adjustment import adjust, default_permutations
-from fp2.stats.disparities import disparity_panel
-from fp2.stats.proportions import proportions_by_group
-from fp2.stats.rows import Outcome
-from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

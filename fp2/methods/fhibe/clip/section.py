@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.extension import Block, Finding, Results, Section, cut_label, number, plain, row_finding, scorer_label
-from fp2.methods.fhibe.clip.protocol import WRONG
-from fp2.report.reading import cut_label, plain, scorer_label, sentence
-from fp2.report.section import Block, Results, Section, row_finding
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -20,13 +17,21 @@ from fp2.report.values import (
     Finding,
     Kind,
     Point,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Table,
     Value,
     Weight,
+    cut_label,
+    plain,
+    row_finding,
+    scorer_label,
+    sentence,
 )
+from fp2.methods.fhibe.clip.protocol import WRONG
 
 HOW_TO_READ = (
     "Each image gets the label of the text prompt that it is most similar to, in every image variant. A share is the "

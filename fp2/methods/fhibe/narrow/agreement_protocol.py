@@ -7,7 +7,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    LONG,
+    NO_MODEL,
+    NULL_MEAN,
+    ROW_METHODS,
+    SCORE_TESTS,
+    Analysis,
+    Axis,
+    Block,
+    Cell,
+    Collected,
+    Collects,
+    Column,
+    Flag,
+    Fp2Error,
+    Inputs,
+    Job,
+    Kind,
+    Name,
+    Range,
+    Results,
+    Row,
+    ScoreComparison,
+    Section,
+    Sentence,
+    Statements,
+    Table,
+    Value,
+    Weight,
+    attribute_columns,
+    cut_label,
+    describe_metric,
+    given_files,
+    score_settings,
+    score_tables,
+)
 from fp2.methods.fhibe.narrow.agreement import (
     JACCARD,
     MEASURES,
@@ -28,15 +64,6 @@ from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.section import estimate, group_charts
-from fp2.protocols.base import Collected, Collects, Inputs, Job, Statements
-from fp2.protocols.option_types import Flag, Range
-from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
-from fp2.report.reading import cut_label
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import Axis, Cell, Column, Kind, Name, Row, Sentence, Table, Value, Weight
-from fp2.results import NO_MODEL, NULL_MEAN, Analysis
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -112,7 +112,7 @@ def score_masks(group: list[Person], found: list[Prediction], scores: TaskScores
 def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
     mask = prediction.mask
     if mask is None:
-        from fp2.data.pixels import image_file
+        from fp2.extension import image_file
 
         assert prediction.file is not None
         try:

@@ -164,7 +164,7 @@ def true_parts(person: Person, crop: Path) -> Labels | None:
 
 def _read_map(path: Path, what: str) -> Labels:
     """Return a map of parts: grey levels, or the indices of a palette."""
-    from fp2.data.pixels import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(path) as image:

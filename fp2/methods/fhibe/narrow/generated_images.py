@@ -19,9 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fp2.data.fhibe.geometry import annotation_path, read_geometry
-from fp2.data.pixels import image_file, open_rgb
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, annotation_path, image_file, open_rgb, read_geometry
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.models import ImageInput, NarrowModel
 from fp2.methods.fhibe.narrow.predictions import Prediction

@@ -20,45 +20,31 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.extension import (
-    FAINT,
-    LINES,
-    Block,
-    Cut,
-    Results,
-    ScoreComparison,
-    Section,
-    cut_label,
-    figure,
-    head,
-    memberships,
-    number,
-    plain,
-    probability,
-    save,
-    shorten,
-    style,
-)
-from fp2.methods.fhibe.scores.benchmark import KEYS
-from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
-from fp2.protocols.task_tables import ScoreComparison
-from fp2.report.reading import cut_label, plain
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
     Axis,
+    Block,
     Chart,
     ChartKind,
     Column,
+    Cut,
     Kind,
     Name,
     Point,
     Reference,
+    Results,
     Row,
+    ScoreComparison,
+    Section,
     Sentence,
     Series,
     Table,
     Value,
     Weight,
+    cut_label,
+    memberships,
+    plain,
 )
+from fp2.methods.fhibe.scores.benchmark import KEYS
+from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fp2.data.readers.boxed import read_json
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, read_json
 from fp2.methods.fhibe.narrow.predictions import PARQUET, Pixels, Prediction, parse, read_entries, read_rle
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,

@@ -15,15 +15,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb
-from fp2.errors import Fp2Error, nearest, without_path
-from fp2.hashing import digest
+from fp2.extension import (
+    Fp2Error,
+    OptionTable,
+    PixelDigest,
+    PixelIndex,
+    check_members,
+    digest,
+    load_path,
+    nearest,
+    open_rgb,
+    read_options,
+    without_path,
+)
 from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person, people_by_image
-from fp2.plugins import check_members, load_path, read_options
-from fp2.protocols.option_types import Table
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,7 +55,7 @@ class ModelSpec:
     dtype: str = "float32"
     pickled_weights: bool = False
     person: str = "person"
-    options: Table = field(default_factory=dict)
+    options: OptionTable = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

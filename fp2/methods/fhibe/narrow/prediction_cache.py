@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fp2.hashing import digest
+from fp2.extension import CachedTable, digest
 from fp2.methods.fhibe.narrow.predictions import Prediction, read_rle
-from fp2.store.database import CachedTable
 
 TABLE = "narrow_predictions"
 

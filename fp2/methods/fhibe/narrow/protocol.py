@@ -17,13 +17,16 @@ from fp2.extension import (
     ROW_METHODS,
     SCORE_TESTS,
     Analysis,
+    Block,
     Collected,
+    Collects,
     Cut,
-    EvaluationProtocol,
     Fp2Error,
     Inputs,
     Job,
+    Requirements,
     ScoreComparison,
+    Statements,
     attribute_columns,
     describe_metric,
     nearest,
@@ -59,11 +62,6 @@ from fp2.methods.fhibe.scores.features import (
     with_single,
 )
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
-from fp2.protocols.base import Collected, Collects, Inputs, Job, Requirements, Statements
-from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
-from fp2.results import NULL_MEAN, Analysis, Block
-from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
-from fp2.methods.fhibe.scores.section import (
-    estimate,
-    group_charts,
-    highest_disparities,
-    intersection_findings,
-    short_group,
-    within_table,
-)
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -27,13 +17,27 @@ from fp2.report.values import (
     Part,
     Point,
     Reference,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Strong,
     Table,
     Value,
     Weight,
+    cut_label,
+    number,
+    plain,
+)
+from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
+from fp2.methods.fhibe.scores.section import (
+    estimate,
+    group_charts,
+    highest_disparities,
+    intersection_findings,
+    short_group,
+    within_table,
 )
 
 _HAIRSTYLES = 16  # pairs of each pronoun: those that most subjects have

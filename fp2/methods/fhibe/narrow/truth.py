@@ -100,7 +100,7 @@ def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
     """Return an image's width and height in pixels, from the annotation or the file."""
     if geometry.size is not None:
         return geometry.size
-    from fp2.data.pixels import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(path) as image:

@@ -8,7 +8,17 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator
 
-from fp2.extension import Flag, Fp2Error, Names, Range, ScoreComparison, Table, check_may_leave, nearest, read_options
+from fp2.extension import (
+    Flag,
+    Fp2Error,
+    Names,
+    OptionTable,
+    Range,
+    ScoreComparison,
+    check_may_leave,
+    nearest,
+    read_options,
+)
 from fp2.methods.fhibe.scores.conditions import names_in
 from fp2.methods.fhibe.scores.importances import ErrorModelOptions
 from fp2.methods.fhibe.scores.patterns import PatternOptions
@@ -150,7 +160,7 @@ class ScoresOptions:
     sensitive: Names | None = None
     features: Names | None = None
     pixels: Flag = True
-    simulate: Table | None = None
+    simulate: OptionTable | None = None
 
     def __post_init__(self) -> None:
         for condition in self.within:

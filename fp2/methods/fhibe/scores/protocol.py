@@ -14,12 +14,14 @@ from fp2.extension import (
     SCORE_TESTS,
     Analysis,
     Collected,
+    Collects,
     Config,
-    EvaluationProtocol,
     Fp2Error,
     Inputs,
     Job,
+    Requirements,
     ScoreComparison,
+    Statements,
     attribute_columns,
     describe_metric,
     given_files,
@@ -42,11 +44,6 @@ from fp2.methods.fhibe.scores.features import (
 from fp2.methods.fhibe.scores.inputs import has_effects, read_scores, simulated_scores
 from fp2.methods.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
-from fp2.protocols.base import Collected, Collects, Inputs, Job, Requirements, Statements
-from fp2.protocols.row_methods import ROW_METHODS, SCORE_TESTS
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
-from fp2.results import NULL_MEAN, Analysis
-from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

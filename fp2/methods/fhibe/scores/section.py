@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.cuts import LABEL_JOIN
-from fp2.methods.fhibe.scores.published import REASONS
-from fp2.report.reading import correction_label, cut_label, number, plain, primary_scorer
-from fp2.report.section import Block, Results, Section, row_finding, worst_and_best
-from fp2.report.values import (
+from fp2.extension import (
+    LABEL_JOIN,
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -22,14 +20,24 @@ from fp2.report.values import (
     Part,
     Point,
     Reference,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Strong,
     Table,
     Value,
     Weight,
+    correction_label,
+    cut_label,
+    number,
+    plain,
+    primary_scorer,
+    row_finding,
+    worst_and_best,
 )
+from fp2.methods.fhibe.scores.published import REASONS
 
 AGREEMENT = {
     "both": "both",

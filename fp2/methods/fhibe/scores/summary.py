@@ -14,11 +14,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from fp2.cuts import LABEL_JOIN, Cut
+from fp2.extension import (
+    LABEL_JOIN,
+    Axis,
+    Block,
+    Chart,
+    ChartKind,
+    Column,
+    Cut,
+    Kind,
+    Point,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Series,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+)
 from fp2.methods.fhibe.scores.section import ABBREVIATED, short_group
-from fp2.report.reading import cut_label
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import Axis, Chart, ChartKind, Column, Kind, Point, Row, Sentence, Series, Table, Value, Weight
 
 SUMMARY = "disparity_summary"
 SUMMARY_SECTION = "fp2.methods.fhibe.scores.summary:SummarySection"

@@ -36,9 +36,7 @@ from fp2.methods.fhibe.vqa.answers import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.cuts import Cut
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Config, Cut, Scorer
 
 BLOCK = "fhibe_vqa"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.report.reading import cut_label, plain, sentence
-from fp2.report.section import Block, Results, Section
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -16,12 +15,17 @@ from fp2.report.values import (
     Estimate,
     Kind,
     Point,
+    Results,
     Row,
+    Section,
     Sentence,
     Series,
     Table,
     Value,
     Weight,
+    cut_label,
+    plain,
+    sentence,
 )
 
 OUTCOMES = {
