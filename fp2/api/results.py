@@ -456,9 +456,12 @@ def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawn = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(drawn)
-    return drawn.add_subplot(projection="polar" if polar else None)
+    from fp2.report.drawing import style
+
+    with style():
+        drawn = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(drawn)
+        return drawn.add_subplot(projection="polar" if polar else None)
 
 
 def _picture(axes: Axes, label: str) -> str:

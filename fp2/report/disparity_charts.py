@@ -269,7 +269,7 @@ def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = 
                    block[run]["name"], place)
             for place, run in enumerate(("first", "second"))
         ],
-        Axis(f"{scorer_label(block['primary'])}: group mean less the mean over groups", -end, end),
+        Axis(f"{scorer_label(block['primary'])}: centred group mean", -end, end),
         references=[Reference(0.0)], file="profiles", cut=cut,
         panel=f"{heading}\ndistance {number(distance)}{' *' if differs else ''}",
         caption=f"Group means over subjects less their mean over groups, of {where}; groups of at least 10 subjects. "
@@ -305,7 +305,7 @@ def distances(pairs: Sequence[Mapping[str, Any]], cuts: Sequence[str] = ()) -> l
         for pair in pairs for row in pair["distances"] if row["scorer"] == primary and row["distance"] is not None
     }  # fmt: skip
     names = list(dict.fromkeys(pair[run]["name"] for pair in pairs for run in ("first", "second")))
-    end = max([row["distance"] for row in rows.values()], default=0.0) or 1.0
+    end = max([row[key] or 0.0 for row in rows.values() for key in ("distance", "null_mean")], default=0.0) or 1.0
 
     def cell(cut: str, y: int, x: int) -> Point:
         first, second = names[y], names[x]

@@ -107,7 +107,7 @@ def write_charts(charts: Sequence[Chart], results: Mapping[str, Any], folder: Pa
 
 def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
     """Draw charts as panels of one PNG or SVG, with the heading above, and the legend and the captions below."""
-    sizes = [_panel_size(chart) for chart in charts]
+    sizes = [_panel_size(chart, 2.6 if len(charts) <= 6 else 2.0) for chart in charts]
     columns = max(1, min(len(charts), int(_WIDEST // max(wide for wide, _ in sizes))))
     rows = math.ceil(len(charts) / columns)
     columns = math.ceil(len(charts) / rows)
@@ -143,7 +143,7 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
         if shown:
             drawn.legend(
                 handles=[_labelled(legend[label], label) for label in shown], loc="lower center", ncols=beside,
-                bbox_to_anchor=(0.5, foot / height), frameon=False, fontsize=8,
+                bbox_to_anchor=(0.5, foot / height), frameon=False, fontsize=8, handlelength=2.8,
             ).set_in_layout(False)  # fmt: skip
         if captions:
             drawn.text(0.15 / width, 0.12 / height, captions, fontsize=7.5, color=FAINT, linespacing=1.3)
@@ -152,7 +152,7 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
     """Return in how many columns the entries of a legend fit into `width` inches; they are filled from the left."""
-    entries = [_width(label) * _LETTER * 8 / 9 + 0.6 for label in labels]
+    entries = [_width(label) * _LETTER * 8 / 9 + 0.7 for label in labels]
     for columns in range(len(entries), 1, -1):
         rows, longer = divmod(len(entries), columns)
         starts = [place * rows + min(place, longer) for place in range(columns + 1)]
@@ -197,8 +197,8 @@ def _draw(axes: Any, chart: Chart, wide: float) -> Legend:
     return legend
 
 
-def _panel_size(chart: Chart) -> tuple[float, float]:
-    """Return width and height of a panel in inches: room for the labels and for what is drawn."""
+def _panel_size(chart: Chart, rows_width: float) -> tuple[float, float]:
+    """Return width and height of a panel in inches, with the labels; what is beside those of rows is `rows_width`."""
     title = 0.3 + 0.2 * chart.panel.count("\n") if chart.panel else 0.1
     if chart.kind is ChartKind.RADAR:
         return (4.7, 3.6 + title) if _is_level(chart) else (6.2, 5.2 + title)
@@ -210,7 +210,7 @@ def _panel_size(chart: Chart) -> tuple[float, float]:
         side = 1.3 + _LETTER * min(max(names, default=0), _LABEL if row > 0.3 else 2 * _LABEL)
         turned = max(map(_width, columns), default=0) * _LETTER if column < _FLAT else 0.35
         return side + column * max(len(columns), 2), row * max(len(names), 2) + min(turned, 1.9) + title + 0.2
-    return _side(chart) + _beside_width(chart) + 2.6, _rows_height(chart) + 0.55 + title
+    return _side(chart) + _beside_width(chart) + rows_width, _rows_height(chart) + 0.55 + title
 
 
 def _is_level(chart: Chart) -> bool:
@@ -339,7 +339,7 @@ def _row_axes(axes: Any, chart: Chart, labels: Sequence[str], ends: tuple[float,
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-    axes.set_xlabel(wrapped(chart.value.label, 60, 2))
+    axes.set_xlabel(wrapped(chart.value.label, 44, 2))
 
 
 def _intervals(axes: Any, chart: Chart) -> Legend:

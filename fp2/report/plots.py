@@ -107,7 +107,7 @@ def heat_range(chart: Chart) -> tuple[float, float]:
     low, high = min(values, default=0.0), max(values, default=1.0)
     if chart.diverging:
         stated = max(abs(chart.value.low or 0.0), abs(chart.value.high or 0.0))
-        end = max(abs(low), abs(high))
+        end = max(abs(low), abs(high)) or 1.0
         return (-stated, stated) if stated >= end else (-_round_end(end), _round_end(end))
     return low if chart.value.low is None else chart.value.low, high if chart.value.high is None else chart.value.high
 

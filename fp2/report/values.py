@@ -460,10 +460,11 @@ def _suppressed(value: Value, min_cell: int) -> Value:
     if isinstance(value, Chart):
         large = [one for one in value.series if one.subjects is None or one.subjects >= min_cell]
         drawn = [replace(one, points=_points(one.points, min_cell, value.kind)) for one in large]
-        drawn = [one for one in drawn if one.points]
-        n = len(value.series) - len(drawn)
+        lost = {point.label for one in large for point in one.points} - {p.label for one in drawn for p in one.points}
+        n = len(value.series) - len(large) + len(lost)
         omitted = f"Not drawn: {n} group{'s' if n > 1 else ''} of fewer than {min_cell} subjects." if n else ""
-        return replace(value, series=drawn, caption=" ".join(text for text in (value.caption, omitted) if text))
+        caption = " ".join(text for text in (value.caption, omitted) if text)
+        return replace(value, series=[one for one in drawn if one.points], caption=caption)
     return value
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -12,9 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from bench import REPOSITORY, Bench, fp2, results_of
 from hostile_words import HOSTILE_TEXTS
+from report.chart_examples import CHARTS
 from report.conftest import make_hostile, make_results
 from report.test_dashboard import Page
 
@@ -25,9 +29,13 @@ from fp2.methods.labels.sample import Wanted, sheet_of
 from fp2.notes import read_notes
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
+from fp2.report.html import render_values
 from fp2.report.leaderboard import summarise
+from fp2.report.page import render
+from fp2.report.reading import number
 from fp2.report.section import load_sections
 from fp2.report.sweep import render_sweep
+from fp2.report.values import ChartKind
 from fp2.runs.logged import logged_config, logged_protocol
 from fp2.runs.stages import Evaluation, analyse
 from fp2.runs.sweep import SweepRun, sweep_results
@@ -39,7 +47,7 @@ RELEASED = REPOSITORY / "tests" / "releases" / "0.3.0" / "runs"
 PROTOCOLS = ("attention", "diversity", "fhibe_clip", "fhibe_narrow", "fhibe_scores", "fhibe_vqa", "gras", "twins")
 """Runs of every protocol, as an earlier version left them; the code of today makes their pages."""
 PAGES = ("dashboard", "supplements", "hostile dashboard", "sweep", "hostile sweep", "passport", "comparison", "view",
-         "label", "notebook", *PROTOCOLS)  # fmt: skip
+         "label", "charts", "notebook", *PROTOCOLS)  # fmt: skip
 WIDTHS = (390, 800, 1200, 1280, 1400)
 """A phone, a tablet, desks."""
 SUPPLEMENTS = (
@@ -54,6 +62,10 @@ A4 = {"dashboard": (1047, 718), "sweep": (1047, 718), "comparison": (1047, 718),
 """CSS pixels between the margins that the page states: 10 mm in landscape, 14 mm in portrait."""
 ALL_RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 IMPACTS = ("minor", "moderate", "serious", "critical")
+CHARTS_PAGE = """
+{% extends "page.html.j2" %}{% block title %}Charts{% endblock %}{% block body %}<main id="main"><h1>Charts</h1>
+{% for name, chart in kinds %}<section aria-label="{{ name }}"><h2>{{ name }}</h2>{{ chart }}</section>{% endfor %}
+</main>{% endblock %}"""
 CONTRAST = {"type": "rule", "values": ["color-contrast"]}
 
 
@@ -108,7 +120,9 @@ def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterat
         for text in HOSTILE_TEXTS
     ]
     board = [row for one in results for row in summarise(one)]
+    kinds = [(kind.value, render_values([chart], 0)) for kind, chart in CHARTS.items()]
     hostile = {
+        "charts": render("charts", {"kinds": kinds}, {"charts": CHARTS_PAGE}),
         "hostile dashboard": render_dashboard(results[0], attacks, board, sample=sample),
         "hostile sweep": render_sweep(sweep_results([SweepRun(copy.deepcopy(one), None, HOSTILE_TEXTS[0])
                                                      for one in results], [], 10)),
@@ -346,7 +360,10 @@ def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, s
                             for n in (0, 1))  # fmt: skip
         centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
         points = one.page.locator(".radars [data-chart]:visible .point circle").evaluate_all(centres)
-        found = [((x - 280) ** 2 + (y - 200) ** 2) ** 0.5 / 150 * radar["end"] for x, y in points]
+        svg = one.page.locator(".radars [data-chart]:visible svg")
+        middle = [float(svg.get_attribute(name)) / 2 for name in ("width", "height")]
+        outer = max(float(ring.get_attribute("r")) for ring in svg.locator(".grid circle").all())
+        found = [math.dist(point, middle) / outer * radar["end"] for point in points]
         drawn = [point["value"] for point in radar["series"][0]["points"] if "value" in point]
         assert found == pytest.approx(drawn, abs=1e-3)
         figure = one.page.locator("[data-chart]:visible").nth(1)
@@ -361,3 +378,40 @@ def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, s
         ends = [(row["low"], row["high"]) for row in rows]
         assert [(low - bars[0]) / scale for low, _ in rules] == pytest.approx([low for low, _ in ends], abs=2e-3)
         assert [(high - bars[0]) / scale for _, high in rules] == pytest.approx([high for _, high in ends], abs=2e-3)
+
+
+CENTRES = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
+BOXES = "all => all.map(e => ['x', 'y', 'width', 'height'].map(name => Number(e.getAttribute(name))))"
+
+
+def assert_linear(pixels: Any, values: Any) -> None:
+    """Check that pixels are a linear function of the values: differences are in proportion."""
+    slope, start = np.polyfit(values, pixels, 1)
+    assert pixels == pytest.approx([start + slope * value for value in values], abs=0.05)
+
+
+@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+def test_every_kind_of_chart_draws_its_numbers(browser: Any, addresses: dict[str, str], width: int) -> None:
+    with Opened(browser, addresses["charts"], width, "light") as one:
+        section = {kind: one.page.locator(f"section[aria-label='{kind}']") for kind in ChartKind}
+        points = {kind: [p for s in chart.series for p in s.points if p.value is not None]
+                  for kind, chart in CHARTS.items()}  # fmt: skip
+        for kind in (ChartKind.INTERVALS, ChartKind.LINES, ChartKind.POINTS):
+            centres = section[kind].locator(".point circle").evaluate_all(CENTRES)
+            values = [p.value for p in points[kind]]
+            if kind is ChartKind.INTERVALS:
+                assert_linear([x for x, _ in centres], values)
+            else:
+                assert_linear([y for _, y in centres], values)
+                assert_linear([x for x, _ in centres], [p.x for p in points[kind]])
+        bars = section[ChartKind.BARS].locator(".bar rect").evaluate_all(BOXES)
+        assert_linear([w for _, _, w, _ in bars], [p.value for p in points[ChartKind.BARS]])
+        columns = section[ChartKind.HISTOGRAM].locator(".column rect").evaluate_all(BOXES)
+        assert_linear([h for *_, h in columns], [p.value for p in points[ChartKind.HISTOGRAM]])
+        cells = section[ChartKind.HEAT].locator("td.cell").all_inner_texts()
+        wanted = [number(p.value, 2) for s in CHARTS[ChartKind.HEAT].series for p in s.points]
+        assert [re.sub(r"[▼▲*]|lower|higher|significant", "", text).strip() for text in cells] == wanted
+        for kind, chart in section.items():
+            assert chart.locator("[data-tip]").count() == len(points[kind]), kind
+        legend = section[ChartKind.LINES].locator(".legend").inner_text()
+        assert all(words in legend for words in ("model 11", "overall mean", "equivalence"))
