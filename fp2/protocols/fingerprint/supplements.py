@@ -121,7 +121,7 @@ OWN = (
     SupplementEntry(
         "measurement_error",
         f"{_PACKAGE}.measurement_error:MeasurementErrors",
-        f"{_PACKAGE}.measurement_error:MeasurementErrorSection",
+        f"{_PACKAGE}.measurement_error_section:MeasurementErrorSection",
         fits=lambda job, tables: LABELS in tables.others,
     ),
 )
