@@ -29,9 +29,8 @@ from fp2.methods.labels.sample import Wanted, sheet_of
 from fp2.notes import read_notes
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
-from fp2.report.html import render_values
 from fp2.report.leaderboard import summarise
-from fp2.report.page import render
+from fp2.report.page import PageSection, render_page
 from fp2.report.reading import number
 from fp2.report.section import load_sections
 from fp2.report.sweep import render_sweep
@@ -62,10 +61,6 @@ A4 = {"dashboard": (1047, 718), "sweep": (1047, 718), "comparison": (1047, 718),
 """CSS pixels between the margins that the page states: 10 mm in landscape, 14 mm in portrait."""
 ALL_RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 IMPACTS = ("minor", "moderate", "serious", "critical")
-CHARTS_PAGE = """
-{% extends "page.html.j2" %}{% block title %}Charts{% endblock %}{% block body %}<main id="main"><h1>Charts</h1>
-{% for name, chart in kinds %}<section aria-label="{{ name }}"><h2>{{ name }}</h2>{{ chart }}</section>{% endfor %}
-</main>{% endblock %}"""
 CONTRAST = {"type": "rule", "values": ["color-contrast"]}
 
 
@@ -120,9 +115,10 @@ def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterat
         for text in HOSTILE_TEXTS
     ]
     board = [row for one in results for row in summarise(one)]
-    kinds = [(kind.value, render_values([chart], 0)) for kind, chart in CHARTS.items()]
+    kinds = [PageSection(kind.value, kind.value, [chart]) for kind, chart in CHARTS.items()]
     hostile = {
-        "charts": render("charts", {"kinds": kinds}, {"charts": CHARTS_PAGE}),
+        "charts": render_page({"title": "Charts", "cuts": {}, "scorers": [], "version": "0", "has_answers": False}, [],
+                              kinds, 0),
         "hostile dashboard": render_dashboard(results[0], attacks, board, sample=sample),
         "hostile sweep": render_sweep(sweep_results([SweepRun(copy.deepcopy(one), None, HOSTILE_TEXTS[0])
                                                      for one in results], [], 10)),

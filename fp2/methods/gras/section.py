@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.extension import (
@@ -151,13 +151,13 @@ def _null_charts(block: Block) -> Iterator[Chart]:
             value=Axis("permutations"),
             x=Axis("cells with p ≤ α in any template, %", low, high),
             references=[
-                Reference(score["value"], f"score {number(score['value'], 2)}"),
-                Reference(score["null_mean"], f"null mean {number(score['null_mean'], 1)}"),
+                Reference(score["value"], "score"),
+                Reference(score["null_mean"], "null mean"),
                 Reference(score["null_low"], "central 95 %", high=score["null_high"]),
             ],
-            caption="The score (line) and its distribution under permuted labels; the band holds 95 % of it.",
+            caption="The score and its distribution under permuted labels; the band holds 95 % of it.",
             file="gras_score",
-            panel=UNITS[name],
+            panel=f"{UNITS[name]}\nscore {number(score['value'], 2)}, null mean {number(score['null_mean'], 1)}",
         )
 
 
@@ -307,27 +307,34 @@ def _prompt_sensitivity(block: Block, unit: Unit) -> Iterator[Value]:
     names = [", ".join(cut_label(name) for name in image_set["attributes"]) for image_set in sets]
     rows = [Row([name, *(image_set[key] for key in SETS)]) for name, image_set in zip(names, sets, strict=True)]
     yield Table("templates", [Column("Images with"), *SETS.values()], rows, "The effect of the template on the answers")
-    for place, (name, image_set) in enumerate(zip(names, sets, strict=True), start=1):
-        for polarity, traits in _traits_by_polarity(block).items():
-            yield Chart(
-                ChartKind.HEAT,
-                f"gras_templates_{place}_{polarity}",
-                f"Mean answer on every trait in each template; images with {name}",
-                [
-                    Series(
-                        [
-                            Point(mean, plain(template))
-                            for mean, template in zip(image_set["means"][k], block["templates"], strict=True)
-                        ],
-                        block["traits"][k]["word"],
-                    )
-                    for k in traits
-                ],
-                value=Axis(f"mean {OUTCOMES[block['outcome']]}"),
-                file=f"gras_templates_{place}",
-                panel=f"{polarity} traits",
-            )
+    drawn = [
+        chart
+        for place, (name, image_set) in enumerate(zip(names, sets, strict=True), start=1)
+        for chart in _template_charts(block, image_set["means"], place, name)
+    ]
+    yield Part("Mean answer on every trait in each template", drawn, folded=True)
     yield Sentence(ABOUT_PROMPT_SENSITIVITY, Weight.DETAIL)
+
+
+def _template_charts(block: Block, means: Sequence[Sequence[float | None]], place: int, images: str) -> Iterator[Chart]:
+    """Yield for one set of images a heat map per polarity, traits by templates."""
+    for polarity, traits in _traits_by_polarity(block).items():
+        series = [
+            Series(
+                [Point(mean, plain(name)) for mean, name in zip(means[k], block["templates"], strict=True)],
+                block["traits"][k]["word"],
+            )
+            for k in traits
+        ]
+        yield Chart(
+            ChartKind.HEAT,
+            f"gras_templates_{place}_{polarity}",
+            f"Mean answer on every trait in each template; images with {images}",
+            series,
+            value=Axis(f"mean {OUTCOMES[block['outcome']]}"),
+            file=f"gras_templates_{place}",
+            panel=f"{polarity} traits",
+        )
 
 
 def _answer_mass(block: Block) -> Iterator[Value]:

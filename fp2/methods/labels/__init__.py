@@ -11,6 +11,6 @@ from fp2.extension import LABELS, SupplementEntry
 MEASUREMENT_ERROR = SupplementEntry(
     "measurement_error",
     "fp2.methods.labels.measurement_error:MeasurementErrors",
-    "fp2.methods.labels.measurement_error:MeasurementErrorSection",
+    "fp2.methods.labels.section:MeasurementErrorSection",
     fits=lambda job, tables: LABELS in tables.others,
 )

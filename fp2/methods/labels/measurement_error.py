@@ -12,24 +12,7 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from fp2.extension import (
-    REFUSAL,
-    Block,
-    ComparedRun,
-    Cut,
-    Results,
-    Section,
-    Supplement,
-    cut_label,
-    digest,
-    members,
-    number,
-    plain,
-    probability,
-    probe_labels,
-)
+from fp2.extension import REFUSAL, ComparedRun, Cut, Supplement, digest, members
 from fp2.methods.labels.table import KEY, RESOLVER, agreed
 
 if TYPE_CHECKING:
@@ -39,7 +22,6 @@ if TYPE_CHECKING:
     from fp2.extension import Scorer
     from fp2.methods.labels.correction import Gap, Labelled
 
-_MOST = 3  # rows named in the terminal
 CONFIRMED, NOT_CONFIRMED, FOUND, NEITHER = "confirmed", "not_confirmed", "found_by_labels", "none"
 MEANINGS = {
     CONFIRMED: "stands",
@@ -217,65 +199,3 @@ def _headline(
         **{name: sum(row["outcome"] == name for row in rows) for name in MEANINGS},
         "error_differs": sum(bool(row["error_differs"]) for row in rows),
     }
-
-
-class MeasurementErrorSection(Section):
-    """A table per scorer and cut: the gap as scored and corrected, and the errors by group."""
-
-    name = "measurement_error"
-    title = "Measurement error and corrected disparities"
-    detail = True
-
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the rows by scorer and cut, each with its groups that are large enough."""
-        labels = probe_labels(results)
-        tables = []
-        for scorer, cut in dict.fromkeys((row["scorer"], row["cut"]) for row in block["rows"]):
-            rows = [
-                {
-                    **row, "label": labels.get(row["probe"], row["probe"]), "words": MEANINGS.get(row["outcome"]),
-                    "groups": [group for group in row["groups"] if group["n_subjects"] >= min_cell],
-                    "classes": [one for one in row["classes"] if one["group"] is None],
-                    "missing": sum(group["needed"] for group in row["groups"] if group["n_subjects"] >= min_cell),
-                }
-                for row in block["rows"]
-                if (row["scorer"], row["cut"]) == (scorer, cut)
-            ]  # fmt: skip
-            tables.append({"scorer": scorer, "cut": cut, "rows": rows})
-        return {"block": block, "tables": tables, "sentences": sentences(block, results)}
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return who labelled how much, what stands, and where the errors differ."""
-        return [Text(line) for line in sentences(block, results)]
-
-
-def sentences(block: Block, results: Results) -> list[str]:
-    """Return the findings in sentences, without names of groups."""
-    labels, out = probe_labels(results), []
-    for one in block["labellers"]:
-        n = len(one["n_labels"])
-        line = f"labels of {one['n_answers']} answers for {plain(one['scorer'])} by {n} labeller{'s' if n > 1 else ''}"
-        for pair in one["agreement"]:
-            reach = f" ({number(pair['ci_low'], 2)} to {number(pair['ci_high'], 2)})"
-            line += f"; kappa {number(pair['kappa'], 2)}{reach if pair['kappa'] is not None else ''} on {pair['n']}"
-        out.append(line)
-
-    def named(rows: Sequence[Mapping[str, Any]]) -> str:
-        words = [f"{labels.get(r['probe'], r['probe'])} by {cut_label(r['cut'])} ({plain(r['scorer'])})" for r in rows]
-        return "; ".join(words[:_MOST]) + (f"; and {len(words) - _MOST} more" if len(words) > _MOST else "")
-
-    meant = {
-        CONFIRMED: "the verdict remains after correction for the scorer's error",
-        NOT_CONFIRMED: "the verdict does not remain after correction for the scorer's error",
-        FOUND: "no difference in the scores, but one after correction for the scorer's error",
-        NEITHER: "no difference found, with or without the correction",
-    }
-    for outcome, words in meant.items():
-        if rows := [row for row in block["rows"] if row["outcome"] == outcome]:
-            out.append(f"{words}: {named(rows)}")
-    if rows := [row for row in block["rows"] if row["error_differs"]]:
-        p = min(row["adjusted_error_p"] for row in rows)
-        out.append(f"the scorer's error differs between groups: {named(rows)} (smallest adjusted p {probability(p)})")
-    if rows := [row for row in block["rows"] if row["outcome"] is None]:
-        out.append(f"too few labels for {named(rows)}: a group needs {block['least_labelled']:g} labelled subjects")
-    return out

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from fp2.protocols.fingerprint.scorer_agreement import SAME, summary
-from fp2.report.reading import DASH, number, plain, probe_labels, scorer_label
+from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
 from fp2.report.section import Results, Section
+from fp2.report.values import Cell, Code, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 
 SECOND = "valence_context"
 """The packaged second opinion on valence."""
-_DEPENDS = {"verdict": "verdict", "direction": "direction", "worst_group": "worst group"}
 
 
 class ScorerAgreementSection(Section):
@@ -24,79 +22,102 @@ class ScorerAgreementSection(Section):
     title = "Agreement between scorers"
     detail = True
 
-    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return pairs, tests by cut without the numbers of small groups, and the verdicts by dimension and cut."""
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield how many verdicts depend on the scorer, the pairs, the verdicts by cut, and the tests by group."""
         labels = probe_labels(results)
-        tests = [
-            {
-                **row,
-                "label": labels[row["probe"]],
-                "what": "same sign or class" if row["outcome"] == SAME else "first minus second",
-                "shown": [group for group in row["groups"] if group["n_subjects"] >= min_cell],
-                "hidden": sum(group["n_subjects"] < min_cell for group in row["groups"]),
-            }
-            for row in block["tests"]
-        ]
-        verdicts = [
-            {
-                **row,
-                "label": labels[row["probe"]],
-                "depends": [_DEPENDS[name] for name in row["depends"] if name == "verdict" or row["significant"]],
-            }
-            for row in block["verdicts"]
-        ]
-        several = [name for name, scorers in block["dimensions"].items() if len(scorers) > 1]
-        return {
-            "agreement": block,
-            "pairs": [
-                {
-                    **pair,
-                    "label": "all probes" if pair["probe"] is None else labels[pair["probe"]],
-                    "rho_words": estimate_words(pair["rho"]),
-                    "kappa_words": estimate_words(pair["kappa"]),
-                }
-                for pair in block["pairs"]
-            ],
-            "tests_by_cut": {cut: [row for row in tests if row["cut"] == cut] for cut in results["cuts"]},
-            "verdicts_by_cut": {
-                (name, cut): [row for row in verdicts if (row["dimension"], row["cut"]) == (name, cut)]
-                for name in several
-                for cut in results["cuts"]
-            },
-            "names": {name: block["dimensions"][name] for name in several},
-            "sentences": {name: _sentence(block["verdicts"], name) for name in several},
-            "second": None if several else second_opinion(block["dimensions"]),
-        }
-
-    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return, for each dimension with several scorers, how many verdicts depend on the scorer."""
-        out = []
-        for name, scorers in block["dimensions"].items():
-            if len(scorers) > 1:
-                words = f"{scorer_label(name)} by {' and '.join(map(scorer_label, scorers))}"
-                depends = summary(block["verdicts"], name)["n_verdict_depends"]
-                sentence = _sentence(block["verdicts"], name)
-                out.append(Text(plain(f"{words}: {sentence}"), style="yellow" if depends else ""))
-        return out
+        several = {name: scorers for name, scorers in block["dimensions"].items() if len(scorers) > 1}
+        if not several:
+            hint = f"fp2 rescore RUN_ID {second_opinion(block['dimensions'])}"
+            yield Sentence([NOTHING_COMPARED, Code(hint), "."], Weight.DETAIL)
+            return
+        for dimension, scorers in several.items():
+            yield _dependence(dimension, scorers, block["verdicts"])
+        pairs = [_pair(pair, labels) for pair in block["pairs"]]
+        yield Table("pairs", PAIR_COLUMNS, pairs, "Pairs of scorers of one dimension")
+        for dimension, scorers in several.items():
+            for cut in results["cuts"]:
+                rows = [row for row in block["verdicts"] if (row["dimension"], row["cut"]) == (dimension, cut)]
+                yield _verdicts(dimension, cut, scorers, rows, labels)
+        for cut in results["cuts"]:
+            yield _tests(cut, [row for row in block["tests"] if row["cut"] == cut], labels)
+        yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
 
 
-def _sentence(verdicts: Any, dimension: str) -> str:
-    """Return in words how many verdicts depend on the scorer."""
+def _dependence(dimension: str, scorers: Sequence[str], verdicts: Any) -> Sentence:
+    """Return how many verdicts on a dimension depend on the scorer."""
     n = summary(verdicts, dimension)
-    return (
-        f"{n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of {n['n_significant']} with a "
-        f"significant difference, {n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the "
-        "worst group"
+    return Sentence(
+        f"{scorer_label(dimension)} by {' and '.join(map(scorer_label, scorers))}: {n['n_verdict_depends']} of "
+        f"{n['n_verdicts']} verdicts depend on the scorer; of {n['n_significant']} with a significant difference, "
+        f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group",
+        Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
     )
 
 
-def estimate_words(estimate: Mapping[str, Any] | None) -> str:
-    """Return a coefficient with its interval."""
-    if estimate is None or estimate["value"] is None:
-        return DASH
-    if estimate["low"] is None:
-        return number(estimate["value"], 2)
-    return f"{number(estimate['value'], 2)} ({number(estimate['low'], 2)} to {number(estimate['high'], 2)})"
+def _pair(pair: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
+    return Row(
+        [
+            scorer_label(pair["first"]),
+            scorer_label(pair["second"]),
+            "all probes" if pair["probe"] is None else labels[pair["probe"]],
+            pair["n_answers"],
+            pair["coverage_first"],
+            pair["coverage_second"],
+            pair["n_both"],
+            Estimate(**pair["rho"]),
+            pair["same_class"],
+            Estimate(**pair["kappa"]) if pair["kappa"] else None,
+        ]
+    )
+
+
+def _verdicts(
+    dimension: str, cut: str, scorers: Sequence[str], rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
+) -> Table:
+    """Return what each scorer of a dimension concludes about every probe."""
+    columns, lines = [Column("Probe")], []
+    for name in map(scorer_label, scorers):
+        columns += [
+            Column(sentence(name), Kind.VERDICT),
+            Column(f"{name}: disparity", Kind.NUMBER),
+            Column(f"{name}: adjusted p", Kind.P),
+            Column(f"{name}: worst group", Kind.NAME),
+        ]
+    for row in rows:
+        cells: list[Any] = [labels[row["probe"]]]
+        for name in scorers:
+            of_scorer = row["scorers"].get(name)
+            if of_scorer is None:
+                cells += [None] * 4
+                continue
+            worst = Cell(of_scorer["worst_group"], muted=not of_scorer["significant"])
+            cells += [of_scorer["verdict"], of_scorer["raw"], of_scorer["adjusted_p"], worst]
+        depends = [DEPENDS[name] for name in row["depends"] if name == "verdict" or row["significant"]]
+        lines.append(Row([*cells, Cell(", ".join(depends) or "no", strong=bool(depends))]))
+    caption = f"Verdicts on {scorer_label(dimension)} by {cut_label(cut)}, by scorer"
+    return Table(f"verdicts_{dimension}", [*columns, Column("Depends on the scorer")], lines, caption, cut=cut)
+
+
+def _tests(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Table:
+    """Return the tests of agreement by one cut, with the mean of each group."""
+    groups = list(dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
+    lines = []
+    for row in rows:
+        means = {group["group"]: Cell(group["mean"], subjects=group["n_subjects"]) for group in row["groups"]}
+        cells = [
+            scorer_label(row["first"]),
+            scorer_label(row["second"]),
+            labels[row["probe"]],
+            "same sign or class" if row["outcome"] == SAME else "first minus second",
+            row["raw"],
+            Cell(row["adjusted_p"], strong=bool(row["significant"])),
+            Cell(row["lowest_group"], muted=not row["significant"]),
+        ]
+        lines.append(Row([*cells, *(means.get(group) for group in groups)]))
+    differing = sum(bool(row["significant"]) for row in rows)
+    fold = f"Agreement by {cut_label(cut)}: {differing} of {len(rows)} tests differ between groups"
+    columns = [*TEST_COLUMNS, *(Column(group, Kind.NUMBER, digits=2) for group in groups)]
+    return Table("agreement", columns, lines, fold=fold, cut=cut)
 
 
 def second_opinion(dimensions: Mapping[str, Any]) -> str:
@@ -104,3 +125,41 @@ def second_opinion(dimensions: Mapping[str, Any]) -> str:
     if "valence" in dimensions:
         return f"scorer=[{','.join([*(name for names in dimensions.values() for name in names), SECOND])}]"
     return f"scorer.NAME.measures={next(iter(dimensions), 'NAME')}"
+
+
+DEPENDS = {"verdict": "verdict", "direction": "direction", "worst_group": "worst group"}
+PAIR_COLUMNS = [
+    Column("First"),
+    Column("Second"),
+    Column("Probe"),
+    Column("Answers", Kind.COUNT),
+    Column("Coverage, first", Kind.SHARE, digits=2),
+    Column("Coverage, second", Kind.SHARE, digits=2),
+    Column("Both", Kind.COUNT),
+    Column("Spearman's rho", Kind.ESTIMATE, digits=2),
+    Column("Same sign or class", Kind.SHARE, digits=2),
+    Column("Cohen's kappa", Kind.ESTIMATE, digits=2),
+]
+TEST_COLUMNS = [
+    Column("First"),
+    Column("Second"),
+    Column("Probe"),
+    Column("Outcome"),
+    Column("Largest difference", Kind.NUMBER),
+    Column("Adjusted p", Kind.P),
+    Column("Lowest", Kind.NAME),
+]
+NOTHING_COMPARED = (
+    "No dimension was measured by two scorers: the verdicts rest on one scorer each. A scorer of your own says with "
+    "`measures` what it measures; a second opinion on the stored answers: "
+)
+HOW_TO_READ = (
+    "Agreement is over the answers that were not refused and of which both scorers have a value; a sign is positive or "
+    "negative where the value is at least the scorer's smallest effect of interest. Spearman's ρ pooled over probes "
+    "also has the differences between probes in it. Intervals resample subjects; there is none where fewer than 15 "
+    "subjects have an answer outside the most common value. A scorer that errs more often about one group makes a "
+    "disparity: where the share of answers with the same sign, or the first value minus the second (shares of their "
+    "scales), differs between groups, the gap depends on the scorer, though a difference need not be an error. "
+    "{n_permutations:,} permutations of the group labels across subjects; family: {family}. Verdicts are those of the "
+    "run, each at its own level of the run's correction."
+)

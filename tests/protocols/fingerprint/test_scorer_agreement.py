@@ -17,6 +17,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.scorer_agreement import ScorerAgreement, _depends
 from fp2.protocols.fingerprint.scorer_agreement_section import ScorerAgreementSection
 from fp2.protocols.fingerprint.settings import ComparedRun
+from fp2.report.values import Sentence, Weight, as_cell, suppressed, tables
 from fp2.scorers.registry import build_scorer, dimensions
 from fp2.stats.agreement import clustered_agreement
 
@@ -106,15 +107,18 @@ def test_the_section_hides_small_groups_and_one_scorer_gets_a_hint(two: Compared
     results = {"probes": [{"id": name} for name in two.scores["probe"].unique()], "cuts": ["skin", "age"]}
     block = ScorerAgreement().block(two)
     assert block is not None
-    shown = section.context(block, results, 31)
-    assert all(not row["shown"] and row["hidden"] == 3 for row in shown["tests_by_cut"]["skin"])
-    assert all(len(row["shown"]) == 2 for row in shown["tests_by_cut"]["age"] if row["probe"] == "occupation")
-    (line,) = section.lines(block, results, 10)
-    assert "verdicts depend on the scorer" in line.plain
+    values = list(section.values(block, results))
+    for table in tables(suppressed(values, 31)):
+        if table.name == "agreement":
+            means = {as_cell(cell).value for row in table.rows for cell in row.cells[7:]}
+            assert ("too few subjects" in means, len(means) > 1) == (table.cut == "skin", table.cut == "age")
+    (said,) = (value for value in values if isinstance(value, Sentence) and value.weight is not Weight.DETAIL)
+    assert "verdicts depend on the scorer" in said.texts
     alone = found[0].blocks["scorer_agreement"]
     assert not alone["pairs"]
-    assert section.lines(alone, results, 10) == []
-    assert "valence_context" in section.context(alone, results, 10)["second"]
+    (hint,) = section.values(alone, results)
+    assert isinstance(hint, Sentence)
+    assert (hint.weight, "valence_context" in hint.parts[1]) == (Weight.DETAIL, True)
 
 
 def test_the_dimension_is_declared_in_the_config() -> None:
