@@ -218,7 +218,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
-    from fp2.stats.dyads import dyad_fit
+    from fp2.methods.attention.dyads import dyad_fit
 
     whole = table[outcome].notna()
     for name in attributes:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
+    from fp2.methods.curves.panel import SpecifiedPanel, SpecifiedTest
     from fp2.protocols.fingerprint.settings import ComparedRun
     from fp2.stats.core.numeric import FloatArray
     from fp2.stats.rows import DisparityRow, Panel
-    from fp2.stats.specifications.panel import SpecifiedPanel, SpecifiedTest
 
 COMPOSITE = "composite"
 OK = "ok"
@@ -67,7 +67,7 @@ def curves_of(
     probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
 ) -> list[Curve]:  # fmt: skip
     """Return the curve of every probe, and of the composite where there are several."""
-    from fp2.stats.specifications.panel import specification_panel
+    from fp2.methods.curves.panel import specification_panel
 
     tests, places = _tests(specifications, outcomes, probes)
     values, c = outcomes.values(table), run.comparison
@@ -100,8 +100,8 @@ def _tests(
     specifications: Sequence[Specification], outcomes: Outcomes, probes: Sequence[str]
 ) -> tuple[list[SpecifiedTest], list[dict[str, int]]]:
     """Return the distinct tests, and for every specification the place of each probe's test."""
-    from fp2.stats.specifications.estimators import ADJUSTED
-    from fp2.stats.specifications.panel import SpecifiedTest
+    from fp2.methods.curves.estimators import ADJUSTED
+    from fp2.methods.curves.panel import SpecifiedTest
 
     known: dict[SpecifiedTest, int] = {}
     places = []

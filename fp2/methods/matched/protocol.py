@@ -17,9 +17,8 @@ from rich.text import Text
 
 from fp2.cuts import varying
 from fp2.data.sampling import units
-from fp2.protocols.base import Inputs, Job
+from fp2.protocols.base import Inputs
 from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.report import reading
@@ -57,10 +56,6 @@ class Matched(GroupComparison):
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
         return "Counterfactual comparison"
-
-    def compare(self, run: ComparedRun, job: Job) -> Disparities:
-        """Return no disparities: by design a subject is in several groups, which a population comparison excludes."""
-        return Disparities([], {}, [])
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the comparison within the sets."""

@@ -100,8 +100,8 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
         comparison, n_cuts = self._comparison(job), len(job.cuts)
         if comparison.primary not in job.scorers:
-            known = f"Choose from {', '.join(job.scorers)}"
-            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
+            fix = f"Choose from {', '.join(job.scorers)}"
+            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=fix)
         assert job.battery is not None
         n = n_cuts * len(job.battery.probes)
         tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
@@ -120,11 +120,6 @@ class GroupComparison(EvaluationProtocol[Any]):
         if self.within_sets or not run.disparities:
             return []
         return small_groups(run.people, run.cuts, run.comparison.min_subjects)
-
-    def compare(self, run: ComparedRun, job: Job) -> Disparities:
-        """Return the disparities, composites and coverage."""
-        bounds = job.config.analysis.severity
-        return fingerprint(run.scores, run.people, run.cuts, run.scorers, run.comparison, bounds, job.tick)
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the blocks of this protocol, besides the supplements."""
@@ -152,9 +147,12 @@ class GroupComparison(EvaluationProtocol[Any]):
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Compare the groups on every score, and return every block that applies."""
         run, comparison = self._run(tables, job), self._comparison(job)
-        found = self.compare(run, job)
-        run = replace(run, disparities=found.disparities)
-        blocks, disparities = self.own_blocks(run), found.disparities
+        compared = Disparities([], {}, [])
+        if not self.within_sets:  # by design a subject is in several groups, which a population comparison excludes
+            severities = job.config.analysis.severity
+            compared = fingerprint(run.scores, run.people, run.cuts, run.scorers, comparison, severities, job.tick)
+        run = replace(run, disparities=compared.disparities)
+        blocks, disparities = self.own_blocks(run), compared.disparities
         for entry in self.supplement_entries():
             if not entry.fits(job, tables):
                 continue
@@ -166,11 +164,11 @@ class GroupComparison(EvaluationProtocol[Any]):
             settings=comparison.describe(job.scorers),
             blocks=blocks,
             disparities=disparities,
-            composites=found.composites,
-            coverage=found.coverage,
+            composites=compared.composites,
+            coverage=compared.coverage,
             notes=[
                 *self._small_groups(run),
-                *too_few_permutations(found.disparities, comparison, blocks),
+                *too_few_permutations(compared.disparities, comparison, blocks),
                 *([] if comparison.looks is None else [comparison.looks.note()]),
             ],
         )
