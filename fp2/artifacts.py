@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error
+from fp2.stats.rows import TABLE as READ_BY_TABLE
+from fp2.stats.rows import columns_read_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +31,7 @@ STATUS, LIVE = "status.json", "live.json"
 """How a job ended, and how far it is."""
 LOCAL_FILES = (STATUS, LIVE, "traceback.txt")
 """Files that stay on this machine."""
-TABLE_COLUMNS = (
-    "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",
-    "adjusted_p", "verdict", "worst_group", "best_group", "hedges_g", "epsilon_squared", "omega_squared",
-    "js_divergence", "mde80", "n_subjects", "n_images",
-)  # fmt: skip
+TABLE_COLUMNS = ("probe", "scorer", "cut", *columns_read_by(READ_BY_TABLE))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from fp2.stats.core.resampling import permuted_moments
 from fp2.stats.core.units import prepare
 from fp2.stats.distance import FingerprintDistance, fingerprint_distance
 from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
+from fp2.stats.rows import PanelSettings
 from fp2.stats.two_samples import ModelOutcomes, independent_distance
 
 FAMILY = 24
@@ -223,9 +224,9 @@ def adjusted(world: World, n: int, seed: int, n_permutations: int = 999) -> Arra
     names = tuple(f"group {g}" for g in range(len(world.sizes)))
     shares = np.eye(len(names))[group]
     levels = np.stack([step == 1, step == 2], axis=1).astype(float)
-    options = {"n_permutations": n_permutations, "seed": seed}
-    held = adjusted_panel(means, Design(shares, names, levels, ("age", "age")), **options)
-    naive = adjusted_panel(means, Design(shares, names, levels[:, :0], ()), **options)
+    settings = PanelSettings(n_permutations=n_permutations, seed=seed)
+    held = adjusted_panel(means, Design(shares, names, levels, ("age", "age")), settings)
+    naive = adjusted_panel(means, Design(shares, names, levels[:, :0], ()), settings)
     return {
         "p": np.array([one.p_value for one in held], dtype=float),
         "raw_p": np.array([one.p_value for one in naive], dtype=float),
@@ -260,5 +261,5 @@ def interaction(world: World, n: int, seed: int, n_permutations: int = 999) -> A
     if not world.yes_no:
         means += answer_sd(world.outcome) * (0.5 * first + 0.4 * second)[group][:, None]
     design = Design(np.eye(6)[group], tuple("abcdef"), np.zeros((len(group), 0)), (), additive)
-    found = interaction_panel(means, design, n_permutations=n_permutations, seed=seed)
+    found = interaction_panel(means, design, PanelSettings(n_permutations=n_permutations, seed=seed))
     return {"p": np.array([one.p_value if one else np.nan for one in found])}

@@ -50,6 +50,7 @@ from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
 from fp2.stats.distance import fingerprint_distance
 from fp2.stats.profiles import rank_models
+from fp2.stats.rows import PanelSettings
 from fp2.stats.templates import template_sensitivity
 
 GAPS = (0.0, 0.2, 0.8)
@@ -268,9 +269,8 @@ def wording(world: World, n: int, seed: int, n_permutations: int = 199) -> Array
     for k in range(n):
         data = draw(world, rng, 3, shared=0.5)
         values = data.values + np.array([0.0, 0.2, -0.1])
-        found = template_sensitivity(
-            values, data.groups, data.subjects, images=data.images, n_permutations=n_permutations, seed=seed + k
-        )
+        settings = PanelSettings(n_permutations=n_permutations, seed=seed + k)
+        found = template_sensitivity(values, data.groups, data.subjects, settings, images=data.images)
         out.append(found.interaction_p)
     return {"p": np.array(out, dtype=float)}
 

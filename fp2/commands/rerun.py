@@ -24,8 +24,8 @@ from fp2.errors import Fp2Error
 from fp2.results import changed_methods, differences, equal, owned
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
+from fp2.stats.rows import RERUN, columns_read_by
 
-NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 EXIT_DIFFERENT = 1
 FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 # Overrides that are allowed: where files are and how the run is executed, never what is asked. Options of the data set
@@ -166,7 +166,7 @@ def _compare(
     all_same = len(rows) == len(before["disparities"])
     for old in before["disparities"]:
         new = rows.get((old["probe"], old["scorer"], old["cut"]), {})
-        compared = [name for name in NUMBERS if not owned(f"disparities.0.{name}", changed)]
+        compared = [name for name in columns_read_by(RERUN) if not owned(f"disparities.0.{name}", changed)]
         differs = [name for name in compared if not equal(old.get(name), new.get(name))]
         all_same &= bool(new) and not differs
         table.add_row(

@@ -7,6 +7,7 @@ A rerun compares what the logged run and this version compute by the same method
 from __future__ import annotations
 
 from fp2.results import Method
+from fp2.stats.rows import columns_of_method
 
 _DISPARITIES = ("disparities.*", "*.disparities.*", "*.ours")
 _MISSING = ("missing.rows.*", "missing.two_part.*")
@@ -18,69 +19,51 @@ def _of(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(f"{row}.{name}" for row in rows for name in names)
 
 
+def _row_method(name: str, *places: str) -> Method:
+    """Return a method of version 2 that owns its columns of the disparities (`fp2.stats.rows`), and further places."""
+    return name, 2, (*_of(_DISPARITIES, *(f"{column}*" for column in columns_of_method(name))), *places)
+
+
 ROW_METHODS: tuple[Method, ...] = (
     # the largest contrast of all groups counts beside the largest pair; two groups take their own variances; the
     # variance of yes/no outcomes takes each group's agreement into account
-    (
-        "permutation_test", 2,
-        (*_of(_DISPARITIES, "p_value", "max_t"), *_of(_MISSING, "p_value"), "composites.*.p_value"),
-    ),
+    _row_method("permutation_test", *_of(_MISSING, "p_value"), "composites.*.p_value"),
     # the test inverted, in place of a bootstrap
-    (
-        "interval", 2,
-        (*_of(_DISPARITIES, "ci_low", "ci_high", "selected_ci_low", "selected_ci_high"), *_of(_WITHIN, "ci_*")),
-    ),
+    _row_method("interval", *_of(_WITHIN, "ci_*")),
     # limits for rare and skewed outcomes, corrected over the family
-    (
-        "equivalence", 2,
-        (*_of(_DISPARITIES, "equivalence_p", "adjusted_equivalence_p"), *_of(_MATCHED, "adjusted_equivalence_p")),
-    ),
-    ("minimum_effect", 2, _of((*_DISPARITIES, *_MATCHED), "minimum_effect_p", "adjusted_minimum_effect_p")),
+    _row_method("equivalence", *_of(_MATCHED, "adjusted_equivalence_p")),
+    _row_method("minimum_effect", *_of(_MATCHED, "minimum_effect_p", "adjusted_minimum_effect_p")),
     # rows and composites of a run are one weighted family; `pairwise` has the pairs of significant rows
-    (
-        "family", 2,
-        (
-            *_of((*_DISPARITIES, *_MATCHED), "adjusted_p", "significant", "family_size", "family_level"),
-            *_of(_MISSING, "adjusted_p", "significant"), "matched.metrics.*.adjusted_p", "composites.*.adjusted_p",
-            "pairwise", "pairwise.*", *_of(_WITHIN, "p", "p_all"),
-        ),
+    _row_method(
+        "family", *_of(_DISPARITIES, "family_size"),
+        *_of(_MATCHED, "adjusted_p", "significant", "family_size", "family_level"),
+        *_of(_MISSING, "adjusted_p", "significant"), "matched.metrics.*.adjusted_p", "composites.*.adjusted_p",
+        "pairwise", "pairwise.*", *_of(_WITHIN, "p", "p_all"),
     ),
     # the verdict biased needs a minimum-effect test
-    (
-        "verdict", 2,
-        (
-            *_of((*_DISPARITIES, *_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change",
-            *_of(("*.benchmark.rows.*",), "agreement", "why", "reasons"),
-        ),
+    _row_method(
+        "verdict", *_of((*_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change",
+        *_of(("*.benchmark.rows.*",), "agreement", "why", "reasons"),
     ),
     # the pair of the largest |T| is named, in place of the extreme means
-    (
-        "named_pair", 2,
-        (
-            *_of(
-                _DISPARITIES, "worst_group", "best_group", "extreme_pair*", "pair_gap", "worst_set*", "p_worst",
-                "p_worst_null", "hedges_g", "answer_d",
-            ),
-            "missing.*.worst_group", "missing.*.best_group",
-        ),
-    ),
+    _row_method("named_pair", "missing.*.worst_group", "missing.*.best_group"),
     # by the interval of the magnitude, in place of the excess over the null mean
-    (
-        "severity", 2,
-        ("severity", "*.severity", "composites.*.severity", "composites.*.magnitude*", "composites.*.groups*"),
+    _row_method(
+        "severity", "severity", "*.severity", "composites.*.severity", "composites.*.magnitude*",
+        "composites.*.groups*",
     ),
     # of the groups that count in every probe, where probes have different ones
-    (
-        "composite_groups", 2,
-        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess", "probes"))),
+    _row_method(
+        "composite_groups", "composite",
+        *_of(("composites.*",), "value", "null_mean", "null_p95", "excess", "probes"),
     ),
     # with an interval for sampling error
-    (
-        "refusal_bounds", 2,
-        _of((*_DISPARITIES, *_MISSING), "bounds_ci_low", "bounds_ci_high", "holds_under_refusals"),
+    _row_method(
+        "refusal_bounds",
+        *_of((*_DISPARITIES, *_MISSING), "bounds_ci_low", "bounds_ci_high", "holds_under_refusals"),
     ),
     # at the level of the family
-    ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
+    _row_method("minimum_detectable", *_of((*_MATCHED, *_WITHIN), "mde80")),
 )  # fmt: skip
 SEVERAL_QUESTIONS: tuple[Method, ...] = (
     # answers are adjusted for their question where some are missing

@@ -1,6 +1,6 @@
 """Group statistics with the subject as unit of analysis: pure functions on arrays.
 
-`core/` is the permutation engine, `specifications/` the specification curve; every other module is one method, whose
+`core/` is the permutation engine, `rows` what a comparison takes and gives; every other module is one method, whose
 docstring names its source. docs/statistics.md lists the methods by question. Callers import from these modules.
 """
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
 from fp2.stats.core.units import permutation_p
-from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE
+from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, PanelSettings
 
 NOT_SEPARABLE = "not_separable"
 """Status of groups that covariates determine: no difference between them can be told from the covariates' effect."""
@@ -119,9 +119,7 @@ class Interaction:
     permuted: FloatArray
 
 
-def adjusted_panel(
-    values: FloatArray, design: Design, *, n_permutations: int, seed: int, alpha: float = 0.05, min_subjects: int = 10
-) -> list[Adjusted]:
+def adjusted_panel(values: FloatArray, design: Design, settings: PanelSettings) -> list[Adjusted]:
     """Return the adjusted comparison of every outcome, values (S, m) with NaN = missing.
 
     One permutation of the subjects serves all outcomes.
@@ -135,10 +133,7 @@ def adjusted_panel(
         raise ValueError("values, shares and covariates differ in length")
     if not np.isfinite(design.covariates).all():
         raise ValueError("covariates hold a missing value")
-    return [
-        _adjusted(values[:, j], design, n_permutations, seed, alpha, max(min_subjects, 2))
-        for j in range(values.shape[1])
-    ]
+    return [_adjusted(column, design, settings) for column in values.T]
 
 
 @dataclass(frozen=True)
@@ -186,10 +181,10 @@ def fit_model(y: FloatArray, design: Design, least: int) -> Fit | tuple[str, int
     return Fit(used, kept, shares, x, Model((own - centre) / scale, shares, x), centre, scale)
 
 
-def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, least: int) -> Adjusted:
+def _adjusted(y: FloatArray, design: Design, settings: PanelSettings) -> Adjusted:
     from scipy.special import ndtri
 
-    fit = fit_model(y, design, least)
+    fit, alpha = fit_model(y, design, max(settings.min_subjects, 2)), settings.alpha
     if not isinstance(fit, Fit):
         return Adjusted(*fit)
     model, scale, raw = fit.model, fit.scale, plain_means(fit.shares, fit.model.y)
@@ -197,10 +192,19 @@ def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, le
     contrasts = np.array([difference(g, h, len(raw)) for g, h in pairs])
     if not model.estimable(contrasts):
         return Adjusted(NOT_SEPARABLE, fit.n, raw=float(np.ptp(raw)) * scale)
-    t, permuted = model.test(contrasts, fit.reduced, fit.used, n, stream(seed, _STREAM))
+    t, permuted = model.test(contrasts, fit.reduced, fit.used, settings.n_permutations, stream(settings.seed, _STREAM))
     gaps, errors = np.abs(contrasts @ model.mean), model.errors(contrasts)
     q = float(np.quantile(permuted, 1 - alpha, method="higher"))
     names = [name for name, here in zip(design.groups, fit.kept, strict=True) if here]
+    group_errors, weights = model.errors(np.eye(len(names))), model.weights
+    groups = tuple(
+        AdjustedGroup(
+            name, int((fit.shares[:, g] > 0).sum()), float(raw[g]) * scale + fit.centre,
+            float(model.mean[g]) * scale + fit.centre, float(group_errors[g]) * scale,
+            float(1 / (weights[g] ** 2).sum()),
+        )
+        for g, name in enumerate(names)
+    )  # fmt: skip
     low, high = sorted(pairs[int(np.argmax(model.contrast_t(contrasts)))], key=lambda g: model.mean[g])
     return Adjusted(
         OK,
@@ -213,14 +217,12 @@ def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, le
         max_t=t,
         p_value=permutation_p(t, permuted),
         permuted=permuted,
-        groups=_groups(names, fit, raw),
+        groups=groups,
         balance=_balance(design.of_attribute, fit),
     )
 
 
-def interaction_panel(
-    values: FloatArray, design: Design, *, n_permutations: int, seed: int, min_subjects: int = 10
-) -> list[Interaction | None]:
+def interaction_panel(values: FloatArray, design: Design, settings: PanelSettings) -> list[Interaction | None]:
     """Test for every outcome (S, m) that the adjusted means of intersections follow from main effects.
 
     The statistic is the largest |T| of the group means' residuals from the additive model (least squares, weighted by
@@ -230,22 +232,20 @@ def interaction_panel(
     if design.additive is None:
         raise ValueError("the design has no main effects")
     out: list[Interaction | None] = []
-    for j in range(values.shape[1]):
-        fit = fit_model(values[:, j], design, max(min_subjects, 2))
-        out.append(_interaction(fit, design.additive, n_permutations, seed) if isinstance(fit, Fit) else None)
+    for column in values.T:
+        out.append(None)
+        if not isinstance(fit := fit_model(column, design, max(settings.min_subjects, 2)), Fit):
+            continue
+        additive = design.additive[fit.kept]
+        weight = np.sqrt(fit.shares.sum(axis=0))
+        beyond = np.eye(len(additive)) - additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
+        contrasts = beyond[np.abs(beyond).max(axis=1) > 1e-6]
+        if len(contrasts) and fit.model.estimable(contrasts):
+            reduced = np.concatenate([fit.shares @ additive, fit.x], axis=1)
+            rng = stream(settings.seed, _STREAM, 1)
+            t, permuted = fit.model.test(contrasts, reduced, fit.used, settings.n_permutations, rng)
+            out[-1] = Interaction(t, permutation_p(t, permuted), permuted)
     return out
-
-
-def _interaction(fit: Fit, additive: FloatArray, n: int, seed: int) -> Interaction | None:
-    additive = additive[fit.kept]
-    weight = np.sqrt(fit.shares.sum(axis=0))
-    beyond = np.eye(len(additive)) - additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
-    contrasts = beyond[np.abs(beyond).max(axis=1) > 1e-6]
-    if not len(contrasts) or not fit.model.estimable(contrasts):
-        return None
-    reduced = np.concatenate([fit.shares @ additive, fit.x], axis=1)
-    t, permuted = fit.model.test(contrasts, reduced, fit.used, n, stream(seed, _STREAM, 1))
-    return Interaction(t, permutation_p(t, permuted), permuted)
 
 
 class Model:
@@ -338,32 +338,18 @@ def plain_means(shares: FloatArray, y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.lstsq(shares, y, rcond=None)[0], dtype=np.float64)
 
 
-def _groups(names: Sequence[str], fit: Fit, raw: FloatArray) -> tuple[AdjustedGroup, ...]:
-    model, scale = fit.model, fit.scale
-    errors = model.errors(np.eye(len(names)))
-    return tuple(
-        AdjustedGroup(
-            name, int((fit.shares[:, g] > 0).sum()), float(raw[g]) * scale + fit.centre,
-            float(model.mean[g]) * scale + fit.centre, float(errors[g]) * scale,
-            float(1 / (model.weights[g] ** 2).sum()),
-        )
-        for g, name in enumerate(names)
-    )  # fmt: skip
-
-
 def _balance(of_attribute: Sequence[str], fit: Fit) -> tuple[Balance, ...]:
     """Return the balance of each attribute, under the weights that the model's adjusted means give to the subjects."""
     before = np.asarray(np.linalg.pinv(fit.shares), dtype=np.float64)
     after, x = fit.model.weights, fit.x
+
+    def apart(weights: FloatArray, covariates: FloatArray) -> float:
+        """Return the largest difference of two groups' weighted means of standardised covariates."""
+        return float(np.ptp(weights @ covariates, axis=0).max()) if covariates.size else 0.0
+
     out = []
     for attribute in dict.fromkeys(of_attribute):
         own = x[:, [k for k, name in enumerate(of_attribute) if name == attribute]]
         products = _standardised(np.concatenate([own[:, [k]] * x for k in range(own.shape[1])], axis=1))
-        out.append(Balance(attribute, *(_apart(w, c) for w, c in ((before, own), (after, own), (after, products)))))
+        out.append(Balance(attribute, *(apart(w, c) for w, c in ((before, own), (after, own), (after, products)))))
     return tuple(out)
-
-
-def _apart(weights: FloatArray, x: FloatArray) -> float:
-    """Return the largest difference of two groups' weighted means of standardised covariates."""
-    means = weights @ x
-    return float((means.max(axis=0) - means.min(axis=0)).max()) if x.size else 0.0

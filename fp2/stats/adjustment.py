@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.units import TIE
-from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
+from fp2.stats.rows import OK, DisparityRow, Panel
 from fp2.verdicts import Verdict
 
 _STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "bonferroni": "bonferroni"}
@@ -176,6 +176,10 @@ def decide(
 ) -> list[DisparityRow]:
     """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
 
+    `mde80` is what is found at the level of the first step, when nothing else is. The intervals of the significant rows
+    have the level at which an expected share of at most alpha of them misses the truth (Benjamini and Yekutieli 2005,
+    false coverage rate): alpha times the number of significant rows times the row's share of the family.
+
     Parameters
     ----------
     adjusted, minimum_effect
@@ -188,41 +192,23 @@ def decide(
         The level of these data for a share of alpha: smaller where several looks share it.
     """
     small = adjust_p_values(in_family(rows, "equivalence_p"), method, levels)
-    found = sum(p is not None and p <= alpha for p in adjusted)
-    out = []
+    n_significant = sum(p is not None and p <= alpha for p in adjusted)
+    decided = []
     for row, p, larger, equivalent, level in zip(rows, adjusted, minimum_effect, small, levels, strict=True):
-        row = replace(
-            row, adjusted_p=p, significant=p is not None and p <= alpha, adjusted_minimum_effect_p=larger,
-            adjusted_equivalence_p=equivalent,
+        significant, changes = p is not None and p <= alpha, {}
+        if row.test is not None:
+            changes["mde80"] = finite(row.test.detectable(nominal(level)))
+            if significant and row.ci_low is not None and row.ci_high is not None:
+                selected = nominal(min(alpha, level * n_significant))
+                changes["selected_ci_low"] = min(row.test.low(selected), row.ci_low)
+                changes["selected_ci_high"] = max(row.test.high(selected), row.ci_high)
+        verdict = verdict_of(p, larger, equivalent, alpha) if row.status == OK else row.status
+        changed = replace(
+            row, adjusted_p=p, significant=significant, adjusted_minimum_effect_p=larger, family_level=level,
+            adjusted_equivalence_p=equivalent, verdict=verdict, **changes,
         )  # fmt: skip
-        row = replace(row, verdict=_verdict(row, alpha), family_level=level)
-        out.append(_at_level(row, nominal(level), nominal(min(alpha, level * found)) if row.significant else level))
-    return out
-
-
-def _at_level(row: DisparityRow, level: float, selected: float) -> DisparityRow:
-    """Return the row with what its test gives at the level of its family.
-
-    `mde80` is what is found at the level of the first step, when nothing else is. `selected`: the level at which the
-    intervals of the significant rows miss the truth in an expected share of at most alpha (Benjamini and Yekutieli
-    2005, false coverage rate): alpha times the number of selected rows times the row's share of the family.
-    """
-    test = row.test
-    if test is None:
-        return row
-    row = replace(row, mde80=finite(test.detectable(level)))
-    if not row.significant or row.ci_low is None or row.ci_high is None:
-        return row
-    low, high = test.low(selected), test.high(selected)
-    return replace(row, selected_ci_low=min(low, row.ci_low), selected_ci_high=max(high, row.ci_high))
-
-
-def _verdict(row: DisparityRow, alpha: float) -> str:
-    if row.status in (TOO_FEW, UNINFORMATIVE):
-        return row.status
-    if row.status != OK or row.raw is None:
-        raise ValueError(f"row with status {row.status!r} and raw {row.raw!r}")
-    return verdict_of(row.adjusted_p, row.adjusted_minimum_effect_p, row.adjusted_equivalence_p, alpha)
+        decided.append(changed)
+    return decided
 
 
 def verdict_of(p: float | None, larger: float | None, small: float | None, alpha: float) -> str:

@@ -119,20 +119,14 @@ def _rho(codes: Sequence[IntArray], subject: IntArray, weights: FloatArray) -> F
     out = np.full(len(weights), np.nan)
     for line, own in enumerate(weights):
         w = own[subject]
-        ranks = [_midranks(code, w) for code in codes]
+        sizes = [np.bincount(code, weights=w) for code in codes]
+        ranks = [(np.cumsum(size) - size / 2)[code] for code, size in zip(codes, sizes, strict=True)]  # mid-ranks
         total = w.sum()
         off = [rank - (w @ rank) / total for rank in ranks]
         spread = (w @ off[0] ** 2) * (w @ off[1] ** 2)
         if spread > 1e-12 * total**6:
             out[line] = (w @ (off[0] * off[1])) / np.sqrt(spread)
     return out
-
-
-def _midranks(code: IntArray, w: FloatArray) -> FloatArray:
-    """Return the mid-ranks of the codes, each counted with its weight."""
-    size = np.bincount(code, weights=w)
-    ranks: FloatArray = (np.cumsum(size) - size / 2)[code]
-    return ranks
 
 
 def _tables(first: ArrayLike, second: ArrayLike, subject: IntArray, n: int) -> FloatArray:

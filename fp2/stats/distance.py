@@ -14,7 +14,7 @@ where differences are skewed and groups of unequal size (up to 21 %). The larger
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,17 +57,17 @@ class FingerprintDistance:
         One per outcome, from the same permutations and exchanges; None for an outcome that was not compared.
     """
 
-    distance: float | None
-    ci_low: float | None
-    ci_high: float | None
-    null_mean: float | None
-    null_p95: float | None
-    p_value: float | None
-    correlation: float | None
-    n_subjects: int
-    n_outcomes: int
-    groups: tuple[str, ...]
-    by_outcome: tuple[OutcomeDistance | None, ...]
+    distance: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    null_mean: float | None = None
+    null_p95: float | None = None
+    p_value: float | None = None
+    correlation: float | None = None
+    n_subjects: int = 0
+    n_outcomes: int = 0
+    groups: tuple[str, ...] = ()
+    by_outcome: tuple[OutcomeDistance | None, ...] = ()
 
 
 def fingerprint_distance(
@@ -112,38 +112,56 @@ def fingerprint_distance(
     p = prepare(entries, cell_means(entries), min_subjects)
     used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
     if p is None or used is None or not len(used):
-        return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, (), (None,) * m)
+        return FingerprintDistance(by_outcome=(None,) * m)
     never = np.zeros(m, dtype=bool)
     observed, permuted = permuted_moments(p, never, n_permutations, seed)
-    own = profile(observed.mean, p.eligible, p.scale)[:, 0, used]
-    distance = length(own[:, None])[0]
-    apart, largest = [], []
-    for found in permuted:
-        apart.append(lengths(profile(found.mean, p.eligible, p.scale)[:, :, used]))
-        largest.append(np.sqrt(max_t_squared(found))[:, used])
-    null, null_t = np.concatenate(apart), np.concatenate(largest)
+    difference = profile(observed.mean, p.eligible, p.scale)[:, :, used]
+    null, null_t = [], []
+    for relabelled in permuted:
+        null.append(lengths(profile(relabelled.mean, p.eligible, p.scale)[:, :, used]))
+        null_t.append(np.sqrt(max_t_squared(relabelled))[:, used])
+    max_t = np.sqrt(max_t_squared(observed))[0, used]
+    tests = [(max_t, np.concatenate(null_t)), _exchanged(p, used, n_permutations, seed)]
+    compared = [p.units.kept[p.eligible[:, j]] for j in used]
+    models = [np.where(both, x, np.nan) for x in (a, b)]
+    return replace(
+        summarised(m, used, difference, np.concatenate(null), tests),
+        **(_interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else {}),
+        correlation=correlation([_centred_means(values, groups, subjects, compared, used) for values in models]),
+        n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
+        groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
+    )
+
+
+def summarised(
+    m: int, used: IntArray, difference: FloatArray, null: FloatArray, tests: Sequence[tuple[FloatArray, FloatArray]]
+) -> FingerprintDistance:
+    """Return the distance, its chance level and p-value, over the u of m outcomes in `used` and for each of them.
+
+    Parameters
+    ----------
+    difference : (G, 1, u)
+        Difference of the two profiles.
+    null : (B, u)
+        Distances of each outcome by chance.
+    tests
+        The statistic of each test (u,) and its null values (B, u); the largest p-value counts.
+    """
+    by_outcome: list[OutcomeDistance | None] = [None] * m
+    for k, (j, distance) in enumerate(zip(used.tolist(), lengths(difference)[0].tolist(), strict=True)):
+        column = null[np.isfinite(null[:, k]), k]
+        p_value = max(permutation_p(float(t[k]), null_t[:, k]) for t, null_t in tests)
+        mean = finite(float(column.mean())) if len(column) else None
+        by_outcome[j] = OutcomeDistance(distance, mean, p_value)
     chance = np.sqrt((null**2).mean(axis=-1))
     chance = chance[np.isfinite(chance)]
-    tests = [(np.sqrt(max_t_squared(observed))[0, used], null_t), _exchanged(p, used, n_permutations, seed)]
-    low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return FingerprintDistance(
-        distance=float(distance),
-        ci_low=low,
-        ci_high=high,
+        distance=float(length(difference)[0]),
         null_mean=finite(float(chance.mean())) if len(chance) else None,
         null_p95=finite(float(np.quantile(chance, 0.95))) if len(chance) else None,
-        p_value=max(permutation_p(float(t.mean()), null.mean(axis=1)) for t, null in tests),
-        correlation=_correlation(
-            [np.where(both, x, np.nan) for x in (a, b)],
-            groups,
-            subjects,
-            [p.units.kept[p.eligible[:, j]] for j in used],
-            used,
-        ),
-        n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
+        p_value=max(permutation_p(float(t.mean()), null_t.mean(axis=1)) for t, null_t in tests),
         n_outcomes=len(used),
-        groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
-        by_outcome=by_outcome(m, used, lengths(own[:, None])[0], null, tests),
+        by_outcome=tuple(by_outcome),
     )
 
 
@@ -156,8 +174,8 @@ def _exchanged(p: Prepared, used: IntArray, n: int, seed: int) -> tuple[FloatArr
     ones, m = np.ones((1, len(p.y))), p.y.shape[2]
     never, v0 = YesNo(np.zeros(m, dtype=bool), np.zeros(m), np.ones(m)), v0_permutation(p.eligible)
     observed = moments(weighted_sums(p.y, ones), p.eligible, never, v0)
-    known = observed.valid & (observed.error > 0)
-    weight = np.where(known, 1 / np.where(known, observed.error, 1.0), 0.0)
+    usable = observed.valid & (observed.error > 0)
+    weight = np.where(usable, 1 / np.where(usable, observed.error, 1.0), 0.0)
     common = (weight * np.nan_to_num(observed.mean)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)
     rest = p.y - common
     fixed = weighted_sums(rest, ones)
@@ -177,22 +195,6 @@ def _signed(fixed: Sums, y: FloatArray, signs: FloatArray) -> Sums:
         return Sums(n, signed.s, q, None)
     counts, squares = (np.broadcast_to(part, signed.cross.s.shape) for part in (fixed.cross.n, fixed.cross.q))
     return Sums(n, signed.s, q, Cross(counts, signed.cross.s, squares))
-
-
-def by_outcome(
-    m: int, used: IntArray, own: FloatArray, null: FloatArray, tests: Sequence[tuple[FloatArray, FloatArray]]
-) -> tuple[OutcomeDistance | None, ...]:
-    """Return each outcome's own distance, with the largest p-value of the tests.
-
-    own (u,), null (B, u) for the u outcomes in `used`, as the statistic of each test (u,) and its null values (B, u).
-    """
-    out: list[OutcomeDistance | None] = [None] * m
-    for place, j in enumerate(used.tolist()):
-        known = null[np.isfinite(null[:, place]), place]
-        mean = finite(float(known.mean())) if len(known) else None
-        p_value = max(permutation_p(float(t[place]), null_t[:, place]) for t, null_t in tests)
-        out[j] = OutcomeDistance(float(own[place]), mean, p_value)
-    return tuple(out)
 
 
 def profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
@@ -217,7 +219,7 @@ def lengths(centred: FloatArray) -> FloatArray:
     return found
 
 
-def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
+def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> dict[str, float]:
     """Return the two ends; distances of resamples are studentised."""
     from scipy.special import ndtri
 
@@ -236,7 +238,7 @@ def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> t
         along.append((slope * apart).sum(axis=(0, 2)))
     reach = float(np.quantile(np.concatenate(off), 1 - alpha, method="higher")) * float(unit)
     error = float(np.concatenate(along).std()) if distance > 0 else reach
-    return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * error
+    return {"ci_low": max(0.0, distance - reach), "ci_high": distance + float(ndtri(1 - alpha / 2)) * error}
 
 
 def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
@@ -247,18 +249,20 @@ def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
     return unit
 
 
-def _correlation(
-    models: list[FloatArray], groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], used: IntArray
-) -> float | None:
-    """Return Pearson's correlation of the centred profiles; compared: codes of the groups of each outcome in `used`."""
-    profiles = []
-    for values in models:
-        cells = cell_means(read_entries(values, groups, subjects, None))
-        parts = []
-        for j, codes in zip(used, compared, strict=True):
-            mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])
-            parts.append(mean - mean.mean() if len(mean) else mean)
-        profiles.append(np.concatenate(parts))
+def _centred_means(
+    values: FloatArray, groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], used: IntArray
+) -> FloatArray:
+    """Return one model's centred profile; compared: codes of the groups of each outcome in `used`."""
+    cells = cell_means(read_entries(values, groups, subjects, None))
+    parts = []
+    for j, codes in zip(used, compared, strict=True):
+        mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])
+        parts.append(mean - mean.mean() if len(mean) else mean)
+    return np.concatenate(parts)
+
+
+def correlation(profiles: Sequence[FloatArray]) -> float | None:
+    """Return Pearson's correlation of two centred profiles; None where one is constant."""
     if any(np.ptp(profile) <= 1e-12 for profile in profiles):
         return None
     return finite(float(np.corrcoef(np.stack(profiles))[0, 1]))

@@ -6,9 +6,8 @@ within sets, never between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -141,32 +140,24 @@ def matched_panel(
         alike.setdefault(np.isfinite(table).tobytes(), []).append(j)
     out: list[MatchedTest | None] = [None] * m
     for members in alike.values():
-        found = _same_pattern([tables[j] for j in members], entries.names, n_permutations, seed, alpha, min_sets)
-        for j, make in zip(members, found, strict=True):
-            out[j] = make(higher_is_better[j])
+        known = np.isfinite(tables[members[0]])
+        shared = known.T.astype(np.intp) @ known
+        pairs = [(g, h) for g, h in combinations(range(known.shape[1]), 2) if shared[g, h] >= max(min_sets, 2)]
+        if not pairs:
+            for j in members:
+                out[j] = MatchedTest(None, None, None, None, None, None, len(known), n_permutations, ())
+            continue
+        centred = [tables[j] - np.nanmean(tables[j], axis=1, keepdims=True) for j in members]
+        scales = [float(np.nanmax(np.abs(tables[j]))) for j in members]
+        permuted = _permute(centred, pairs, scales, n_permutations, seed)
+        for j, c, scale, largest in zip(members, centred, scales, permuted, strict=True):
+            out[j] = _assembled(tables[j], c, scale, pairs, entries.names, largest, alpha, higher_is_better[j])
     return [test for test in out if test is not None]
-
-
-def _same_pattern(
-    tables: list[FloatArray], names: tuple[str, ...], n: int, seed: int, alpha: float, min_sets: int
-) -> list[Callable[[bool], MatchedTest]]:
-    """Test tables (sets, groups) in which the same cells are known; each result still takes `higher_is_better`."""
-    pairs = _enough(tables[0], min_sets)
-    if not pairs:
-        empty = MatchedTest(None, None, None, None, None, None, len(tables[0]), n, ())
-        return [lambda _: empty for _ in tables]
-    centred = [y - np.nanmean(y, axis=1, keepdims=True) for y in tables]
-    scales = [float(np.nanmax(np.abs(y))) for y in tables]
-    permuted = _permute(centred, pairs, scales, n, seed)
-    return [
-        partial(_assembled, y, c, scale, pairs, names, largest, n, alpha)
-        for y, c, scale, largest in zip(tables, centred, scales, permuted, strict=True)
-    ]
 
 
 def _assembled(
     y: FloatArray, centred: FloatArray, scale: float, pairs: list[tuple[int, int]], names: tuple[str, ...],
-    permuted: tuple[FloatArray, FloatArray], n: int, alpha: float, higher_is_better: bool,
+    permuted: tuple[FloatArray, FloatArray], alpha: float, higher_is_better: bool,
 ) -> MatchedTest:  # fmt: skip
     """Return one outcome's test; `permuted`: its largest |t| and largest gap per permutation."""
     largest_t, largest_gap = permuted
@@ -187,7 +178,7 @@ def _assembled(
         worst_group=None if flat else names[worst],
         best_group=None if flat else names[best],
         n_sets=len(y),
-        n_permutations=n,
+        n_permutations=len(largest_t),
         pairs=tuple(
             _pair(y, names, g, h, permutation_p(float(one), largest_t), alpha)
             for (g, h), one in zip(pairs, t, strict=True)
@@ -209,26 +200,19 @@ def matched_equivalence(test: MatchedTest, bound: float, width: float) -> float 
     as no difference exceeds the width of the scale; p is the binomial probability of so few. The larger p counts.
     None without pairs. Raises ValueError unless bound and width are above 0.
     """
+    from scipy.special import bdtr
+
     if not bound > 0 or not width > 0:
         raise ValueError(f"need bound and width above 0, got {bound} and {width}")
     if not test.pairs:
         return None
-    return max(_pair_equivalence(pair, bound, width) for pair in test.pairs)
-
-
-def _pair_equivalence(pair: MatchedPair, bound: float, width: float) -> float:
-    from scipy.special import bdtr
-
-    n, error = pair.n_sets, np.array(pair.standard_error or 0.0)
-    p = float(tost_p(np.array(pair.difference), error, np.array(n - 1.0), bound))
-    if pair.n_different >= FEW:
-        return p
-    return max(p, float(bdtr(pair.n_different, n, min(1.0, bound / width))))
-
-
-def _enough(y: FloatArray, least: int) -> list[tuple[int, int]]:
-    known = np.isfinite(y)
-    return [(g, h) for g, h in combinations(range(y.shape[1]), 2) if (known[:, g] & known[:, h]).sum() >= max(least, 2)]
+    p_values = []
+    for pair in test.pairs:
+        error, df = np.array(pair.standard_error or 0.0), np.array(pair.n_sets - 1.0)
+        p_values.append(float(tost_p(np.array(pair.difference), error, df, bound)))
+        if pair.n_different < FEW:
+            p_values.append(float(bdtr(pair.n_different, pair.n_sets, min(1.0, bound / width))))
+    return max(p_values)
 
 
 def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tuple[FloatArray, FloatArray]:

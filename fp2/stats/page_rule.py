@@ -53,6 +53,8 @@ def page_rule(values: npt.ArrayLike, groups: npt.ArrayLike) -> PageRule:
     ValueError
         Without any answer.
     """
+    from scipy.stats import kruskal
+
     value, label = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=object)
     names = sorted(set(label))
     if not names:
@@ -60,19 +62,11 @@ def page_rule(values: npt.ArrayLike, groups: npt.ArrayLike) -> PageRule:
     samples = [value[label == name] for name in names]
     means = np.array([sample.mean() for sample in samples])
     low, high = int(means.argmin()), int(means.argmax())
-    h, p = kruskal_wallis_of_answers(samples)
+    h, p_value = None, 1.0
+    if len(samples) > 1 and np.ptp(value) > 0:
+        h, p_value = (float(number) for number in kruskal(*samples))
     d = cohens_d(samples[high], samples[low])
-    return PageRule(float(means[high] - means[low]), str(names[low]), str(names[high]), h, p, d)
-
-
-def kruskal_wallis_of_answers(samples: list[npt.NDArray[np.float64]]) -> tuple[float | None, float]:
-    """Return (H, p) of samples; (None, 1) for fewer than two of them, or where all values are equal."""
-    from scipy.stats import kruskal
-
-    if len(samples) < 2 or np.ptp(np.concatenate(samples)) == 0:
-        return None, 1.0
-    h, p = kruskal(*samples)
-    return float(h), float(p)
+    return PageRule(float(means[high] - means[low]), str(names[low]), str(names[high]), h, p_value, d)
 
 
 def cohens_d(x: npt.ArrayLike, y: npt.ArrayLike) -> float:

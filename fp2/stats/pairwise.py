@@ -58,23 +58,19 @@ def pairwise_mann_whitney(
     values, groups, subjects (n,): one entry per (answer, group); NaN = missing. Two-sided, corrected for ties. Raises
     ValueError as `read_entries`.
     """
-    found = subject_means_by_group(values, groups, subjects, min_subjects)
-    out = []
-    for a, b in combinations(found.groups, 2):
-        statistic, p = _mann_whitney(a.means, b.means)
-        gap, effect = float(a.means.mean() - b.means.mean()), rank_biserial(a.means, b.means)
-        out.append(PairTest(a.name, b.name, len(a.means), len(b.means), gap, statistic, p, effect, found.dependent))
-    return out
-
-
-def _mann_whitney(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     from scipy.stats import mannwhitneyu
 
-    a, b = join_ties([x, y])
-    if np.ptp(np.concatenate([a, b])) == 0:
-        return len(a) * len(b) / 2, 1.0
-    found = mannwhitneyu(a, b, alternative="two-sided")
-    return float(found.statistic), float(found.pvalue)
+    by_group = subject_means_by_group(values, groups, subjects, min_subjects)
+    tests = []
+    for a, b in combinations(by_group.groups, 2):
+        n, m = len(a.means), len(b.means)
+        x, y = join_ties([a.means, b.means])
+        statistic, p = n * m / 2, 1.0
+        if np.ptp(np.concatenate([x, y])) > 0:
+            statistic, p = (float(number) for number in mannwhitneyu(x, y, alternative="two-sided"))
+        gap, effect = float(a.means.mean() - b.means.mean()), rank_biserial(a.means, b.means)
+        tests.append(PairTest(a.name, b.name, n, m, gap, statistic, p, effect, by_group.dependent))
+    return tests
 
 
 def correct_family(rows: Sequence[PairTest], method: str = "holm") -> list[PairTest]:

@@ -195,20 +195,18 @@ def _around(direction: FloatArray, noise: FloatArray, p: Profiles) -> _Around:
     size = np.maximum((v > 0).sum(axis=0), 2)
     less = ((v**2).sum(axis=0) * (1 - 1.0 / size)).sum(axis=-1)
 
+    def total(x: FloatArray, weight: FloatArray, y: FloatArray) -> FloatArray:
+        summed: FloatArray = (x * weight * y).sum(axis=(0, 3))
+        return summed
+
     def polynomial(weight: FloatArray, bias: FloatArray) -> FloatArray:
-        square = _sum(noise, weight, noise) - bias
-        return np.stack([_sum(centre, weight, centre), 2 * _sum(centre, weight, noise), square])
+        square = total(noise, weight, noise) - bias
+        return np.stack([total(centre, weight, centre), 2 * total(centre, weight, noise), square])
 
     return _Around(
         polynomial(np.ones_like(v), p.bias), polynomial(v, less), polynomial(v**3, np.zeros_like(less)),
         (v**4).sum(axis=(0, 3)), p.quadratic, p.largest,
     )  # fmt: skip
-
-
-def _sum(x: FloatArray, weight: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the weighted sum of products over groups and outcomes, (b, K)."""
-    found: FloatArray = (x * weight * y).sum(axis=(0, 3))
-    return found
 
 
 def _statistic(a: _Sizes, b: _Sizes) -> tuple[FloatArray, FloatArray]:
@@ -337,9 +335,6 @@ def compact_letters(different: BoolArray) -> list[str]:
                 c for x, c in enumerate(split) if not any(c < o or (c == o and y < x) for y, o in enumerate(split))
             ]
     columns.sort(key=sorted)
-    return ["".join(_letter(x) for x, column in enumerate(columns) if item in column) for item in range(k)]
-
-
-def _letter(x: int) -> str:
-    """a ... z, then a1 ... z1, a2 ..."""
-    return ascii_lowercase[x % 26] + (str(x // 26) if x >= 26 else "")
+    # a ... z, then a1 ... z1, a2 ...
+    letters = [ascii_lowercase[x % 26] + (str(x // 26) if x >= 26 else "") for x in range(len(columns))]
+    return ["".join(x for x, column in zip(letters, columns, strict=True) if item in column) for item in range(k)]

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import SubjectMeans, subject_means_by_group
+from fp2.stats.core.entries import subject_means_by_group
 from fp2.stats.core.numeric import FloatArray
 
 
@@ -36,18 +36,13 @@ class Proportion:
 
 @dataclass(frozen=True)
 class ProportionPair:
-    """Two groups' rates: first - second with its interval, first / second (None at 0), and Cohen's h.
-
-    `dependent_groups`: some subject counts in more than one group.
-    """
+    """Two groups: first - second with its interval; `dependent_groups`: some subject counts in more than one group."""
 
     first: str
     second: str
     difference: float
     ci_low: float
     ci_high: float
-    ratio: float | None
-    cohens_h: float
     dependent_groups: bool
 
 
@@ -81,9 +76,19 @@ def proportions_by_group(
     y = np.asarray(values, dtype=np.float64)
     if not (np.isnan(y) | (y == 0) | (y == 1)).all():
         raise ValueError("a yes/no outcome holds values other than 0 and 1")
-    found = subject_means_by_group(y, groups, subjects, min_subjects)
-    rows = tuple(_proportion(sample, alpha) for sample in found.groups)
-    return Proportions(rows, tuple(_pair(a, b, found.dependent) for a, b in combinations(rows, 2)))
+    by_group = subject_means_by_group(y, groups, subjects, min_subjects)
+    rates, pairs = [], []
+    for sample in by_group.groups:
+        rate = float(sample.means.mean())
+        size = _effective_n(sample.means, rate, sample.n_images)
+        ends = wilson(rate, size, alpha)
+        rates.append(Proportion(sample.name, rate, *ends, len(sample.means), sample.n_images, size))
+    for a, b in combinations(rates, 2):
+        gap = a.rate - b.rate
+        low = gap - math.hypot(a.rate - a.ci_low, b.ci_high - b.rate)
+        high = gap + math.hypot(a.ci_high - a.rate, b.rate - b.ci_low)
+        pairs.append(ProportionPair(a.group, b.group, gap, max(low, -1.0), min(high, 1.0), by_group.dependent))
+    return Proportions(tuple(rates), tuple(pairs))
 
 
 def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
@@ -93,12 +98,6 @@ def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
     low, high = proportion_confint(rate * n, n, alpha, method="wilson")
     # the ends are exact where the rate is 0 or 1: a ratio of rates has no upper end if the interval reaches 0
     return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
-
-
-def _proportion(sample: SubjectMeans, alpha: float) -> Proportion:
-    rate, n = float(sample.means.mean()), len(sample.means)
-    size = _effective_n(sample.means, rate, sample.n_images)
-    return Proportion(sample.name, rate, *wilson(rate, size, alpha), n, sample.n_images, size)
 
 
 def _effective_n(means: FloatArray, rate: float, n_images: int) -> float:
@@ -111,12 +110,3 @@ def _effective_n(means: FloatArray, rate: float, n_images: int) -> float:
     if square <= 1e-15:
         return float(n_images)
     return float(np.clip(n * rate * (1 - rate) / square, n, max(n_images, n)))
-
-
-def _pair(a: Proportion, b: Proportion, dependent: bool) -> ProportionPair:
-    gap = a.rate - b.rate
-    low = gap - math.hypot(a.rate - a.ci_low, b.ci_high - b.rate)
-    high = gap + math.hypot(a.ci_high - a.rate, b.rate - b.ci_low)
-    h = 2 * math.asin(math.sqrt(a.rate)) - 2 * math.asin(math.sqrt(b.rate))
-    ratio = a.rate / b.rate if b.rate > 0 else None
-    return ProportionPair(a.group, b.group, gap, max(low, -1.0), min(high, 1.0), ratio, h, dependent)

@@ -223,7 +223,7 @@ class DisparityRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dict: finite floats or None, lists instead of tuples."""
-        columns: dict[str, Any] = plain(asdict(replace(self, test=None)))
+        columns: dict[str, Any] = json_ready(asdict(replace(self, test=None)))
         del columns["test"]
         return columns
 
@@ -238,12 +238,12 @@ def columns_of_method(method: str) -> tuple[str, ...]:
     return tuple(column.name for column in fields(DisparityRow) if column.metadata.get("method") == method)
 
 
-def plain(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """Return mappings and sequences as dicts and lists, and None for a number that is not finite."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [json_ready(item) for item in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value

@@ -108,7 +108,7 @@ def tally_extremes(
 def _ends(found: GroupMoments, sign: FloatArray) -> IntArray:
     """Return the worst and the best group of each relabelling and outcome, (2, b, m); -1 where all means are equal.
 
-    As `assemble.named_pair`: the largest |T|, of ties the largest gap.
+    As `disparities.named_pair`: the largest |T|, of ties the largest gap.
     """
     mean = np.where(found.valid, found.mean, 0.0) * sign
     shape = mean.shape[1:]

@@ -40,17 +40,17 @@ class TemplateSensitivity:
         Whether the clearest difference holds for questions like those asked, and an interval of the gap.
     """
 
-    groups: tuple[str, ...]
-    means: tuple[tuple[float, ...], ...]
-    gaps: tuple[float, ...]
-    share_group: float | None
-    share_template: float | None
-    share_interaction: float | None
-    sign_flips: float | None
-    extreme_flips: int | None
-    rank_correlation: float | None
-    kendalls_w: float | None
-    interaction_p: float | None
+    groups: tuple[str, ...] = ()
+    means: tuple[tuple[float, ...], ...] = ()
+    gaps: tuple[float, ...] = ()
+    share_group: float | None = None
+    share_template: float | None = None
+    share_interaction: float | None = None
+    sign_flips: float | None = None
+    extreme_flips: int | None = None
+    rank_correlation: float | None = None
+    kendalls_w: float | None = None
+    interaction_p: float | None = None
     n_left_out: int = 0
     wordings: Beyond | None = None
 
@@ -59,12 +59,9 @@ def template_sensitivity(
     values: ArrayLike,
     groups: ArrayLike,
     subjects: ArrayLike,
+    settings: PanelSettings,
     *,
     images: ArrayLike | None = None,
-    n_permutations: int,
-    seed: int,
-    min_subjects: int = 10,
-    alpha: float = 0.05,
 ) -> TemplateSensitivity:
     """Compare templates on the same images.
 
@@ -76,6 +73,7 @@ def template_sensitivity(
     values : (n, T)
         One line per (image, group), one column per template, NaN = missing.
     groups, subjects, images : (n,)
+    settings : PanelSettings
 
     Raises
     ------
@@ -91,12 +89,14 @@ def template_sensitivity(
     y, groups, subjects = y[complete], np.asarray(groups)[complete], np.asarray(subjects)[complete]
     images = None if images is None else np.asarray(images)[complete]
     if not len(y):
-        return TemplateSensitivity((), (), (), None, None, None, None, None, None, None, None, left_out)
-    made = group_table(y, groups, subjects, images, min_subjects)
+        return TemplateSensitivity(n_left_out=left_out)
+    made = group_table(y, groups, subjects, images, settings.min_subjects)
     names, table = made.names, made.means
     if len(names) < 2:
-        return TemplateSensitivity(names, (), (), None, None, None, None, None, None, None, None, left_out)
-    p = _interaction_p(y, groups, subjects, images, n_permutations, seed, min_subjects)
+        return TemplateSensitivity(names, n_left_out=left_out)
+    centred, outcome = y - y.mean(axis=1, keepdims=True), Outcome(value_range=(-np.inf, np.inf))
+    panel = disparity_panel(centred, groups, subjects, outcome, settings, images=images)
+    tested = all(row.p_value is not None for row in panel.rows)
     shares = variance_shares(table)
     flips, extreme = _sign_flips(table)
     rho, w = _rank_agreement(table)
@@ -111,9 +111,9 @@ def template_sensitivity(
         extreme_flips=extreme,
         rank_correlation=rho,
         kendalls_w=w,
-        interaction_p=p,
+        interaction_p=permutation_p(float(panel.max_t.max()), panel.max_t_permuted.max(axis=1)) if tested else None,
         n_left_out=left_out,
-        wordings=beyond(made, alpha),
+        wordings=beyond(made, settings.alpha),
     )
 
 
@@ -158,22 +158,3 @@ def _rank_agreement(table: FloatArray) -> tuple[float | None, float | None]:
     sums = ranks.sum(axis=1)
     w = 12 * float(((sums - sums.mean()) ** 2).sum()) / (t * t * (g**3 - g) - t * ties)
     return rho, finite(w)
-
-
-def _interaction_p(
-    y: FloatArray,
-    groups: ArrayLike,
-    subjects: ArrayLike,
-    images: ArrayLike | None,
-    n_permutations: int,
-    seed: int,
-    min_subjects: int,
-) -> float | None:
-    """Return the p-value of the interaction from y (n, T) without missing values; None if it is not tested."""
-    panel = disparity_panel(
-        y - y.mean(axis=1, keepdims=True), groups, subjects, Outcome(value_range=(-np.inf, np.inf)),
-        PanelSettings(n_permutations=n_permutations, seed=seed, min_subjects=min_subjects), images=images,
-    )  # fmt: skip
-    if any(row.p_value is None for row in panel.rows):
-        return None
-    return permutation_p(float(panel.max_t.max()), panel.max_t_permuted.max(axis=1))

@@ -9,18 +9,18 @@ exchange the model within their groups, and |T| of every contrast of two groups 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import NO_GAP, GroupMoments, YesNo, moments, pair_error, pairs
-from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
+from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, stream
 from fp2.stats.core.resampling import V0_PERMUTATION, resampled_moments
 from fp2.stats.core.sums import weighted_sums
-from fp2.stats.core.units import Prepared, permutation_p, prepare
-from fp2.stats.distance import FingerprintDistance, by_outcome, length, lengths, profile
+from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.distance import FingerprintDistance, correlation, length, lengths, profile, summarised
 
 _STREAM = 7
 
@@ -77,7 +77,7 @@ def independent_distance(
     if read[1].values.shape[1] != m:
         raise ValueError(f"the samples have {m} and {read[1].values.shape[1]} outcomes")
     prepared = [prepare(entries, cell_means(entries), min_subjects) for entries in read]
-    nothing = FingerprintDistance(None, None, None, None, None, None, None, 0, 0, (), (None,) * m)
+    nothing = FingerprintDistance(by_outcome=(None,) * m)
     if prepared[0] is None or prepared[1] is None:
         return nothing
     both = [p for p in prepared if p is not None]
@@ -90,23 +90,13 @@ def independent_distance(
     used = np.flatnonzero(eligible.sum(axis=0) >= 2)
     if not len(used):
         return nothing
-    t, own, null_t, null = _test(cells, eligible, used, n_permutations, seed)
-    chance = np.sqrt((null**2).mean(axis=-1))
-    distance = float(length(own)[0])
-    low, high = _interval(cells, eligible, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
-    known = np.isfinite(chance)
-    return FingerprintDistance(
-        distance=distance,
-        ci_low=low,
-        ci_high=high,
-        null_mean=finite(float(chance[known].mean())) if known.any() else None,
-        null_p95=finite(float(np.quantile(chance[known], 0.95))) if known.any() else None,
-        p_value=permutation_p(float(t.mean()), null_t.mean(axis=1)),
-        correlation=_correlation(cells, eligible, used),
-        n_subjects=sum(int(np.isfinite(c.y[:, :, used]).any(axis=(1, 2)).sum()) for c in cells),
-        n_outcomes=len(used),
+    t, difference, null_t, null = _test(cells, eligible, used, n_permutations, seed)
+    return replace(
+        summarised(m, used, difference, null, [(t, null_t)]),
+        **(_interval(cells, eligible, used, n_bootstrap, seed, alpha) if n_bootstrap else {}),
+        correlation=correlation([_centred_means(cell, eligible, used) for cell in cells]),
+        n_subjects=sum(int(np.isfinite(cell.y[:, :, used]).any(axis=(1, 2)).sum()) for cell in cells),
         groups=tuple(name for name, counts in zip(names, eligible[:, used], strict=True) if counts.any()),
-        by_outcome=by_outcome(m, used, lengths(own)[0], null, [(t, null_t)]),
     )
 
 
@@ -197,7 +187,7 @@ def _resampled(cell: _Cells, used: IntArray, n: int, seed: int) -> Iterator[tupl
 
 def _interval(
     cells: Sequence[_Cells], eligible: BoolArray, used: IntArray, n: int, seed: int, alpha: float
-) -> tuple[float, float]:
+) -> dict[str, float]:
     """Return the ends, as `fp2.stats.distance` does for one sample."""
     from scipy.special import ndtri
 
@@ -216,18 +206,10 @@ def _interval(
     off = np.divide(length(apart), unit[1:], out=np.zeros(len(unit) - 1), where=unit[1:] > 0)
     reach = float(np.quantile(off, 1 - alpha, method="higher")) * float(unit[0])
     spread = float(along.std()) if distance > 0 else reach
-    return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * spread
+    return {"ci_low": max(0.0, distance - reach), "ci_high": distance + float(ndtri(1 - alpha / 2)) * spread}
 
 
-def _correlation(cells: Sequence[_Cells], eligible: BoolArray, used: IntArray) -> float | None:
-    """Return Pearson's correlation of the centred profiles."""
-    profiles = []
-    for cell in cells:
-        parts = []
-        for j in used:
-            mean = np.nanmean(cell.y[:, eligible[:, j], j], axis=0)
-            parts.append(mean - mean.mean())
-        profiles.append(np.concatenate(parts))
-    if any(np.ptp(own) <= 1e-12 for own in profiles):
-        return None
-    return finite(float(np.corrcoef(np.stack(profiles))[0, 1]))
+def _centred_means(cell: _Cells, eligible: BoolArray, used: IntArray) -> FloatArray:
+    """Return one model's centred profile."""
+    means = (np.nanmean(cell.y[:, eligible[:, j], j], axis=0) for j in used)
+    return np.concatenate([mean - mean.mean() for mean in means])

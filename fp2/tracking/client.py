@@ -22,6 +22,7 @@ from typing import Any
 from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
+from fp2.stats.rows import METRIC, PRIMARY_METRIC, columns_read_by
 from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database, server_lock
 from fp2.tracking.liveness import Alive, dead_runs
@@ -325,12 +326,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         if row["scorer"] == primary and row["cut"] == first:  # named alike in every run, to be compared over a sweep
             values |= {f"disparity.{row['probe']}": row["raw"], f"gap.{row['probe']}": row["shrunken"]}
         name = f"{row['probe']}.{row['scorer']}.{row['cut']}"
-        kept = (
-            ("raw", "adjusted_p", "hedges_g", "epsilon_squared", "shrunken")
-            if row["scorer"] == primary
-            else ("raw", "adjusted_p")
-        )
-        for key in kept:
+        for key in (*columns_read_by(METRIC), *(columns_read_by(PRIMARY_METRIC) if row["scorer"] == primary else ())):
             values[f"{name}.{key}"] = row[key]
     answers = results["answers"]
     values.update({f"answers.{key}": float(value) for key, value in answers.items()})

@@ -9,8 +9,9 @@ import pytest
 import statsmodels.api as sm
 
 from fp2.stats.adjusted import NOT_SEPARABLE, Design, adjusted_panel, interaction_panel
+from fp2.stats.rows import PanelSettings
 
-QUICK: dict[str, Any] = {"n_permutations": 399, "seed": 5}
+QUICK = PanelSettings(n_permutations=399, seed=5)
 
 
 def design(group: np.ndarray, x: np.ndarray, of: tuple[str, ...] = ("x",), **more: Any) -> Design:
@@ -28,7 +29,7 @@ def people(n: int = 120, seed: int = 1) -> tuple[np.random.Generator, np.ndarray
 def test_means_errors_and_statistics_are_those_of_least_squares_with_hc2() -> None:
     rng, group, x = people()
     y = 0.3 * x + rng.normal(size=len(x)) * (1 + group)
-    (found,) = adjusted_panel(y[:, None], design(group, x), **QUICK)
+    (found,) = adjusted_panel(y[:, None], design(group, x), QUICK)
     fit = sm.OLS(y, np.column_stack([np.eye(3)[group], x - x.mean()])).fit(cov_type="HC2")
     assert [one.adjusted for one in found.groups] == pytest.approx(list(fit.params[:3]))
     assert [one.error for one in found.groups] == pytest.approx(list(fit.bse[:3]))
@@ -44,7 +45,9 @@ def test_without_covariates_two_groups_have_welchs_statistic() -> None:
     rng = np.random.default_rng(3)
     group = np.repeat([0, 1], [40, 15])
     y = rng.normal(size=55) * (1 + 2 * group)
-    (found,) = adjusted_panel(y[:, None], design(group, np.zeros((55, 0)), ()), n_permutations=1_999, seed=1)
+    (found,) = adjusted_panel(
+        y[:, None], design(group, np.zeros((55, 0)), ()), PanelSettings(n_permutations=1_999, seed=1)
+    )
     t, p = ttest_ind(y[group == 0], y[group == 1], equal_var=False)
     assert found.max_t == pytest.approx(abs(t))
     assert found.p_value == pytest.approx(p, abs=0.03)
@@ -55,7 +58,7 @@ def test_a_confounded_gap_goes_and_a_true_one_stays() -> None:
     rng, group, x = people(300)
     noise = 0.5 * rng.normal(size=(300, 2))
     values = noise + np.stack([x, x + 1.0 * (group == 2)], axis=1)
-    none, true = adjusted_panel(values, design(group, x), **QUICK)
+    none, true = adjusted_panel(values, design(group, x), QUICK)
     assert none.raw is not None
     assert none.gap is not None
     assert none.p_value is not None
@@ -77,7 +80,7 @@ def test_a_confounded_gap_goes_and_a_true_one_stays() -> None:
 def test_the_interval_excludes_zero_exactly_if_the_test_rejects() -> None:
     rng, group, x = people(90)
     values = rng.normal(size=(90, 12)) + np.linspace(0, 1.2, 12) * (group == 1)[:, None]
-    for one in adjusted_panel(values, design(group, x), **QUICK):
+    for one in adjusted_panel(values, design(group, x), QUICK):
         assert one.ci_low is not None
         assert one.p_value is not None
         assert (one.ci_low > 0) == (one.p_value <= 0.05)
@@ -86,7 +89,7 @@ def test_the_interval_excludes_zero_exactly_if_the_test_rejects() -> None:
 def test_groups_that_the_covariates_determine_are_refused() -> None:
     rng, group, _ = people()
     values = rng.normal(size=(len(group), 1))
-    (found,) = adjusted_panel(values, design(group, (group == 2).astype(float)), **QUICK)
+    (found,) = adjusted_panel(values, design(group, (group == 2).astype(float)), QUICK)
     assert (found.status, found.p_value, found.gap) == (NOT_SEPARABLE, None, None)
 
 
@@ -96,19 +99,19 @@ def test_missing_small_and_constant() -> None:
     values[:, 1] = 0.3
     values[:, 2] = np.nan
     values[group != 0, 3] = np.nan
-    ok, constant, empty, alone = adjusted_panel(values, design(group, x), **QUICK)
+    ok, constant, empty, alone = adjusted_panel(values, design(group, x), QUICK)
     assert [one.status for one in (ok, constant, empty, alone)] == [
         "ok", "uninformative", "uninformative", "too_few_subjects",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="missing value"):
-        adjusted_panel(values, design(group, np.where(x > 1, np.nan, x)), **QUICK)
+        adjusted_panel(values, design(group, np.where(x > 1, np.nan, x)), QUICK)
 
 
 def test_a_subject_in_two_groups_counts_by_halves() -> None:
     """Shares of 1/2 put a subject between the groups: exact where its answer lies midway."""
     shares = np.concatenate([np.eye(2)[np.repeat([0, 1], 20)], np.full((10, 2), 0.5)])
     y = shares @ np.array([0.0, 1.0]) + 1e-6 * np.random.default_rng(0).normal(size=50)
-    (found,) = adjusted_panel(y[:, None], Design(shares, ("a", "b"), np.zeros((50, 0)), ()), **QUICK)
+    (found,) = adjusted_panel(y[:, None], Design(shares, ("a", "b"), np.zeros((50, 0)), ()), QUICK)
     assert [one.adjusted for one in found.groups] == pytest.approx([0.0, 1.0], abs=1e-5)
     assert [one.n_subjects for one in found.groups] == [30, 30]
 
@@ -121,8 +124,8 @@ def test_an_interaction_is_told_from_main_effects() -> None:
     main = (1.0 * first - 2.0 * second)[group]
     values = 0.4 * rng.normal(size=(140, 2)) + np.stack([main, main + 1.0 * (group == 5)], axis=1)
     crossed = design(group, np.zeros((140, 0)), (), additive=additive)
-    assert adjusted_panel(values, crossed, **QUICK)[0].p_value == pytest.approx(1 / 400)  # main effects are differences
-    none, planted = interaction_panel(values, crossed, **QUICK)
+    assert adjusted_panel(values, crossed, QUICK)[0].p_value == pytest.approx(1 / 400)  # main effects are differences
+    none, planted = interaction_panel(values, crossed, QUICK)
     assert none is not None
     assert planted is not None
     assert none.p_value > 0.05
@@ -130,4 +133,4 @@ def test_an_interaction_is_told_from_main_effects() -> None:
     # combinations that main effects determine have no interaction to test
     kept = np.isin(group, (0, 1, 2))
     part = design(group[kept], np.zeros((kept.sum(), 0)), (), additive=additive[:3])
-    assert interaction_panel(values[kept, :1], part, **QUICK) == [None]
+    assert interaction_panel(values[kept, :1], part, QUICK) == [None]

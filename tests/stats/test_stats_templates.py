@@ -9,7 +9,10 @@ import pytest
 from scipy import stats
 from stats_data import clustered
 
+from fp2.stats.rows import PanelSettings
 from fp2.stats.templates import template_sensitivity, variance_shares
+
+SETTINGS = PanelSettings(n_permutations=199, seed=1)
 
 
 def test_variance_shares_are_those_of_a_two_way_table():
@@ -31,20 +34,20 @@ def test_templates_that_agree_and_one_that_reverses_the_order():
     effect = np.array([step[g] for g in groups])[:, None]
     person = rng.normal(size=(120, 1))[subjects] * 0.05
     agree = values + person + effect + np.array([0.0, 0.3, -0.2, 0.1])
-    result = template_sensitivity(agree, groups, subjects, images=images, n_permutations=199, seed=1)
+    result = template_sensitivity(agree, groups, subjects, SETTINGS, images=images)
     assert (result.sign_flips, result.extreme_flips) == (0.0, 0)
     assert result.rank_correlation == result.kendalls_w == pytest.approx(1.0)
     assert result.interaction_p > 0.05
     assert result.share_interaction < 0.05
     turned = agree.copy()
     turned[:, 3] -= 2 * effect[:, 0]
-    result = template_sensitivity(turned, groups, subjects, images=images, n_permutations=199, seed=1)
+    result = template_sensitivity(turned, groups, subjects, SETTINGS, images=images)
     assert result.sign_flips == pytest.approx(0.25)
     assert result.extreme_flips == 1
     assert result.rank_correlation == pytest.approx(0.0)
     assert result.interaction_p == pytest.approx(1 / 200)
     with pytest.raises(ValueError, match="two templates"):
-        template_sensitivity(agree[:, :1], groups, subjects, n_permutations=9, seed=0)
+        template_sensitivity(agree[:, :1], groups, subjects, SETTINGS)
 
 
 def test_templates_are_compared_on_the_same_complete_images():
@@ -54,11 +57,10 @@ def test_templates_are_compared_on_the_same_complete_images():
     holes = values.copy()
     low = (groups == "group A") & (values[:, 0] < np.median(values[groups == "group A", 0]))
     holes[low, 0] = np.nan
-    options = {"n_permutations": 199, "seed": 1}
-    found = template_sensitivity(holes, groups, subjects, images=images, **options)
+    found = template_sensitivity(holes, groups, subjects, SETTINGS, images=images)
     whole = ~low
     same = template_sensitivity(
-        values[whole], groups[whole], subjects[whole], images=np.asarray(images)[whole], **options
+        values[whole], groups[whole], subjects[whole], SETTINGS, images=np.asarray(images)[whole]
     )
     assert found.n_left_out == low.sum() > 0
     assert same.n_left_out == 0
@@ -69,7 +71,7 @@ def test_templates_are_compared_on_the_same_complete_images():
 def test_kendalls_w_and_spearman_against_libraries():
     rng = np.random.default_rng(10)
     values, groups, subjects, images = clustered(rng, sizes=(12, 12, 12, 12, 12), columns=3)
-    result = template_sensitivity(values, groups, subjects, images=images, n_permutations=9, seed=0)
+    result = template_sensitivity(values, groups, subjects, SETTINGS, images=images)
     table = np.array(result.means)
     rho = stats.spearmanr(table).statistic
     assert result.rank_correlation == pytest.approx(rho[np.triu_indices(3, 1)].mean())
@@ -85,10 +87,9 @@ def test_the_interaction_test_holds_its_level():
     rejected = 0
     for k in range(100):
         values, groups, subjects, images = clustered(rng, sizes=(25, 15, 10), images=2, columns=3)
-        rejected += (
-            template_sensitivity(values, groups, subjects, images=images, n_permutations=99, seed=k).interaction_p
-            <= 0.05
-        )
+        settings = PanelSettings(n_permutations=99, seed=k)
+        result = template_sensitivity(values, groups, subjects, settings, images=images)
+        rejected += result.interaction_p <= 0.05
     assert rejected / 100 < 0.12
 
 
@@ -98,9 +99,7 @@ def test_other_wordings_are_distinguished_from_these_by_the_variance_between_que
     groups, people = np.repeat(["a", "b", "c"], 50), np.arange(150)
     noise = 0.5 * rng.normal(size=(150, 4))
     agree, differ = (np.where((groups == "c")[:, None], gaps, 0.0) for gaps in ([0.5] * 4, [2.0, -1.0, 1.5, -0.5]))
-    found = [
-        template_sensitivity(noise + gap, groups, people, n_permutations=9, seed=1).wordings for gap in (agree, differ)
-    ]
+    found = [template_sensitivity(noise + gap, groups, people, SETTINGS).wordings for gap in (agree, differ)]
     assert [one.holds for one in found] == [True, False]
     assert found[0].best == "c"
     assert found[0].difference == pytest.approx(0.5, abs=0.3)

@@ -200,7 +200,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
-    from fp2.extension import dyad_fit
+    from fp2.methods.attention.dyads import dyad_fit
 
     whole = table[outcome].notna()
     for name in attributes:

@@ -1,6 +1,7 @@
 """The specification curve: one claim under other choices of the analysis.
 
-`choices` lists the specifications, `outcomes` makes their values, `curves` tests them, `supplement` is the block.
+`choices` lists the specifications and makes their values, `estimators` and `panel` test them with joint permutations,
+`curves` puts the tests of a claim together, `supplement` is the block.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.extension import ComparedRun, Cut, DisparityRow, FloatArray, Panel, SpecifiedPanel, SpecifiedTest
+    from fp2.extension import ComparedRun, Cut, DisparityRow, FloatArray, Panel
+    from fp2.methods.curves.panel import SpecifiedPanel, SpecifiedTest
 
 COMPOSITE = "composite"
 OK = "ok"
@@ -62,7 +63,7 @@ def curves_of(
     probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
 ) -> list[Curve]:  # fmt: skip
     """Return the curve of every probe, and of the composite where there are several."""
-    from fp2.extension import specification_panel
+    from fp2.methods.curves.panel import specification_panel
 
     tests, places = _tests(specifications, outcomes, probes)
     values, c = outcomes.values(table), run.comparison
@@ -95,7 +96,8 @@ def _tests(
     specifications: Sequence[Specification], outcomes: Outcomes, probes: Sequence[str]
 ) -> tuple[list[SpecifiedTest], list[dict[str, int]]]:
     """Return the distinct tests, and for every specification the place of each probe's test."""
-    from fp2.extension import ADJUSTED, SpecifiedTest
+    from fp2.methods.curves.estimators import ADJUSTED
+    from fp2.methods.curves.panel import SpecifiedTest
 
     known: dict[SpecifiedTest, int] = {}
     places = []

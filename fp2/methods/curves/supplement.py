@@ -113,7 +113,7 @@ def _row(run: ComparedRun, cut: str, curve: Curve, choices: Choices) -> dict[str
     """Return one curve: its joint tests, what the specifications conclude, and every point."""
     import numpy as np
 
-    from fp2.extension import curve_test
+    from fp2.methods.curves.panel import curve_test
 
     points, alpha = curve.points, run.comparison.alpha
     computed = [point for point in points if point.status == OK]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 from fp2.extension import (
     ComparedRun,
     ComparisonSettings,
-    Disparities,
     GroupComparison,
     Requirements,
     Verdict,
@@ -50,9 +49,6 @@ class Matched(GroupComparison):
         },
     )
 
-    def compare(self, run: ComparedRun) -> Disparities:
-        """Return no disparities: by design a subject is in several groups, which a population comparison excludes."""
-        return Disparities([], {}, [])
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the comparison within the sets."""

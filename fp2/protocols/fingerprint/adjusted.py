@@ -8,7 +8,6 @@ due to them, as far as the linear model goes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Part, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 from fp2.scorers.outcomes import members, outcome_columns
+from fp2.stats.rows import json_ready
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 from fp2.verdicts import Verdict
 
@@ -52,8 +52,17 @@ class AdjustedDisparities(Supplement):
                 continue
             probes, panel, left_out = compare(run, cut, names, n)
             for probe, one in zip(probes, panel, strict=True):
-                row = _row(probe, cut, names, one, left_out)
-                rows.append({**row, "unadjusted_verdict": verdicts[probe, run.comparison.primary, cut.name]})
+                numbers = {name: getattr(one, name) for name in ("raw", "gap", "ci_low", "ci_high", "p_value")}
+                low, high = one.pair or (None, None)
+                rows.append(
+                    {
+                        "probe": probe, "cut": cut.name, "covariates": names, "status": one.status,
+                        "n_subjects": one.n_subjects, "n_left_out": left_out, **json_ready(numbers),
+                        "lower_group": low, "higher_group": high, "groups": [asdict(group) for group in one.groups],
+                        "balance": [asdict(entry) for entry in one.balance],
+                        "unadjusted_verdict": verdicts[probe, run.comparison.primary, cut.name],
+                    }
+                )  # fmt: skip
             found += panel
         if not rows:
             return None
@@ -109,12 +118,7 @@ def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tu
     from fp2.stats.adjusted import adjusted_panel
 
     probes, values, design, left_out = _subjects(run, cut, covariates)
-    comparison = run.comparison
-    found = adjusted_panel(
-        values, design, n_permutations=n, seed=comparison.seed, alpha=comparison.alpha,
-        min_subjects=comparison.min_subjects,
-    )  # fmt: skip
-    return probes, found, left_out
+    return probes, adjusted_panel(values, design, replace(run.comparison, n_permutations=n)), left_out
 
 
 def interactions(run: ComparedRun, cut: Cut, n: int) -> tuple[list[str], list[Interaction | None]]:
@@ -123,9 +127,7 @@ def interactions(run: ComparedRun, cut: Cut, n: int) -> tuple[list[str], list[In
 
     covariates = [name for name in run.config.analysis.adjust if name not in cut.by]
     probes, values, design, _ = _subjects(run, cut, covariates)
-    return probes, interaction_panel(
-        values, design, n_permutations=n, seed=run.comparison.seed, min_subjects=run.comparison.min_subjects
-    )
+    return probes, interaction_panel(values, design, replace(run.comparison, n_permutations=n))
 
 
 def _subjects(run: ComparedRun, cut: Cut, covariates: Sequence[str]) -> tuple[list[str], FloatArray, Design, int]:
@@ -222,20 +224,6 @@ def _additive(run: ComparedRun, cut: Cut, table: pd.DataFrame, groups: Sequence[
         own = [parts[group][place] for group in groups]
         columns += [[float(label == one) for label in own] for one in sorted(set(own))]
     return np.array(columns, dtype=np.float64).T
-
-
-def _row(probe: str, cut: Cut, covariates: Sequence[str], one: Adjusted, left_out: int) -> dict[str, Any]:
-    low, high = one.pair or (None, None)
-    numbers = {name: _finite(getattr(one, name)) for name in ("raw", "gap", "ci_low", "ci_high", "p_value")}
-    return {
-        "probe": probe, "cut": cut.name, "covariates": list(covariates), "status": one.status,
-        "n_subjects": one.n_subjects, "n_left_out": left_out, **numbers, "lower_group": low, "higher_group": high,
-        "groups": [asdict(group) for group in one.groups], "balance": [asdict(entry) for entry in one.balance],
-    }  # fmt: skip
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 class AdjustedSection(Section):

@@ -93,8 +93,8 @@ class GroupComparison(Asks[Any]):
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
         comparison, n_cuts = self._comparison(job), len(job.cuts)
         if comparison.primary not in job.scorers:
-            known = f"Choose from {', '.join(job.scorers)}"
-            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
+            fix = f"Choose from {', '.join(job.scorers)}"
+            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=fix)
         assert job.battery is not None
         n = n_cuts * len(job.battery.probes)
         tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
@@ -113,11 +113,6 @@ class GroupComparison(Asks[Any]):
         if self.requires.within_sets:
             return []
         return small_groups(people, job.cuts, job.config.analysis.min_subjects)
-
-    def compare(self, run: ComparedRun) -> Disparities:
-        """Return the disparities, composites and coverage."""
-        bounds = run.config.analysis.severity
-        return fingerprint(run.scores, run.people, run.cuts, run.scorers, run.comparison, bounds, run.tick)
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Block]:
         """Return the blocks of this protocol, besides the supplements."""
@@ -150,7 +145,10 @@ class GroupComparison(Asks[Any]):
         supplements = {entry.name: entry.load() for entry in self.supplement_entries() if entry.fits(job, tables)}
         n_steps = n_cuts + sum(supplement.n_steps(job.config, n_cuts) for supplement in supplements.values())
         with job.progress.steps("Comparing groups", n_steps) as tick:
-            compared = self.compare(replace(run, tick=tick))
+            compared = Disparities([], {}, [])
+            if not self.requires.within_sets:  # by design a subject is in several groups there
+                bounds = job.config.analysis.severity
+                compared = fingerprint(run.scores, run.people, run.cuts, run.scorers, comparison, bounds, tick)
             run = replace(run, disparities=compared.disparities, tick=tick)
             blocks, disparities = self.own_blocks(run), compared.disparities
             for name, supplement in supplements.items():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
-    from fp2.protocols.fingerprint.looks import Looks
     from fp2.stats.rows import DisparityRow, Panel
 
 Row = tuple[str, str, str, "DisparityRow"]
@@ -55,8 +54,9 @@ def corrected(
     from fp2.stats.adjustment import adjust_p_values, decide, in_family
 
     looks = comparison.looks
-    found = [_at_look(row, looks) for *_, row in rows]
+    at_look = [row for *_, row in rows]
     if looks is not None:
+        at_look = [replace(row, **{name: looks.repeated(getattr(row, name)) for name in P_VALUES}) for row in at_look]
         for composite in composites.values():
             composite["repeated_p"] = looks.repeated(composite["p_value"])
     p_name = "repeated_p" if looks else "p_value"
@@ -64,7 +64,7 @@ def corrected(
     counted = [scorer for _, scorer, _, row in rows if row.p_value is not None]
     share = iter(shares([*counted, *[comparison.primary] * len(tested)], comparison))
     # a row that was not tested has no p-value, and its weight does not count
-    weights = [next(share) if row.p_value is not None else 1.0 for row in found]
+    weights = [next(share) if row.p_value is not None else 1.0 for row in at_look]
     weights += share
     size, none = len(rows), [1.0] * len(tested)
     if comparison.correction == STEP_DOWN:
@@ -75,36 +75,23 @@ def corrected(
         method = "holm"
     else:
         method = comparison.correction
-        p = [row.p_value for row in found] + [composite[p_name] for composite in tested]
+        p = [row.p_value for row in at_look] + [composite[p_name] for composite in tested]
         adjusted = adjust_p_values(p, method, weights)
-        larger = adjust_p_values([*in_family(found, "minimum_effect_p"), *none], method, weights)
+        larger = adjust_p_values([*in_family(at_look, "minimum_effect_p"), *none], method, weights)
     for composite, value in zip(tested, adjusted[size:], strict=True):
         composite["adjusted_p"] = value
     alpha = comparison.alpha
     levels = [alpha if method == "none" else alpha * weight for weight in weights[:size]]
     nominal = looks.level if looks else float
-    decided = decide(found, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
-    total = len(counted) + len(tested)
-    return [
-        {"probe": probe, "scorer": scorer, "cut": cut, "family_size": total, **row.to_dict(), **_own_p(own, row, looks)}
-        for (probe, scorer, cut, own), row in zip(rows, decided, strict=True)
-    ]
-
-
-def _at_look(row: DisparityRow, looks: Looks | None) -> DisparityRow:
-    """Return the row with the repeated p-values of its three tests."""
-    if looks is None:
-        return row
-    repeated: dict[str, Any] = {name: looks.repeated(getattr(row, name)) for name in P_VALUES}
-    return replace(row, **repeated)
-
-
-def _own_p(own: DisparityRow, decided: DisparityRow, looks: Looks | None) -> dict[str, float | None]:
-    """Return the p-values of the data at this look, and beside them the repeated ones."""
-    if looks is None:
-        return {}
-    kept = {name: getattr(own, name) for name in P_VALUES}
-    return kept | {f"repeated_{name.removesuffix('_value')}": getattr(decided, name) for name in P_VALUES}
+    decided = decide(at_look, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
+    columns = []
+    for (probe, scorer, cut, unadjusted), row in zip(rows, decided, strict=True):
+        own = {"probe": probe, "scorer": scorer, "cut": cut, "family_size": len(counted) + len(tested), **row.to_dict()}
+        if looks:  # the p-values of the data at this look, and beside them the repeated ones
+            own |= {name: getattr(unadjusted, name) for name in P_VALUES}
+            own |= {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        columns.append(own)
+    return columns
 
 
 def _stepped_down(
@@ -118,13 +105,15 @@ def _stepped_down(
     from fp2.stats.adjustment import step_down
 
     groups: dict[str, list[int]] = {}
-    for place, (_, scorer, _, row) in enumerate(rows):
+    for i, (_, scorer, _, row) in enumerate(rows):
         if row.p_value is not None:
-            groups.setdefault("run" if comparison.family == "run" else scorer, []).append(place)
-    out: list[float | None] = [None] * len(rows)
-    for places in groups.values():
-        part = sum(weights[place] for place in places)
-        found = step_down(panels, places, minimum_effect=minimum_effect)
-        for place, p in zip(places, map(comparison.looks.repeated, found) if comparison.looks else found, strict=True):
-            out[place] = None if p is None else min(1.0, p / part)
-    return out
+            groups.setdefault("run" if comparison.family == "run" else scorer, []).append(i)
+    adjusted: list[float | None] = [None] * len(rows)
+    for members in groups.values():
+        share = sum(weights[i] for i in members)
+        p_values = step_down(panels, members, minimum_effect=minimum_effect)
+        if comparison.looks:
+            p_values = [comparison.looks.repeated(p) for p in p_values]
+        for i, p in zip(members, p_values, strict=True):
+            adjusted[i] = None if p is None else min(1.0, p / share)
+    return adjusted

@@ -9,7 +9,7 @@ share subjects are marked (`dependent_groups`). Neither decides a verdict.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
@@ -31,102 +31,72 @@ PERMUTATIONS = 1_000
 FAMILY = "all pairs of all rows of the primary scorer (Mann-Whitney); the pairs of the row (permutation)"
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One probe and cut: its rank tests, and its permutation tests where it is significant."""
-
-    probe: str
-    cut: str
-    ranks: list[PairTest]
-    permuted: list[PairTest] | None
-
-
 class Pairwise(Supplement):
     """Tests of the pairs of groups of each significant row of the primary scorer."""
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `pairwise`, or None where no row of the primary scorer is significant."""
+        from fp2.stats.pairwise import correct_family
+
         primary = run.comparison.primary
         significant = {(r["probe"], r["cut"]) for r in run.disparities if r["scorer"] == primary and r["significant"]}
         if not significant:
             return None
         wide = outcome_columns(run.scores[run.scores["scorer"] == primary])
-        rows = [row for cut in run.cuts for row in _rows_of_cut(run, wide, cut, significant)]
-        corrected, family = _corrected(rows)
+        tests = [row for cut in run.cuts for row in _tests_of_cut(run, wide, cut, significant)]
+        corrected = correct_family([test for *_, ranks, _ in tests for test in ranks], "holm")
+        remaining, rows = iter(corrected), []
+        for probe, cut, ranks, permuted in tests:
+            rank_of = {(test.first, test.second): test for test in islice(remaining, len(ranks))}
+            if permuted is not None:
+                dependent = any(test.dependent_groups for test in ranks)
+                pairs = _pairs(permuted, rank_of)
+                rows.append({"probe": probe, "cut": cut, "dependent_groups": dependent, "pairs": pairs})
         return {
             "scorer": primary,
             "family": FAMILY,
-            "family_size": family,
+            "family_size": sum(test.p_value is not None for test in corrected),
             "n_permutations": min(PERMUTATIONS, run.comparison.n_permutations),
             "alpha": run.comparison.alpha,
-            "rows": [
-                {
-                    "probe": row.probe,
-                    "cut": row.cut,
-                    "dependent_groups": any(test.dependent_groups for test in row.ranks),
-                    "pairs": _pairs(row, corrected[place]),
-                }
-                for place, row in enumerate(rows)
-                if row.permuted is not None
-            ],
+            "rows": rows,
         }
 
 
-def _rows_of_cut(run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: set[tuple[str, str]]) -> list[_Row]:
+def _tests_of_cut(
+    run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: set[tuple[str, str]]
+) -> list[tuple[str, str, list[PairTest], list[PairTest] | None]]:
+    """Return each probe, the cut, its rank tests, and its permutation tests where it is significant."""
     from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
 
     probes = [str(probe) for probe in wide.columns.get_level_values("probe")]
     entries = entries_of(wide, members(run.people, cut))
-    least, scorer = run.comparison.min_subjects, run.scorers[run.comparison.primary]
+    c, scorer = run.comparison, run.scorers[run.comparison.primary]
     chosen = [j for j, probe in enumerate(probes) if (probe, cut.name) in significant]
     permuted: Mapping[int, list[PairTest]] = {}
     if chosen:
         values: np.ndarray = entries.values[:, chosen]
-        found = pairwise_permutation_panel(
+        panel = pairwise_permutation_panel(
             values, entries.groups, entries.subjects, images=entries.images,
-            yes_no=yes_no_columns(values, scorer.yes_no), seed=run.comparison.seed,
-            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations),
-            min_subjects=least,
+            yes_no=yes_no_columns(values, scorer.yes_no), seed=c.seed, min_subjects=c.min_subjects,
+            n_permutations=min(PERMUTATIONS, c.n_permutations),
         )  # fmt: skip
-        permuted = dict(zip(chosen, found, strict=True))
-    out = []
-    for j, probe in enumerate(probes):
-        ranks = pairwise_mann_whitney(entries.values[:, j], entries.groups, entries.subjects, min_subjects=least)
-        out.append(_Row(probe, cut.name, ranks, permuted.get(j)))
-    return out
+        permuted = dict(zip(chosen, panel, strict=True))
+    ranks = [
+        pairwise_mann_whitney(column, entries.groups, entries.subjects, min_subjects=c.min_subjects)
+        for column in entries.values.T
+    ]
+    return [(probe, cut.name, ranks[j], permuted.get(j)) for j, probe in enumerate(probes)]
 
 
-def _corrected(rows: list[_Row]) -> tuple[list[dict[tuple[str, str], PairTest]], int]:
-    """Return each row's rank tests by pair, corrected over all rows, and the size of that family."""
-    from fp2.stats.pairwise import correct_family
-
-    every = correct_family([test for row in rows for test in row.ranks], "holm")
-    out, start = [], 0
-    for row in rows:
-        out.append({(t.first, t.second): t for t in every[start : start + len(row.ranks)]})
-        start += len(row.ranks)
-    return out, sum(test.p_value is not None for test in every)
-
-
-def _pairs(row: _Row, ranks: Mapping[tuple[str, str], PairTest]) -> list[dict[str, Any]]:
+def _pairs(permuted: list[PairTest], rank_of: Mapping[tuple[str, str], PairTest]) -> list[dict[str, Any]]:
     """Return a row's pairs, smallest p-value first."""
-    out = []
-    for test in row.permuted or []:
-        rank = ranks[test.first, test.second]
-        out.append(
-            {
-                "first": test.first,
-                "second": test.second,
-                "n_first": test.n_first,
-                "n_second": test.n_second,
-                "difference": test.difference,
-                "hedges_g": test.effect,
-                "rank_biserial": rank.effect,
-                "p_permutation": test.adjusted_p,
-                "p_mann_whitney": rank.adjusted_p,
-            }
-        )
-    return sorted(out, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))
+    pairs = []
+    for test in permuted:
+        rank = rank_of[test.first, test.second]
+        numbers = {name: getattr(test, name) for name in ("first", "second", "n_first", "n_second", "difference")}
+        numbers |= {"hedges_g": test.effect, "rank_biserial": rank.effect}
+        pairs.append({**numbers, "p_permutation": test.adjusted_p, "p_mann_whitney": rank.adjusted_p})
+    return sorted(pairs, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))
 
 
 class PairwiseSection(Section):

@@ -6,7 +6,7 @@ The disparities average a probe's questions per image; this supplement compares 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
@@ -15,6 +15,7 @@ from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
+from fp2.stats.rows import json_ready
 from fp2.tables import question_of
 
 PERMUTATIONS = 2_000
@@ -40,7 +41,7 @@ class PromptSensitivity(Supplement):
             "family": "all rows of this block, Holm",
             "scope": "disparities are about the questions asked; `wordings` is about questions like them",
             "alpha": run.comparison.alpha,
-            "rows": [{key: _listed(value) for key, value in row.items()} for row in rows],
+            "rows": json_ready(rows),
         }
 
     def columns(self, block: Mapping[str, Any]) -> Mapping[tuple[str, str, str], Mapping[str, Any]]:
@@ -61,8 +62,8 @@ def _rows(run: ComparedRun) -> list[dict[str, Any]]:
 
     from fp2.stats.templates import template_sensitivity
 
-    c = run.comparison
-    scores = run.scores[run.scores["scorer"] == c.primary]
+    settings = replace(run.comparison, n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), n_bootstrap=0)
+    scores = run.scores[run.scores["scorer"] == settings.primary]
     rows: list[dict[str, Any]] = []
     for probe, part in scores.groupby("probe", sort=False):
         asked = part["question_id"].map(question_of)
@@ -74,17 +75,11 @@ def _rows(run: ComparedRun) -> list[dict[str, Any]]:
             entries = entries_of(wide, members(run.people, cut))
             if not np.isfinite(entries.values).all(axis=1).any():
                 continue
-            found = template_sensitivity(
-                entries.values, entries.groups, entries.subjects, images=entries.images,
-                n_permutations=min(PERMUTATIONS, c.n_permutations), seed=c.seed, min_subjects=c.min_subjects,
-                alpha=c.alpha,
-            )  # fmt: skip
-            rows.append({"probe": str(probe), "cut": cut.name, "questions": questions, **asdict(found)})
+            sensitivity = template_sensitivity(
+                entries.values, entries.groups, entries.subjects, settings, images=entries.images
+            )
+            rows.append({"probe": str(probe), "cut": cut.name, "questions": questions, **asdict(sensitivity)})
     return rows
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 class PromptSensitivitySection(Section):

@@ -77,11 +77,11 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
 
     By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual
     sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for different sets
-    share no permutations.
+    share no permutations. Composites are those of the first scorer if the run lacks `analysis.primary`.
     """
     from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
-    analysis = config.analysis
+    analysis, primary = config.analysis, config.analysis.primary
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
     # a row of another scorer than the primary one has this share of alpha
     scorers = len(config.scorer) if analysis.family == "scorer" else 1
@@ -92,7 +92,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
-        primary=_primary(config),
+        primary=primary if primary in config.scorer else str(next(iter(config.scorer), primary)),
         min_subjects=analysis.min_subjects,
         n_permutations=analysis.permutations
         or max(default_permutations(1 if large else family, analysis.alpha), 0 if large else math.ceil(smallest)),
@@ -100,12 +100,6 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         seed=config.seed,
         looks=looks_of(config),
     )
-
-
-def _primary(config: Config) -> str:
-    """Return the scorer of the composites: `analysis.primary` if the run has it, else the first of its scorers."""
-    primary = config.analysis.primary
-    return primary if primary in config.scorer else str(next(iter(config.scorer), primary))
 
 
 @dataclass(frozen=True)
@@ -207,12 +201,11 @@ def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: C
         share = {"holm": own[0], "bonferroni": own[0], STEP_DOWN: sum(own)}.get(comparison.correction, alpha) / alpha
         if (smallest := least / share) > alpha:
             level = alpha * share if looks is None else looks.level(alpha * share)
-            remedy = _remedy(level)
+            remedy = f"Raise analysis.permutations to {math.ceil(1 / level)}"
+            if level * MOST_PERMUTATIONS < 1:
+                remedy = (
+                    "This look spends too little alpha for any number of permutations: declare it later, or "
+                    "spending: pocock"
+                )
             out.append(TOO_FEW_PERMUTATIONS(n=n, tests=scorer, smallest=smallest, alpha=alpha, remedy=remedy))
     return out
-
-
-def _remedy(level: float) -> str:
-    if level * MOST_PERMUTATIONS >= 1:
-        return f"Raise analysis.permutations to {math.ceil(1 / level)}"
-    return "This look spends too little alpha for any number of permutations: declare it later, or spending: pocock"

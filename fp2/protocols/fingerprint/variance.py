@@ -16,6 +16,7 @@ from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
+from fp2.stats.rows import json_ready
 from fp2.tables import question_of, sample_id, sample_of
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
             values = entries.values.reshape(-1, *shape)
             labels = (values, entries.groups, entries.subjects)
             options: dict[str, Any] = {"images": entries.images, "min_subjects": c.min_subjects, "alpha": c.alpha}
-            found = variance_components(*labels, **options, seed=c.seed)
-            if found is None:
+            components = variance_components(*labels, **options, seed=c.seed)
+            if components is None:
                 continue
             spread = between_samples(*labels, **options) if shape[1] > 1 else None
             yield {
@@ -96,8 +97,8 @@ def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
                 "cut": cut.name,
                 "n_questions": shape[0],
                 "other_wordings": None if shape[0] > 1 else ONE_QUESTION,
-                **_listed(asdict(found)),
-                "samples": None if spread is None else _listed(asdict(spread)),
+                **json_ready(asdict(components)),
+                "samples": None if spread is None else json_ready(asdict(spread)),
             }
 
 
@@ -108,12 +109,6 @@ def _wide(scores: pd.DataFrame) -> tuple[pd.DataFrame, tuple[int, int]]:
     questions, n_samples = list(dict.fromkeys(map(question_of, names))), 1 + max(map(sample_of, names))
     columns = [(sample_id(question, sample), scorer) for question in questions for sample in range(n_samples)]
     return wide.reindex(columns=columns), (len(questions), n_samples)
-
-
-def _listed(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _listed(item) for key, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 class VarianceSection(Section):

@@ -4,8 +4,7 @@ The modules, each built on those before it:
 
 - `numeric`: array types, random streams, the memory budget;
 - `entries`: the input, checked, and its cell means, one per (subject, group);
-- `units`: the exchangeable units, whose labels are permuted;
-- `permutation`: random relabellings and permutation p-values;
+- `units`: the exchangeable units, their random relabellings, and permutation p-values;
 - `sums`: counts, sums and sums of squares per group under many relabellings at once, by matrix products;
 - `moments`: means, standard errors and the largest studentised contrast from these sums;
 - `resampling`: the steps together, under permutation and bootstrap.

@@ -85,9 +85,14 @@ def read_entries(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, imag
     order = np.lexsort((group, image, subject)) if images is not None else np.lexsort((group, subject))
     table, group, subject, image = table[order], group[order], subject[order], image[order]
     _, subject_image = np.unique(np.stack([subject, image], axis=1), axis=0, return_inverse=True)
-    entries = Entries(table, group, subject, image, subject_image.reshape(-1), names, images is not None)
-    _check_one_value_per_image(entries)
-    return entries
+    subject_image = subject_image.reshape(-1)
+    pairs, row = np.unique(np.stack([subject_image, group], axis=1), axis=0, return_inverse=True)
+    count, total = count_and_sum(row.reshape(-1), len(pairs), table)
+    mean = total / np.where(count > 0, count, np.nan)
+    repeated = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
+    if not np.allclose(mean[repeated], mean[repeated + 1], rtol=1e-9, atol=1e-12, equal_nan=True):
+        raise ValueError("an image that counts in several groups must hold the same values in each of them")
+    return Entries(table, group, subject, image, subject_image, names, images is not None)
 
 
 def _codes(labels: ArrayLike, what: str, n: int) -> tuple[IntArray, tuple[str, ...]]:
@@ -104,34 +109,25 @@ def _codes(labels: ArrayLike, what: str, n: int) -> tuple[IntArray, tuple[str, .
     return code.astype(np.intp), tuple(str(name) for name in names)
 
 
-def _check_one_value_per_image(entries: Entries) -> None:
-    pairs, line = np.unique(np.stack([entries.subject_image, entries.group], axis=1), axis=0, return_inverse=True)
-    count, total = count_and_sum(line.reshape(-1), len(pairs), entries.values)
-    mean = total / np.where(count > 0, count, np.nan)
-    repeated = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
-    if not np.allclose(mean[repeated], mean[repeated + 1], rtol=1e-9, atol=1e-12, equal_nan=True):
-        raise ValueError("an image that counts in several groups must hold the same values in each of them")
-
-
-def count_and_sum(line: IntArray, size: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the number of finite values (n, m) on each line (n,) and their sum, both (size, m)."""
+def count_and_sum(code: IntArray, size: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the number of finite values (n, m) of each code (n,) and their sum, both (size, m)."""
     m = values.shape[1]
     count, total = np.zeros((size, m)), np.zeros((size, m))
     present = np.isfinite(values)
     filled = np.where(present, values, 0.0)
     for column in range(m):
-        count[:, column] = np.bincount(line, weights=present[:, column], minlength=size)
-        total[:, column] = np.bincount(line, weights=filled[:, column], minlength=size)
+        count[:, column] = np.bincount(code, weights=present[:, column], minlength=size)
+        total[:, column] = np.bincount(code, weights=filled[:, column], minlength=size)
     return count, total
 
 
 def cell_means(entries: Entries) -> Cells:
     """Average each subject's images within each group."""
-    pairs, line = np.unique(np.stack([entries.subject, entries.group], axis=1), axis=0, return_inverse=True)
-    line = line.reshape(-1)
-    count, total = count_and_sum(line, len(pairs), entries.values)
+    pairs, cell = np.unique(np.stack([entries.subject, entries.group], axis=1), axis=0, return_inverse=True)
+    cell = cell.reshape(-1)
+    count, total = count_and_sum(cell, len(pairs), entries.values)
     mean = total / np.where(count > 0, count, np.nan)
-    return Cells(pairs[:, 0].astype(np.intp), pairs[:, 1].astype(np.intp), mean, line)
+    return Cells(pairs[:, 0].astype(np.intp), pairs[:, 1].astype(np.intp), mean, cell)
 
 
 @dataclass(frozen=True)

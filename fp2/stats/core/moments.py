@@ -79,7 +79,10 @@ def moments(sums: Sums, eligible: BoolArray, yes_no: YesNo, v0: float | FloatArr
     variance[variance < NO_SPREAD] = 0.0
     variance[~valid] = 0.0
     relative = None if sums.spread is None else sums.spread / size
-    pool, regular = _regularised(variance, np.where(valid, n, 0.0), v0)
+    # s^2 <- ((n - 1) s^2 + v0 pool) / (n - 1 + v0), with the pooled variance
+    dof = np.maximum(np.where(valid, n, 0.0) - 1, 0.0)
+    pool = (dof * variance).sum(axis=0) / np.maximum(dof.sum(axis=0), 1.0)
+    regular = (dof * variance + v0 * pool) / np.maximum(dof + v0, 1.0)
     if relative is not None:
         # not the pooled variance alone: a group may vary more; not its own alone: of few it is 0 by chance
         regular = np.fmax(regular, pool * relative)
@@ -91,13 +94,6 @@ def moments(sums: Sums, eligible: BoolArray, yes_no: YesNo, v0: float | FloatArr
     error = np.where(valid, regular / size, np.inf)
     correlation = None if sums.cross is None else _correlation(sums, mean, variance, size)
     return GroupMoments(mean, variance, error, n, valid, pool, design, correlation)
-
-
-def _regularised(variance: FloatArray, n: FloatArray, v0: float | FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the pooled variance (b, m) and s^2 <- ((n - 1) s^2 + v0 pool) / (n - 1 + v0), (G, b, m)."""
-    dof = np.maximum(n - 1, 0.0)
-    pool = (dof * variance).sum(axis=0) / np.maximum(dof.sum(axis=0), 1.0)
-    return pool, (dof * variance + v0 * pool) / np.maximum(dof + v0, 1.0)
 
 
 def _yes_no_variance(
@@ -262,12 +258,8 @@ def pair_table(found: GroupMoments) -> PairTable:
         ok = found.valid[g, 0] & found.valid[h, 0]
         gaps.append(np.abs(found.mean[g, 0] - found.mean[h, 0]))
         errors.append(np.sqrt(np.where(ok, pair_error(found, g, h)[0], np.nan)))
-        dfs.append(_welch_df(single[g], single[h], n[g], n[h]))
+        # Welch's degrees of freedom, infinite where both errors are 0
+        parts = single[g] ** 2 / (n[g] - 1) + single[h] ** 2 / (n[h] - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            dfs.append(np.where(parts == 0, np.inf, (single[g] + single[h]) ** 2 / parts))
     return PairTable(np.array(gaps), np.array(errors), np.array(dfs))
-
-
-def _welch_df(error_g: FloatArray, error_h: FloatArray, n_g: FloatArray, n_h: FloatArray) -> FloatArray:
-    """Return Welch's degrees of freedom from the squared errors of two means; infinite where both are 0."""
-    parts = error_g**2 / (n_g - 1) + error_h**2 / (n_h - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(parts == 0, np.inf, (error_g + error_h) ** 2 / parts)

@@ -39,7 +39,19 @@ class Sums(NamedTuple):
 
 def group_sums(data: UnitData, labels: Labels) -> Sums:
     """Return the sums of the subject means in every relabelled group, over all classes of subjects."""
-    parts = [_class_sums(data, c, lab) for c, lab in zip(data.units.classes, labels, strict=True)]
+    parts = []
+    for members, lab in zip(data.units.classes, labels, strict=True):
+        # the cheapest way that is exact for the label sets of these subjects
+        if not data.disjoint(members):
+            parts.append(_overlapping(data, members, lab))
+            continue
+        sums = _by_unit(data, members.reshape(-1), lab.reshape(len(lab), -1))
+        if sums.cross is not None and members.shape[1] > 1:
+            pairs = [list(pair) for pair in combinations(range(members.shape[1]), 2)]
+            between = [_between_units(data, members[:, pair], lab[:, :, pair]) for pair in pairs]
+            crosses = zip(sums.cross, *between, strict=True)
+            sums = sums._replace(cross=Cross(*(_added(list(cross)) for cross in crosses)))
+        parts.append(sums)
     if len(parts) == 1:
         return parts[0]
     crosses = [p.cross for p in parts if p.cross is not None]
@@ -50,21 +62,6 @@ def group_sums(data: UnitData, labels: Labels) -> Sums:
 
 def _added(parts: list[FloatArray]) -> FloatArray:
     return np.asarray(np.sum(parts, axis=0))
-
-
-def _class_sums(data: UnitData, members: IntArray, labels: IntArray) -> Sums:
-    """Return the sums over the subjects of one class (S, k), by the cheapest way that is exact for their label sets."""
-    if not data.disjoint(members):
-        return _overlapping(data, members, labels)
-    sums = _by_unit(data, members.reshape(-1), labels.reshape(len(labels), -1))
-    if sums.cross is None or members.shape[1] == 1:
-        return sums
-    extra = [
-        _between_units(data, members[:, [p, q]], labels[:, :, [p, q]])
-        for p, q in combinations(range(members.shape[1]), 2)
-    ]
-    cross = Cross(*(_added(list(parts)) for parts in zip(sums.cross, *extra, strict=True)))
-    return Sums(sums.n, sums.s, sums.q, cross, sums.spread)
 
 
 def _one_hot(labels: IntArray, n: int) -> FloatArray:

@@ -193,11 +193,14 @@ def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, Flo
     image_set = image_set.reshape(-1)
     first = np.unique(image, return_index=True)[1]
     # an image in several groups repeats its answers: those of its first group are taken
-    use = group == group[first][image]
-    image, values = image[use], values[use]
+    once = group == group[first][image]
+    image, values = image[once], values[once]
     subject = entries.subject[inside][first]
     unit, unit_subject, unit_set = _number_units(subject, image_set, entries.images_given)
-    order = _name_free_order(label_sets[unit_set])
+    # groups in the order of the first unit that they appear in; those without a unit are left out
+    unit_member = label_sets[unit_set]
+    used = np.flatnonzero(unit_member.any(axis=0))
+    order = used[np.argsort(unit_member[:, used].argmax(axis=0), kind="stable")].astype(np.intp)
     units = Units(order, label_sets[:, order], unit_set, unit_classes(unit_subject), unit_subject)
     return units, unit[image], values
 
@@ -211,12 +214,6 @@ def _number_units(subject: IntArray, label_set: IntArray, by_image: bool) -> tup
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
     return place[unit.reshape(-1)], pairs[rank, 0].astype(np.intp), pairs[rank, 1].astype(np.intp)
-
-
-def _name_free_order(member: BoolArray) -> IntArray:
-    """Order the groups by the first unit that they appear in; groups without a unit are left out."""
-    used = np.flatnonzero(member.any(axis=0))
-    return used[np.argsort(member[:, used].argmax(axis=0), kind="stable")].astype(np.intp)
 
 
 def unit_classes(unit_subject: IntArray) -> tuple[IntArray, ...]:

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stats_data import panel_of
 
-from fp2.stats.adjusted import Design, adjusted_panel
-from fp2.stats.rows import TOO_FEW, UNINFORMATIVE, PanelSettings
-from fp2.stats.specifications.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
-from fp2.stats.specifications.panel import (
+from fp2.methods.curves.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
+from fp2.methods.curves.panel import (
     SpecifiedPanel,
     SpecifiedTest,
     curve_test,
     p_values,
     specification_panel,
 )
+from fp2.stats.adjusted import Design, adjusted_panel
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import TOO_FEW, UNINFORMATIVE, Outcome, PanelSettings
 
 S, GROUPS, B = 120, ("a", "b", "c", "tiny"), 299
 
@@ -67,9 +67,9 @@ def tested(world: World) -> SpecifiedPanel:
 
 
 def test_subjects_alike_are_tested_as_in_a_disparity_row(world: World, tested: SpecifiedPanel) -> None:
-    row = panel_of(
-        world.values, world.labels, world.names, images=world.images, value_range=(-9.0, 9.0), n_permutations=B,
-        n_bootstrap=0, seed=3,
+    row = disparity_panel(
+        world.values, world.labels, world.names, Outcome(value_range=(-9.0, 9.0)),
+        PanelSettings(n_permutations=B, seed=3), images=world.images,
     )  # fmt: skip
     for j in (0, 1):
         own = tested.panel.rows[j]
@@ -109,7 +109,7 @@ def test_covariates_are_held_equal_as_in_the_block_adjusted(world: World, tested
     sums, counts = (np.bincount(world.subject[known], w, minlength=S) for w in (world.values[known, 0], None))
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     (row,) = adjusted_panel(means[:, None], world.adjustment(list(dict.fromkeys(world.names)))[0],
-                            n_permutations=1999, seed=1)  # fmt: skip
+                            PanelSettings(n_permutations=1999, seed=1))  # fmt: skip
     own = tested.panel.rows[tested.tests.index(SpecifiedTest(0, ADJUSTED, 10))]
     assert (own.raw, own.max_t, own.ci_high) == pytest.approx((row.gap, row.max_t, row.ci_high))
     # other permutations: the same within their Monte-Carlo error

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from fp2.stats.dyads import dyad_fit
+from fp2.methods.attention.dyads import dyad_fit
 
 
 def data(rng, n_images, n_people, *, copies=2, k=3):
