@@ -54,18 +54,20 @@ def build_engine(
     kind = engine_class({**engine, "name": name})
     wanted = str(model.get("engine") or name)
     if wanted not in (name, *kind.serves):
-        what = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
+        message = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
         other = f", or choose its model: model={name} model.name=NAME" if name in choices("model") else ""
-        raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}{other}")
+        raise Fp2Error(message, where="engine", fix=f"Set engine={wanted}{other}")
     connection = store.connection if store is not None else None
-    made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
+    built: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
     options = engine_options(kind, engine)
     if isinstance(options, WorkerOptions) and (options.devices, options.ray) != (None, None):
         from fp2.engines.workers.engine import with_workers
 
-        made = with_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
-    check_members(made, _MEMBERS, "an engine", "engine")
-    return made
+        built = with_workers(
+            built, options, lambda worker_options: partial(build_engine, model, {**engine, **worker_options}, decoding)
+        )
+    check_members(built, _MEMBERS, "an engine", "engine")
+    return built
 
 
 def create(
@@ -84,19 +86,19 @@ def create(
             raise Fp2Error(f"the model has no {key}", where=f"model.{key}", fix=fix)
     for key in OPTIONAL:
         if model.get(key) not in (None, {}) and key not in factory.takes:
-            what = f"engine={engine.get('name') or DEFAULT} does not take it"
+            message = f"engine={engine.get('name') or DEFAULT} does not take it"
             fix = f"Remove it, or choose an engine that takes it: {', '.join(_taking(key)) or 'none is installed'}"
-            raise Fp2Error(what, where=f"model.{key}", fix=fix)
+            raise Fp2Error(message, where=f"model.{key}", fix=fix)
     options = engine_options(kind, engine)
-    made: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
-    return made
+    built: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
+    return built
 
 
 def engine_class(engine: Mapping[str, Any]) -> type[Any]:
     """Return the class that `target` or else `name` of the config group `engine` names."""
-    found: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
-    check_members(found, _FACTORY, "an engine", "engine")
-    return found
+    kind: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
+    check_members(kind, _FACTORY, "an engine", "engine")
+    return kind
 
 
 def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
@@ -108,8 +110,8 @@ def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
 
 def _taking(key: str) -> list[str]:
     """Return the installed engines that take an optional setting of a model."""
-    found = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
-    return sorted(name for name, takes in found.items() if key in takes)
+    settings_of = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
+    return sorted(name for name, takes in settings_of.items() if key in takes)
 
 
 def _installed_options() -> list[type[Any]]:

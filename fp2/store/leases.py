@@ -109,8 +109,8 @@ class Leases:
                 renewed = (time.time() + EXPIRES, self.owner)
                 self._connection.execute("UPDATE leases SET expires = ? WHERE owner = ?", renewed)
 
-    def _file(self, owner: str) -> Path:
-        return self.path.with_name(f".{self.path.name}-{owner}.lock")
+    def _file(self, run: str) -> Path:
+        return self.path.with_name(f".{self.path.name}-{run}.lock")
 
 
 def parts(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -110,13 +110,13 @@ def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
     """
     from transformers import GenerationConfig
 
-    for part in model.modules():
-        held = getattr(part, "generation_config", None)
+    for module in model.modules():
+        held = getattr(module, "generation_config", None)
         if held is not None:
             names = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
-            kept = {name: getattr(held, name, None) for name in names}
+            token_ids = {name: getattr(held, name, None) for name in names}
             settings: Any = GenerationConfig
-            part.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **kept)
+            module.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **token_ids)
 
 
 def end_tokens_of(model: Any, tokenizer: Any) -> set[int]:
