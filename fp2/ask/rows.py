@@ -38,19 +38,7 @@ _SAMPLE = 10_000
 
 
 class RowStorage:
-    """The answers of a plan in the response store (see `fp2.ask.loop.Storage`).
-
-    Parameters
-    ----------
-    plan : Plan
-        What is needed.
-    engine : Engine
-        Answers the questions; its identity and methods enter the response keys. No model is loaded.
-    decoding : Decoding
-        How text is generated.
-    store : ResponseStore
-        Where answers are kept.
-    """
+    """The answers of a plan in the response store (see `fp2.ask.loop.Storage`); no model is loaded."""
 
     def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
         self.plan, self._engine, self._store = plan, engine, store

@@ -36,19 +36,9 @@ def build_engine(
 ) -> Engine:
     """Return the engine for a model. Nothing is loaded, and neither torch nor transformers is imported.
 
-    Parameters
-    ----------
-    model : Mapping
-        The config group `model`. Its `engine`, if given, must be the engine's name or one that the engine `serves`.
-    engine : Mapping
-        The config group `engine`: `name` (an entry point of the group `fp2.engines`) or `target`
-        (`package.module:Name`), and the engine's options.
-    decoding : Decoding
-        How text is generated.
-    store : ResponseStore, optional
-        Where the engine remembers what it needs between runs.
-    verify_files : bool
-        Do not trust what is remembered of the model's files (`--verify-inputs`).
+    The config group `engine` has `name` (an entry point of the group `fp2.engines`) or `target` (an import path), and
+    the engine's options; `model.engine`, if given, is the engine's name or one that the engine `serves`. In `store` the
+    engine remembers what it needs between runs. For the rest see `EngineFactory.create`.
     """
     name = str(engine.get("name") or model.get("engine") or DEFAULT)
     kind = engine_class({**engine, "name": name})

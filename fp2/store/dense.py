@@ -117,15 +117,7 @@ class Piece:
 
 
 class DenseStore:
-    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        Of a `ResponseStore`.
-    path : Path
-        Its file, for messages.
-    """
+    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection, self.path = connection, path

@@ -31,12 +31,7 @@ Answered = Callable[[sqlite3.Connection, Sequence[str]], set[str]]
 class Leases:
     """The leases of one run; a context manager, which releases them at its end. May be used from several threads.
 
-    Parameters
-    ----------
-    path : Path
-        The response store.
-    answered : callable
-        Returns which of some keys have been answered since the run read the store.
+    `answered` returns which of some keys have been answered since the run read the store.
     """
 
     def __init__(self, path: Path, answered: Answered) -> None:

@@ -123,10 +123,7 @@ def salt_id(salt: bytes) -> str:
 def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: Sequence[bytes]) -> None:
     """Record that what is stored under `keys` came from an image, in the caller's transaction.
 
-    Parameters
-    ----------
-    row : tuple
-        `data, release, image, subject, path` of `RecordedImage`.
+    `row` has `data, release, image, subject, path` of `RecordedImage`.
     """
     is_new = connection.execute(_ADD_IMAGE, row).rowcount > 0
     (number,) = connection.execute(_FIND_IMAGE, row).fetchone()

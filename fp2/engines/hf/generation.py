@@ -69,13 +69,6 @@ class Sampler:
 
     A uniform number of the pair's stream is looked up in the cumulative probabilities (inverse transform sampling), so
     a sample depends on its seed and not on the rest of the batch.
-
-    Parameters
-    ----------
-    decoding : Decoding
-        With a temperature above 0.
-    seed_of : callable
-        The seed of each pair.
     """
 
     def __init__(self, decoding: Decoding, seed_of: Callable[[Pair], int]) -> None:

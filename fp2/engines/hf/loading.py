@@ -68,15 +68,7 @@ def load_processor_of(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
 
 
 def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
-    """Return the model in the folder `path`, in evaluation mode, with every weight read.
-
-    Parameters
-    ----------
-    class_name : str
-        A class of transformers with `from_pretrained`.
-    path, spec, device
-        See `load`.
-    """
+    """Return the model in the folder `path`, in evaluation mode, with every weight read."""
     import torch
 
     options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}

@@ -42,17 +42,7 @@ def score(
 
 
 class LogitScorer:
-    """What the questions about one image need of the logits, and the answers that follow from them.
-
-    Parameters
-    ----------
-    group : ImageQuestions
-        Questions of the kinds `yes_no` and `choice`.
-    forms : YesNoForms, optional
-        Needed for `yes_no`.
-    options : Mapping
-        Every option of every `choice`.
-    """
+    """What the questions about one image need of the logits, and the answers that follow from them."""
 
     def __init__(self, group: ImageQuestions, forms: YesNoForms | None, options: OptionTokens) -> None:
         self._group, self._forms, self._options = group, forms, options

@@ -29,18 +29,8 @@ Strategy = SharedPrefix | WholePrompts
 class Session:
     """Runs a loaded model.
 
-    Parameters
-    ----------
-    loaded : LoadedModel
-    spec : HfSpec
-    prompt_format : PromptFormat
-    decoding : Decoding
-    sharing : str
-        As requested; resolved with the first image.
-    batch_size, max_tokens : int
-        See `HfOptions`.
-    stored : Mapping, optional
-        Earlier answers by question id, from which further ones are drafted.
+    `sharing` is as requested, and resolved with the first image; `stored` are earlier answers by question id, from
+    which further ones are drafted. The limits are those of `HfOptions`.
     """
 
     def __init__(
