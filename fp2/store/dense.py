@@ -117,7 +117,7 @@ class Piece:
 
 
 class DenseStore:
-    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once."""
+    """The dense answers of a response store, which several processes may write; an instance belongs to one thread."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection, self.path = connection, path
