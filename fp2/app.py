@@ -63,21 +63,21 @@ def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = Fal
 def _output_to_error() -> Iterator[None]:
     """Send what is printed to standard error, also by libraries and by the processes that are started."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
             yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def _print_results(folder: Path) -> None:
     """Print the results of the run in `folder`, or the list of those of the sweep."""
-    found = [path.with_name(RESULTS) for path in _status_files(folder)]
-    texts = [path.read_text(encoding="utf-8").strip() for path in found if path.is_file()]
+    paths = [path.with_name(RESULTS) for path in _status_files(folder)]
+    texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
     if (folder / STATUS).is_file():
         print(*texts, sep="", end="\n" * len(texts))
     else:
@@ -138,8 +138,8 @@ def _print_help(overrides: list[str], program: str) -> None:
         print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
     for group in groups:
-        if known := choices(group):
-            print(f"{group}: {', '.join(known)}")
+        if names := choices(group):
+            print(f"{group}: {', '.join(names)}")
     print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
     print(OmegaConf.to_yaml(compose_config(overrides)))
     print("Use --hydra-help to view Hydra specific help")
@@ -284,9 +284,9 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
-        what = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
+        model = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
         severity = severity_words(status["severity"], status["composite"], status["complete"])
-        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
+        print(f"  {status['run_id']}  {model:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
     if len(done) > 1 and done[0]["experiment_id"] is not None:
         from fp2.tracking.ui import compare_url, open_url, ui_command
 

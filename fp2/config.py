@@ -308,12 +308,12 @@ def set_search_path(entries: Iterable[str]) -> None:
     """Set the folders of the user's own config groups, as `hydra.searchpath` names them (`file://...`, `pkg://...`)."""
     _searched.clear()
     for entry in entries:
-        scheme, found, rest = entry.partition("://")
+        scheme, separator, rest = entry.partition("://")
         if scheme == "pkg":
             with suppress(ImportError):  # Hydra reports it
                 _searched.append(Path(str(files(rest))))
         else:
-            _searched.append(Path(rest if found else entry))
+            _searched.append(Path(rest if separator else entry))
 
 
 def conf_folders() -> dict[str, Path]:
@@ -324,20 +324,20 @@ def conf_folders() -> dict[str, Path]:
 
 def choices(group: str) -> dict[str, Path]:
     """Return the YAML files of a config group by name; of two with one name, that of the first folder."""
-    found: dict[str, Path] = {}
+    path_of: dict[str, Path] = {}
     for folder in conf_folders().values():
         for path in sorted((folder / group).glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+            path_of.setdefault(path.stem, path)
+    return dict(sorted(path_of.items()))
 
 
 def register_schema() -> None:
     """Register the types with Hydra (as `fp2_schema`)."""
     from hydra.core.config_store import ConfigStore
 
-    known = ConfigStore.instance()
-    if "fp2_schema.yaml" not in known.repo:
-        known.store(name="fp2_schema", node=Config)
+    schemas = ConfigStore.instance()
+    if "fp2_schema.yaml" not in schemas.repo:
+        schemas.store(name="fp2_schema", node=Config)
 
 
 def check_variant(variant: VariantConfig) -> None:
@@ -356,11 +356,6 @@ def check_variant(variant: VariantConfig) -> None:
         if value is not None and not (value > 0 if least is None else value >= least):
             bound = "above 0" if least is None else f"at least {least}"
             raise Fp2Error(f"{name} is {value}", where=f"variant.{name}", fix=f"It must be {bound}")
-    _check_region(variant)
-
-
-def _check_region(variant: VariantConfig) -> None:
-    """Raise for a region that is not `box`, or of a kind that takes none."""
     if variant.region is None:
         return
     if variant.kind not in TAKES_REGION:
@@ -374,22 +369,22 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
     """Return the variants in which a battery shows every image."""
     import pydantic
 
-    found = []
+    variants = []
     for spec in probe.variants or []:
         try:
             variant = checker(VariantConfig).validate_python({"name": spec.get("kind"), **spec})
         except pydantic.ValidationError as error:
             raise as_user_error(error, "probe.variants") from error
         check_variant(variant)
-        found.append(variant)
-    kinds = [variant.kind for variant in found]
+        variants.append(variant)
+    kinds = [variant.kind for variant in variants]
     if len(set(kinds)) < len(kinds):
         raise Fp2Error("a variant is listed twice", where="probe.variants")
     shows_other = sorted({*kinds} & CONTROLS)
     if shows_other:
         fix = f"Run variant={shows_other[0]} by itself"
         raise Fp2Error(f"'{shows_other[0]}' does not show the subject's image", where="probe.variants", fix=fix)
-    return tuple(found)
+    return tuple(variants)
 
 
 def variant_identity(variant: VariantConfig) -> dict[str, Any]:

@@ -70,13 +70,13 @@ def parse_cut(
     return Cut(text, tuple(parts))
 
 
-def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
+def _split_known(pieces: list[str], attributes: Collection[str]) -> list[str] | None:
     """Return `pieces` joined into known attributes, shortest first, or None if that is not possible."""
     if not pieces:
         return []
     for n_first in range(1, len(pieces) + 1):
         first = JOIN.join(pieces[:n_first])
-        if first in known and (rest := _split_known(pieces[n_first:], known)) is not None:
+        if first in attributes and (rest := _split_known(pieces[n_first:], attributes)) is not None:
             return [first, *rest]
     return None
 
@@ -99,27 +99,20 @@ def resolve_cuts(
     are the attributes that an error may name, such as those with values (by default all that are known).
     """
     by, each = _names(spec.get("by")), spec.get("each")
-    if by and each:
-        raise Fp2Error("the cut has both by and each", where="cut", fix=BOTH_FORMS)
-    if not by and not each:
-        raise Fp2Error("the cut has neither by nor each", where="cut", fix=BOTH_FORMS)
-    if by:
-        wanted = [Cut(str(spec.get("name") or JOIN.join(by)), by)]
-    else:
-        wanted = [_one(item, known_attributes, suggested) for item in _items(each)]
-    if len({cut.name for cut in wanted}) < len(wanted):
+    if bool(by) == bool(each):
+        message = "the cut has both by and each" if by else "the cut has neither by nor each"
+        raise Fp2Error(message, where="cut", fix=BOTH_FORMS)
+    cuts = [Cut(str(spec.get("name") or JOIN.join(by)), by)] if by else []
+    for item in _items(each or ()):
+        is_name, names = isinstance(item, str), _names(item)
+        cuts.append(parse_cut(item, known_attributes, suggested) if is_name else Cut(JOIN.join(names), names))
+    if len({cut.name for cut in cuts}) < len(cuts):
         raise Fp2Error("a cut is listed twice", where="cut.each")
     if known_attributes is not None:
-        for cut in wanted:
+        for cut in cuts:
             check_attributes(cut, known_attributes, suggested)
-    return _with_groups(wanted, spec.get("groups") or {}, known_attributes or ())
-
-
-def _one(item: Any, known: Collection[str] | None, suggested: Collection[str] | None) -> Cut:
-    if isinstance(item, str):
-        return parse_cut(item, known, suggested)
-    names = _names(item)
-    return Cut(JOIN.join(names), names)
+    groups = spec.get("groups")
+    return _with_groups(cuts, groups, known_attributes or ()) if groups else tuple(cuts)
 
 
 def _items(value: Any) -> list[Any]:
@@ -130,26 +123,26 @@ def _names(value: Any) -> tuple[str, ...]:
     return () if not value else tuple(str(name) for name in _items(value))
 
 
-def _with_groups(cuts: Sequence[Cut], groups: Any, known: Collection[str]) -> tuple[Cut, ...]:
+def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) -> tuple[Cut, ...]:
     """Return the cuts, each with the selected and merged values of its attributes."""
     cut_by = {attribute for cut in cuts for attribute in cut.by}
-    spec = _by_attribute(groups, cut_by, known)
+    spec = _by_attribute(groups, cut_by, attributes)
     for attribute in spec:
         if attribute not in cut_by:
             raise Fp2Error(f"no cut uses {attribute!r}", where="cut.groups", fix=nearest(attribute, cut_by))
     read = {attribute: _groups_of(attribute, values) for attribute, values in spec.items()}
-    kept = {attribute: selected for attribute, (selected, _) in read.items() if selected is not None}
+    selected_of = {attribute: selected for attribute, (selected, _) in read.items() if selected is not None}
     merged = {attribute: found for attribute, (_, found) in read.items() if found}
     return tuple(
         Cut(
-            cut.name, cut.by, tuple((name, kept[name]) for name in cut.by if name in kept),
+            cut.name, cut.by, tuple((name, selected_of[name]) for name in cut.by if name in selected_of),
             tuple((name, merged[name]) for name in cut.by if name in merged),
         )
         for cut in cuts
     )  # fmt: skip
 
 
-def _by_attribute(groups: Any, cut_by: Collection[str], known: Collection[str]) -> dict[str, Any]:
+def _by_attribute(groups: Any, cut_by: Collection[str], attributes: Collection[str]) -> dict[str, Any]:
     """Return attribute -> its groups; the name of the only attribute may be left out of a mapping from group to values.
 
     A key that is another attribute, or looks like the name of the attribute, is taken for one.
@@ -157,13 +150,12 @@ def _by_attribute(groups: Any, cut_by: Collection[str], known: Collection[str]) 
     if not isinstance(groups, Mapping):
         raise Fp2Error("the groups are not a mapping", where="cut.groups", fix=GROUP_FORMS)
     spec = {str(key): value for key, value in groups.items()}
-    if len(cut_by) == 1 and spec and not any(key in known or _similar(key, cut_by) for key in spec):
-        return dict.fromkeys(cut_by, spec)
-    return spec
-
-
-def _similar(key: str, names: Collection[str]) -> bool:
-    return bool(difflib.get_close_matches(key.casefold(), [name.casefold() for name in names], n=1, cutoff=0.75))
+    names = [attribute.casefold() for attribute in cut_by]
+    if len(names) > 1 or any(
+        key in attributes or difflib.get_close_matches(key.casefold(), names, cutoff=0.75) for key in spec
+    ):
+        return spec
+    return dict.fromkeys(cut_by, spec)
 
 
 def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:
@@ -177,17 +169,17 @@ def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple
             values.append(str(entry))
             continue
         for group, listed in entry.items():
-            if isinstance(listed, Mapping) or listed is None or not (own := _names(listed)):
+            if isinstance(listed, Mapping) or listed is None or not (members := _names(listed)):
                 raise Fp2Error(f"the group {str(group)!r} lists no value", where=where, fix=GROUP_FORMS)
             if not str(group).strip() or str(group) in merged:
                 raise Fp2Error(f"the group {str(group)!r} is named twice or has no name", where=where)
-            merged[str(group)] = own
-            values += own
+            merged[str(group)] = members
+            values += members
     if not values:
         raise Fp2Error(f"no value of {attribute!r} is selected", where="cut.groups")
-    if twice := next((value for place, value in enumerate(values) if value in values[:place]), None):
+    if twice := next((value for index, value in enumerate(values) if value in values[:index]), None):
         raise Fp2Error(f"{twice!r} is listed twice", where=where, fix="A value belongs to one group")
-    groups = tuple(sorted((group, tuple(sorted(own))) for group, own in merged.items()))
+    groups = tuple(sorted((group, tuple(sorted(members))) for group, members in merged.items()))
     return None if isinstance(spec, Mapping) else tuple(values), groups
 
 
@@ -220,21 +212,23 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
     `cut=a_x_b` (also in a sweep, `cut=a,a_x_b`) names a node without a YAML file, which is returned under its name.
     `cut.by=` or `cut.each=` alone replaces the cut of the YAML file: the other key and the name are set to null.
     """
-    values = {key.lstrip("+"): value for key, found, value in (text.partition("=") for text in overrides) if found}
+    values = {
+        key.lstrip("+"): value for key, separator, value in (text.partition("=") for text in overrides) if separator
+    }
     choice = values.get("cut", "")
     if choice.startswith(("[", "(", "{")):
         raise Fp2Error(f"cut={choice} would use one cut only", fix=BOTH_FORMS)
     nodes = {
         name: {"name": name, "by": list(parse_cut(name).by), "each": None, "groups": None}
-        for name in (part.strip() for part in choice.split(","))
+        for name in (name_part.strip() for name_part in choice.split(","))
         if JOIN in name
     }
-    given = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]
-    if len(given) == 2:
+    keys = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]
+    if len(keys) == 2:
         raise Fp2Error("cut.by and cut.each are both given", fix=BOTH_FORMS)
     extra = []
-    if given:
-        other = "each" if given == ["by"] else "by"
+    if keys:
+        other = "each" if keys == ["by"] else "by"
         extra = [f"cut.{key}=null" for key in (other, "name") if f"cut.{key}" not in values]
     return [*overrides, *extra], nodes
 
@@ -260,8 +254,8 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 def with_merged_values(people: pd.DataFrame, cuts: Sequence[Cut]) -> pd.DataFrame:
     """Return the people with the merged values of the cuts in place of their own, each once."""
     out = people.copy(deep=False)
-    for name, found in (pair for cut in cuts for pair in cut.merged):
-        group_of = {value: group for group, values in found for value in values}
+    for name, groups in (pair for cut in cuts for pair in cut.merged):
+        group_of = {value: group for group, values in groups for value in values}
         column = ATTRIBUTE_PREFIX + name
         out[column] = [_grouped(cell, group_of) for cell in people[column]]
     return out
@@ -289,19 +283,19 @@ def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
 def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
     """Return the distinct values of each attribute of `cut` for each row of `people`, selected and merged."""
     check_attributes(cut, attribute_columns(people), with_values(people))
-    kept, merged = dict(cut.groups), dict(cut.merged)
+    selected_of, merged = dict(cut.groups), dict(cut.merged)
     columns = []
     for attribute in cut.by:
         cells = [list(dict.fromkeys(cell)) for cell in people[ATTRIBUTE_PREFIX + attribute]]
         group_of = {value: group for group, values in merged.get(attribute, ()) for value in values}
-        if attribute in kept or group_of:
+        if attribute in selected_of or group_of:
             present = {value for cell in cells for value in cell}
-            for value in (*kept.get(attribute, ()), *group_of):
+            for value in (*selected_of.get(attribute, ()), *group_of):
                 if value not in present:
                     raise Fp2Error(
                         f"no subject has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
                     )
-            selected = set(kept.get(attribute, present))
+            selected = set(selected_of.get(attribute, present))
             cells = [_grouped([value for value in cell if value in selected], group_of) for cell in cells]
         columns.append(cells)
     return list(zip(*columns, strict=True))
@@ -317,7 +311,12 @@ def with_present_values(people: pd.DataFrame, cut: Cut) -> Cut:
     present = {name: {value for cell in people.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name in cut.by}
     groups = tuple((name, tuple(value for value in values if value in present[name])) for name, values in cut.groups)
     merged = tuple(
-        (name, tuple((group, tuple(value for value in values if value in present[name])) for group, values in found))
-        for name, found in cut.merged
+        (
+            name,
+            tuple(
+                (group, tuple(value for value in values if value in present[name])) for group, values in merged_groups
+            ),
+        )
+        for name, merged_groups in cut.merged
     )
     return replace(cut, groups=groups, merged=merged)

@@ -129,8 +129,8 @@ class RunTables:
         unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(self.people) if name not in attributes]
         return replace(self, people=self.people.drop(columns=unused))
 
-    def without(self, left: pd.DataFrame, images: Collection[str], keys: Collection[str]) -> RunTables:
-        """Return the tables of the people `left`, without what is filed under `images` or stored under `keys`."""
+    def without(self, people: pd.DataFrame, images: Collection[str], keys: Collection[str]) -> RunTables:
+        """Return the tables of `people`, without what is filed under `images` or stored under `keys`."""
         scores = self.scores
         if scores is not None:
             gone = scores["image_id"].isin(images) | scores["response_key"].isin(keys)
@@ -138,7 +138,7 @@ class RunTables:
         others = {
             name: table[~table["image_id"].isin(images)].reset_index(drop=True) for name, table in self.others.items()
         }
-        return RunTables(left.reset_index(drop=True), self.answers.without(images, keys), scores, others)
+        return RunTables(people.reset_index(drop=True), self.answers.without(images, keys), scores, others)
 
     def response_set(self, before: str, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of what is left of the response set `before`.
@@ -183,9 +183,9 @@ def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
 def _others(folder: Path) -> Iterable[tuple[str, pd.DataFrame]]:
     import pandas as pd
 
-    known = {artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DISPARITIES}
+    own_tables = {artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DISPARITIES}
     for path in sorted(folder.glob("*.parquet")):
-        if path.name not in known and "image_id" in (table := pd.read_parquet(path)).columns:
+        if path.name not in own_tables and "image_id" in (table := pd.read_parquet(path)).columns:
             yield path.name, table
 
 
@@ -244,17 +244,20 @@ class RowAnswers:
         out: list[dict[str, Any]] = []
         for cut in cuts:
             merged = table.merge(memberships(varying(people, cut), cut), on=keys)
-            for group, part in merged.groupby("group", sort=True):
-                failed, absent = int(part["failed"].sum()), absent_counts(part[list(WITHOUT_ATTEMPT)].sum().to_dict())
-                counts = {"planned": len(part), "answered": len(part) - failed - sum(absent.values())}
-                counts |= {"refused": int(part["refused"].sum()), "failed": failed, **absent}
+            for group, members in merged.groupby("group", sort=True):
+                failed, absent = (
+                    int(members["failed"].sum()),
+                    absent_counts(members[list(WITHOUT_ATTEMPT)].sum().to_dict()),
+                )
+                counts = {"planned": len(members), "answered": len(members) - failed - sum(absent.values())}
+                counts |= {"refused": int(members["refused"].sum()), "failed": failed, **absent}
                 out.append({"cut": cut.name, "group": str(group), **counts})
         return out
 
     def refusal_rates(self) -> list[dict[str, Any]]:
         """Return per probe the share of refusals among its answers."""
         grouped = self.answered.groupby("probe", sort=False)["refused"]
-        return [{"probe": probe, "n": len(part), "rate": float(part.mean())} for probe, part in grouped]
+        return [{"probe": probe, "n": len(refused), "rate": float(refused.mean())} for probe, refused in grouped]
 
     def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
         """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
@@ -262,13 +265,13 @@ class RowAnswers:
 
         answered = self.answered
         texts = {probe: answered.loc[answered["probe"] == probe, "text"].tolist() for probe in probes}
-        return [{"probe": probe, **asdict(response_diversity(found))} for probe, found in texts.items()]
+        return [{"probe": probe, **asdict(response_diversity(answers))} for probe, answers in texts.items()]
 
     def examples(self, per_probe: int) -> list[dict[str, Any]]:
         """Return the most frequent distinct answers of each probe, with their counts."""
         out: list[dict[str, Any]] = []
-        for probe, part in self.answered.groupby("probe", sort=False):
-            counts = part["text"].value_counts().head(per_probe)
+        for probe, answers in self.answered.groupby("probe", sort=False):
+            counts = answers["text"].value_counts().head(per_probe)
             out += [{"probe": str(probe), "text": str(text), "count": int(n)} for text, n in counts.items()]
         return out
 

@@ -80,14 +80,14 @@ class Scoring:
 
 def expected_scoring(scorer: ModelScorer, answered: pd.DataFrame, more: int = 0, most_tokens: int = 0) -> Scoring:
     """Return what a scorer has left to ask; `most_tokens` is the length that is assumed of answers not yet there."""
-    left = scorer.left(answered)
-    n = len(left) + more
+    unscored = scorer.left(answered)
+    n = len(unscored) + more
     if (price := scorer.price) is None or not n:
-        return Scoring(len(left), more, None)
-    words = sum(scorer.words(*pair) for pair in left.values()) + more * scorer.words("", "")
+        return Scoring(len(unscored), more, None)
+    words = sum(scorer.words(*pair) for pair in unscored.values()) + more * scorer.words("", "")
     tokens_in = TEMPLATE_TOKENS + (words * TOKENS_A_WORD + more * most_tokens) / n
     amount = n * (tokens_in * price.input + scorer.most_tokens * price.output) / 1e6
-    return Scoring(len(left), more, Cost(amount, n, tokens_in, float(scorer.most_tokens), False, scorer.name))
+    return Scoring(len(unscored), more, Cost(amount, n, tokens_in, float(scorer.most_tokens), False, scorer.name))
 
 
 def expected_scorings(
@@ -100,20 +100,20 @@ def expected_scorings(
         return []
     answers = storage.answers()
     assert isinstance(answers, RowAnswers)
-    answered, most = answers.answered, decoding.max_new_tokens
-    return [(one.name, expected_scoring(one, answered, forecast.left, most)) for one in asking]
+    answered, longest = answers.answered, decoding.max_new_tokens
+    return [(scorer.name, expected_scoring(scorer, answered, forecast.left, longest)) for scorer in asking]
 
 
 def check_scoring_cost(scorers: Mapping[str, Scorer], answered: pd.DataFrame, cap: float) -> None:
     """Raise if scoring stored answers costs more than the cap; a scorer without a price does not count."""
-    check_cost([cost for one in by_model(scorers) if (cost := expected_scoring(one, answered).cost)], cap)
+    check_cost([cost for scorer in by_model(scorers) if (cost := expected_scoring(scorer, answered).cost)], cap)
 
 
 def by_model(scorers: Mapping[str, Scorer]) -> list[ModelScorer]:
     """Return the scorers that ask a model."""
     from fp2.scorers.by_model import ModelScorer
 
-    return [one for one in scorers.values() if isinstance(one, ModelScorer)]
+    return [scorer for scorer in scorers.values() if isinstance(scorer, ModelScorer)]
 
 
 def check_cost(costs: Sequence[Cost], cap: float) -> None:

@@ -108,8 +108,8 @@ class DenseStorage:
         self._shape = shape
         self.failed: dict[tuple[int, int], str] = {}
         self._absent: set[tuple[int, int]] = set()
-        self._context = {task.image_id: place for place, task in enumerate(self.tasks)}
-        self._place = {question.question_id: place for place, question in enumerate(self.asked)}
+        self._context = {task.image_id: index for index, task in enumerate(self.tasks)}
+        self._place = {question.question_id: index for index, question in enumerate(self.asked)}
         self._left: NDArray[np.int64] = np.zeros(shape[0], dtype=np.int64)
         self._pending: dict[int, _Pending] = {}
         self._flushed = time.monotonic()
@@ -124,7 +124,7 @@ class DenseStorage:
 
     @cached_property
     def _number(self) -> dict[str, int]:
-        return {context: place for place, context in enumerate(self.contexts)}
+        return {context: index for index, context in enumerate(self.contexts)}
 
     @cached_property
     def stored(self) -> NDArray[np.bool_]:
@@ -135,9 +135,9 @@ class DenseStorage:
     def asked(self) -> tuple[Question, ...]:
         """One question for each place of the question set."""
         first: dict[int, Question] = {}
-        for question, place in zip(self.plan.questions, self.places.tolist(), strict=True):
-            first.setdefault(place, question)
-        return tuple(first[place] for place in range(len(first)))
+        for question, column in zip(self.plan.questions, self.places.tolist(), strict=True):
+            first.setdefault(column, question)
+        return tuple(first[column] for column in range(len(first)))
 
     @property
     def n_planned(self) -> int:
@@ -163,10 +163,10 @@ class DenseStorage:
     def keys_by_image(self) -> dict[str, list[str]]:
         """Return the contexts in which each image is shown, by image id."""
         context = dict(zip((row.task for row in self.plan.rows), self.rows.tolist(), strict=True))
-        found: dict[str, list[str]] = {}
-        for place, task in enumerate(self.plan.tasks):
-            found.setdefault(original_image_id(task.image_id), []).append(self.contexts[context[place]])
-        return found
+        contexts: dict[str, list[str]] = {}
+        for number, task in enumerate(self.plan.tasks):
+            contexts.setdefault(original_image_id(task.image_id), []).append(self.contexts[context[number]])
+        return contexts
 
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask."""
@@ -188,11 +188,11 @@ class DenseStorage:
         self.stored = answered(self.numbers)
         return int(self.count_by_row(self.stored).sum())
 
-    def count_by_row(self, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return for each row how many of the battery's questions are marked in `there` (contexts, questions)."""
-        if not len(there):
+    def count_by_row(self, marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return for each row how many of the battery's questions are marked in `marked` (contexts, questions)."""
+        if not len(marked):
             return np.zeros(len(self.rows), dtype=np.int64)
-        per_context = there[:, self.places].sum(axis=1)
+        per_context = marked[:, self.places].sum(axis=1)
         return np.where(self.rows >= 0, per_context[self.rows], 0).astype(np.int64)
 
     def open_tasks(self) -> list[ImageTask]:
@@ -204,8 +204,8 @@ class DenseStorage:
         full = self._left == open_ones.shape[1]
         out = []
         for context in np.flatnonzero(self._left).tolist():
-            places = np.flatnonzero(open_ones[context]).tolist()
-            questions = self.asked if full[context] else tuple(self.asked[place] for place in places)
+            columns = np.flatnonzero(open_ones[context]).tolist()
+            questions = self.asked if full[context] else tuple(self.asked[column] for column in columns)
             out.append(replace(self.tasks[context], questions=questions))
         return out
 
@@ -228,9 +228,9 @@ class DenseStorage:
         new = np.zeros_like(self.stored)
         self._read_at[0] = time.time()
         for context, numbers in self._store.read(self.contexts, self.question_set):
-            place = self._number[context]
-            new[place] = answered(numbers) & ~answered(self.numbers[place])
-            self.numbers[place][:, new[place]] = numbers[:, new[place]]
+            row_index = self._number[context]
+            new[row_index] = answered(numbers) & ~answered(self.numbers[row_index])
+            self.numbers[row_index][:, new[row_index]] = numbers[:, new[row_index]]
         for row, column in np.argwhere(new).tolist():
             self.failed.pop((row, column), None)
         self.stored |= new
@@ -247,22 +247,22 @@ class DenseStorage:
         return done
 
     def _take(self, answer: Answer) -> bool:
-        context, place = self._context[answer.image_id], self._place[answer.question_id]
+        context, column = self._context[answer.image_id], self._place[answer.question_id]
         pending = self._pending.setdefault(context, _Pending())
         self._left[context] -= 1
         if answer.error == NOT_SUPPLIED:
-            self._absent.add((context, place))
+            self._absent.add((context, column))
             return False
         pending.seconds += answer.seconds
         numbers, error = _numbers(answer)
         if error is not None:
-            pending.failures.append((place, error))
-            self.failed[context, place] = error
+            pending.failures.append((column, error))
+            self.failed[context, column] = error
             return False
-        pending.places.append(place)
+        pending.places.append(column)
         pending.numbers.append(numbers)
-        self.numbers[context, :, place] = numbers
-        self.failed.pop((context, place), None)
+        self.numbers[context, :, column] = numbers
+        self.failed.pop((context, column), None)
         return True
 
     def flush(self) -> None:
@@ -287,11 +287,11 @@ class DenseStorage:
         context = int(self.rows[row])
         if context < 0:
             return dict.fromkeys(range(len(self.plan.questions)), self.plan.rows[row].error or "")
-        there = answered(self.numbers[context])
+        has_answer = answered(self.numbers[context])
         return {
-            q: self.failed.get((context, place), NOT_SUPPLIED if (context, place) in self._absent else NOT_ASKED)
-            for q, place in enumerate(self.places.tolist())
-            if not there[place]
+            q: self.failed.get((context, column), NOT_SUPPLIED if (context, column) in self._absent else NOT_ASKED)
+            for q, column in enumerate(self.places.tolist())
+            if not has_answer[column]
         }
 
     def answers(self) -> DenseAnswers:
@@ -310,15 +310,15 @@ def _question_set(plan: Plan, engine: Engine) -> tuple[QuestionSet, NDArray[np.i
     """Return the distinct questions, and the place of each question of the battery among them."""
     plain = next((question for question in plan.questions if question.kind != "yes_no"), None)
     if plain is not None:
-        what = f"the question '{plain.question_id}' is not answered by yes or no"
-        raise Fp2Error(what, where="probe", fix="Set kind: yes_no")
+        message = f"the question '{plain.question_id}' is not answered by yes or no"
+        raise Fp2Error(message, where="probe", fix="Set kind: yes_no")
     blind = any(task.blind for task in plan.tasks)
     keys: dict[str, int] = {}
-    places = [
+    columns = [
         keys.setdefault(question_key(question, engine.method(question, blind)), len(keys))
         for question in plan.questions
     ]
-    return QuestionSet(tuple(keys)), np.array(places, dtype=np.int64)
+    return QuestionSet(tuple(keys)), np.array(columns, dtype=np.int64)
 
 
 def _contexts(plan: Plan, engine: Engine) -> tuple[tuple[str, ...], tuple[ImageTask, ...], NDArray[np.int64]]:
@@ -328,8 +328,8 @@ def _contexts(plan: Plan, engine: Engine) -> tuple[tuple[str, ...], tuple[ImageT
     tasks: list[ImageTask] = []
     of_task = np.empty(len(plan.tasks), dtype=np.int64)
     for number, task in enumerate(plan.tasks):
-        own = engine.task_identity(task)
-        key = context_key(shared, task.pixel_sha256, task.variant, task.variant_params, own)
+        task_identity = engine.task_identity(task)
+        key = context_key(shared, task.pixel_sha256, task.variant, task.variant_params, task_identity)
         if key not in contexts:
             contexts[key] = len(tasks)
             tasks.append(task)
@@ -342,10 +342,10 @@ def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
     """Return an answer's numbers in the order of `YES_NO_NUMBERS`, or the reason why there are none."""
     if answer.error is not None:
         return (), answer.error
-    given: Mapping[str, Any] = answer.numbers or {}
+    numbers: Mapping[str, Any] = answer.numbers or {}
     values = []
     for name in YES_NO_NUMBERS:
-        value = given.get(name)
+        value = numbers.get(name)
         if value is not None and not (isinstance(value, (int, float)) and math.isfinite(value)):
             return (), f"the engine gave unusable numbers: {name} is {value!r}"
         values.append(math.nan if value is None else float(value))
@@ -356,14 +356,14 @@ def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
 
 def _grid(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
     """Return traits, templates, and which question each pair of them is, (traits, templates)."""
-    found = {(question.trait, question.template): place for place, question in enumerate(questions)}
+    questions_of = {(question.trait, question.template): index for index, question in enumerate(questions)}
     traits = tuple(dict.fromkeys(question.trait for question in questions))
     templates = tuple(dict.fromkeys(question.template for question in questions))
     pairs = [(trait, template) for trait in traits for template in templates]
-    lacking = next((pair for pair in pairs if pair not in found), None)
-    if lacking or "" in traits or len(found) < len(questions):
-        what = f"{lacking[0]!r} in {lacking[1]!r}" if lacking else "a question names no trait, or the same twice"
+    lacking = next((pair for pair in pairs if pair not in questions_of), None)
+    if lacking or "" in traits or len(questions_of) < len(questions):
+        problem = f"{lacking[0]!r} in {lacking[1]!r}" if lacking else "a question names no trait, or the same twice"
         fix = "Ask about every trait, once in every template"
-        raise Fp2Error(f"the questions do not form a table of traits and templates: {what}", where="probe", fix=fix)
-    grid = np.array([found[pair] for pair in pairs], dtype=np.int64)
+        raise Fp2Error(f"the questions do not form a table of traits and templates: {problem}", where="probe", fix=fix)
+    grid = np.array([questions_of[pair] for pair in pairs], dtype=np.int64)
     return traits, templates, grid.reshape(len(traits), len(templates))

@@ -100,12 +100,12 @@ class DenseAnswers:
             if reason in self.reasons
         }
 
-    def where(self, kept: NDArray[np.bool_]) -> DenseAnswers:
+    def where(self, mask: NDArray[np.bool_]) -> DenseAnswers:
         """Return the answers about the images that are marked."""
-        columns = {name: values[kept] for name, values in self.columns.items()}
+        columns = {name: values[mask] for name, values in self.columns.items()}
         return replace(
-            self, image_ids=self.image_ids[kept], subject_ids=self.subject_ids[kept], contexts=self.contexts[kept],
-            columns=columns, cached=self.cached[kept], errors=self.errors[kept],
+            self, image_ids=self.image_ids[mask], subject_ids=self.subject_ids[mask], contexts=self.contexts[mask],
+            columns=columns, cached=self.cached[mask], errors=self.errors[mask],
         )  # fmt: skip
 
     def keyed(self, salt: bytes) -> DenseAnswers:
@@ -119,7 +119,7 @@ class DenseAnswers:
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
         n_answered = int(self.answered.sum())
-        absent = absent_counts({name: there.sum() for name, there in self.absent().items()})
+        absent = absent_counts({name: mask.sum() for name, mask in self.absent().items()})
         return {
             "planned": int(self.errors.size),
             "answered": n_answered,
@@ -137,15 +137,15 @@ class DenseAnswers:
         from fp2.cuts import memberships
 
         answered = self.answered.sum(axis=(1, 2))
-        kinds = {name: there.sum(axis=(1, 2)) for name, there in self.absent().items()}
+        kinds = {name: mask.sum(axis=(1, 2)) for name, mask in self.absent().items()}
         table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids})
         table = table.assign(answered=answered, **kinds)
         rows = []
         for cut in cuts:
             merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
-            for group, part in merged.groupby("group", sort=True):
-                planned, done = len(part) * self.per_image, int(part["answered"].sum())
-                absent = absent_counts(part[list(kinds)].sum().to_dict())
+            for group, members in merged.groupby("group", sort=True):
+                planned, done = len(members) * self.per_image, int(members["answered"].sum())
+                absent = absent_counts(members[list(kinds)].sum().to_dict())
                 failed = planned - done - sum(absent.values())
                 row = {"planned": planned, "answered": done, "refused": 0, "failed": failed, **absent}
                 rows.append({"cut": cut.name, "group": str(group), **row})
@@ -201,26 +201,26 @@ class DenseAnswers:
                 use_byte_stream_split=list(YES_NO_NUMBERS),
             )
 
-    def _shard(self, part: slice) -> pa.Table:
+    def _shard(self, images: slice) -> pa.Table:
         import pyarrow as pa
 
-        n, here = len(self.image_ids[part]), self.errors[part].reshape(-1)
+        n, here = len(self.image_ids[images]), self.errors[images].reshape(-1)
         each, ones = np.repeat(np.arange(n, dtype=np.int32), self.per_image), np.zeros(n * self.per_image, np.int32)
         within = np.arange(n * self.per_image, dtype=np.int32) % max(1, self.per_image)
         codes = {
-            "image_id": (each, self.image_ids[part]),
-            "subject_id": (each, self.subject_ids[part]),
-            "context": (each, self.contexts[part]),
+            "image_id": (each, self.image_ids[images]),
+            "subject_id": (each, self.subject_ids[images]),
+            "context": (each, self.contexts[images]),
             "variant": (ones, [self.variant]),
             "trait": (within // max(1, len(self.templates)), self.words),
             "template": (within % max(1, len(self.templates)), self.templates),
         }
-        made: dict[str, Any] = {name: _dictionary(code, names) for name, (code, names) in codes.items()}
+        columns: dict[str, Any] = {name: _dictionary(code, names) for name, (code, names) in codes.items()}
         for name, values in self.columns.items():
-            made[name] = pa.array(values[part].reshape(-1), pa.float32(), from_pandas=True)
-        made["cached"] = pa.array(self.cached[part].reshape(-1))
-        made["error"] = _dictionary(here, self.reasons, missing=here < 0)
-        return pa.table(made)
+            columns[name] = pa.array(values[images].reshape(-1), pa.float32(), from_pandas=True)
+        columns["cached"] = pa.array(self.cached[images].reshape(-1))
+        columns["error"] = _dictionary(here, self.reasons, missing=here < 0)
+        return pa.table(columns)
 
     @classmethod
     def read(cls, folder: Path) -> DenseAnswers:
@@ -228,8 +228,8 @@ class DenseAnswers:
         import pandas as pd
 
         questions = pd.read_parquet(folder / QUESTIONS)
-        known = {trait.word: trait for trait in _traits(questions)}
-        return _joined([_part(shard, folder, questions, known) for shard in _shards(folder)], folder)
+        trait_of = {trait.word: trait for trait in _traits(questions)}
+        return _joined([_part(shard, folder, questions, trait_of) for shard in _shards(folder)], folder)
 
 
 def collect(storage: DenseStorage) -> DenseAnswers:
@@ -238,14 +238,14 @@ def collect(storage: DenseStorage) -> DenseAnswers:
     words, templates, grid = storage.grid
     hidden, rows = storage.rows < 0, np.maximum(storage.rows, 0)
     shape = (len(plan.rows), len(words), len(templates))
-    places = storage.places[grid]
+    question_columns = storage.places[grid]
     columns = {name: np.full(shape, np.nan, dtype=np.float32) for name in YES_NO_NUMBERS}
     cached, errors = np.zeros(shape, dtype=bool), np.full(shape, -1, dtype=np.int32)
     if len(storage.contexts):
-        for place, name in enumerate(YES_NO_NUMBERS):
-            columns[name] = storage.numbers[:, place, :][rows[:, None, None], places[None]]
+        for index, name in enumerate(YES_NO_NUMBERS):
+            columns[name] = storage.numbers[:, index, :][rows[:, None, None], question_columns[None]]
             columns[name][hidden] = np.nan
-        cached = storage.stored[rows[:, None, None], places[None]] & ~hidden[:, None, None]
+        cached = storage.stored[rows[:, None, None], question_columns[None]] & ~hidden[:, None, None]
     missing = np.isnan(np.stack([values.min(axis=(1, 2)) for values in columns.values()])).any(axis=0)
     reasons: dict[str, int] = {}
     spots = {int(question): spot for spot, question in zip(np.ndindex(grid.shape), grid.ravel(), strict=True)}
@@ -253,16 +253,16 @@ def collect(storage: DenseStorage) -> DenseAnswers:
         for question, reason in storage.missing(row).items():
             errors[(row, *spots[question])] = reasons.setdefault(reason, len(reasons))
     contexts = [storage.contexts[row] if row >= 0 else "" for row in storage.rows.tolist()]
-    known = {trait.word: trait for trait in storage.traits}
+    trait_of = {trait.word: trait for trait in storage.traits}
     variant = plan.rows[0].variant if plan.rows else ORIGINAL
     return DenseAnswers(
         _names(row.image_id for row in plan.rows), _names(row.subject_id for row in plan.rows), _names(contexts),
-        tuple(known[word] for word in words), templates, columns, cached, errors, tuple(reasons),
-        _questions(storage, known), variant,
+        tuple(trait_of[word] for word in words), templates, columns, cached, errors, tuple(reasons),
+        _questions(storage, trait_of), variant,
     )  # fmt: skip
 
 
-def _questions(storage: DenseStorage, known: Mapping[str, Trait]) -> pd.DataFrame:
+def _questions(storage: DenseStorage, trait_of: Mapping[str, Trait]) -> pd.DataFrame:
     """Return what is asked, the key of each question, and the facts about the traits."""
     import pandas as pd
 
@@ -270,11 +270,11 @@ def _questions(storage: DenseStorage, known: Mapping[str, Trait]) -> pd.DataFram
     rows = [
         {
             "question_id": question.question_id, "probe": question.probe, "template": question.template,
-            "trait": question.trait, "polarity": known[question.trait].polarity,
-            "valence": known[question.trait].valence, "text": question.text, "kind": question.kind,
-            "question_key": keys[place],
+            "trait": question.trait, "polarity": trait_of[question.trait].polarity,
+            "valence": trait_of[question.trait].valence, "text": question.text, "kind": question.kind,
+            "question_key": keys[column],
         }
-        for question, place in zip(storage.plan.questions, storage.places.tolist(), strict=True)
+        for question, column in zip(storage.plan.questions, storage.places.tolist(), strict=True)
     ]  # fmt: skip
     return pd.DataFrame(rows).astype({"valence": "float64"})
 
@@ -292,18 +292,18 @@ def _joined(parts: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
     for part in parts[1:]:
         if (part.traits, part.templates) != (first.traits, first.templates):
             raise Fp2Error("the run's shards have different questions", where=str(folder / SHARDS))
-    known = {reason: place for place, reason in enumerate(dict.fromkeys(r for part in parts for r in part.reasons))}
+    code_of = {reason: code for code, reason in enumerate(dict.fromkeys(r for part in parts for r in part.reasons))}
     names = ("image_ids", "subject_ids", "contexts")
     ids: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in YES_NO_NUMBERS}
     cached = np.concatenate([part.cached for part in parts])
-    errors = np.concatenate([_recoded(part, known) for part in parts])
-    return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(known))
+    errors = np.concatenate([_recoded(part, code_of) for part in parts])
+    return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(code_of))
 
 
-def _recoded(part: DenseAnswers, known: Mapping[str, int]) -> NDArray[np.int32]:
-    codes = np.array([*(known[reason] for reason in part.reasons), -1], dtype=np.int32)
-    recoded: NDArray[np.int32] = codes[part.errors]
+def _recoded(shard: DenseAnswers, code_of: Mapping[str, int]) -> NDArray[np.int32]:
+    codes = np.array([*(code_of[reason] for reason in shard.reasons), -1], dtype=np.int32)
+    recoded: NDArray[np.int32] = codes[shard.errors]
     return recoded
 
 
@@ -321,7 +321,7 @@ def _shards(folder: Path) -> Iterator[pa.Table]:
             raise Fp2Error(f"a shard cannot be read: {error}", where=str(path)) from error
 
 
-def _part(shard: pa.Table, folder: Path, questions: pd.DataFrame, known: Mapping[str, Trait]) -> DenseAnswers:
+def _part(shard: pa.Table, folder: Path, questions: pd.DataFrame, trait_of: Mapping[str, Trait]) -> DenseAnswers:
     """Return what one shard holds, checked to be complete and in order."""
     codes: dict[str, NDArray[np.int64]] = {}
     names: dict[str, Names] = {}
@@ -347,9 +347,9 @@ def _part(shard: pa.Table, folder: Path, questions: pd.DataFrame, known: Mapping
     variant = str(names["variant"][0]) if len(names["variant"]) else ORIGINAL
     cached = shard["cached"].to_numpy().astype(bool).reshape(shape)
     reasons = tuple(names["error"].tolist())
-    found = tuple(known[word] for word in traits)
+    shard_traits = tuple(trait_of[word] for word in traits)
     return DenseAnswers(
-        images, subjects, contexts, found, templates, columns, cached, errors, reasons, questions, variant
+        images, subjects, contexts, shard_traits, templates, columns, cached, errors, reasons, questions, variant
     )
 
 

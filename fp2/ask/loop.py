@@ -262,22 +262,26 @@ def _in_passes(
 
 def _answered(engine: Engine, tasks: Iterator[ImageTask]) -> Iterator[Sequence[Answer]]:
     """Yield the engine's batches, and at last a failure for every question that it was given and did not answer."""
-    given: dict[str, set[str]] = {}
+    unanswered: dict[str, set[str]] = {}
 
     def taken() -> Iterator[ImageTask]:
         for task in tasks:
-            given.setdefault(task.image_id, set()).update(question.question_id for question in task.questions)
+            unanswered.setdefault(task.image_id, set()).update(question.question_id for question in task.questions)
             yield task
 
     for batch in engine.answer(taken()):
         for answer in batch:
-            left = given.get(answer.image_id, set())
-            left.discard(answer.question_id)
-            if not left:
-                given.pop(answer.image_id, None)
+            question_ids = unanswered.get(answer.image_id, set())
+            question_ids.discard(answer.question_id)
+            if not question_ids:
+                unanswered.pop(answer.image_id, None)
         yield batch
-    if given:
-        yield [Answer(image, question, None, NO_ANSWER) for image, left in given.items() for question in sorted(left)]
+    if unanswered:
+        yield [
+            Answer(image, question, None, NO_ANSWER)
+            for image, question_ids in unanswered.items()
+            for question in sorted(question_ids)
+        ]
 
 
 def _claimed(
@@ -300,9 +304,9 @@ def _claimed(
 
 
 def _only(tasks: Sequence[ImageTask], wanted: Collection[tuple[str, str]]) -> list[ImageTask]:
-    found = []
+    kept_tasks = []
     for task in tasks:
         questions = tuple(q for q in task.questions if (task.image_id, q.question_id) in wanted)
         if questions:
-            found.append(replace(task, questions=questions))
-    return found
+            kept_tasks.append(replace(task, questions=questions))
+    return kept_tasks

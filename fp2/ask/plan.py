@@ -98,25 +98,25 @@ def make_plan(
     rows: list[PlannedRow] = []
     tasks: list[ImageTask] = []
     for people, variant, stimuli in shown:
-        places: dict[tuple[str, str], int] = {}
-        for image_id, subject_id, seen in zip(people["image_id"], people["subject_id"], stimuli, strict=True):
-            if seen.error is not None:
-                rows.append(PlannedRow(image_id, subject_id, variant, -1, seen.error))
+        task_index: dict[tuple[str, str], int] = {}
+        for image_id, subject_id, stimulus in zip(people["image_id"], people["subject_id"], stimuli, strict=True):
+            if stimulus.error is not None:
+                rows.append(PlannedRow(image_id, subject_id, variant, -1, stimulus.error))
                 continue
-            name = (seen.image_id, seen.subject_id)
-            if name not in places:
-                places[name] = len(tasks)
-                tasks.append(seen.task(()))
-            rows.append(PlannedRow(image_id, subject_id, variant, places[name]))
+            name = (stimulus.image_id, stimulus.subject_id)
+            if name not in task_index:
+                task_index[name] = len(tasks)
+                tasks.append(stimulus.task(()))
+            rows.append(PlannedRow(image_id, subject_id, variant, task_index[name]))
     plan = Plan(tuple(questions), tuple(rows), tuple(tasks))
     return _by_file(plan) if by_file else plan
 
 
 def _by_file(plan: Plan) -> Plan:
     """Return the plan with its stimuli ordered by the first place of their file."""
-    first = {task.path: place for place, task in reversed(list(enumerate(plan.tasks)))}
-    order = sorted(range(len(plan.tasks)), key=lambda place: first[plan.tasks[place].path])
-    new = {old: place for place, old in enumerate(order)}
+    first = {task.path: index for index, task in reversed(list(enumerate(plan.tasks)))}
+    order = sorted(range(len(plan.tasks)), key=lambda index: first[plan.tasks[index].path])
+    new = {old: index for index, old in enumerate(order)}
     rows = [
         PlannedRow(row.image_id, row.subject_id, row.variant, new.get(row.task, -1), row.error) for row in plan.rows
     ]
@@ -139,9 +139,9 @@ def show(
 
     if variant.kind not in BY_REGION:
         return make_stimuli(people, variant, pixels, folder)
-    with progress.count_up("Locating the person", len(people)) as found:
-        shown = make_stimuli(people, variant, pixels, folder, found)
-    reasons = Counter(seen.error for seen in shown if seen.error and seen.variant == variant.kind)
+    with progress.count_up("Locating the person", len(people)) as tick:
+        shown = make_stimuli(people, variant, pixels, folder, tick)
+    reasons = Counter(stimulus.error for stimulus in shown if stimulus.error and stimulus.variant == variant.kind)
     for reason, count in reasons.most_common(3):
         progress.note(f"{count} image(s) cannot be shown as {variant.name}: {reason}")
     return shown

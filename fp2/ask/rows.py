@@ -38,28 +38,16 @@ _SAMPLE = 10_000
 
 
 class RowStorage:
-    """The answers of a plan in the response store (see `fp2.ask.loop.Storage`).
-
-    Parameters
-    ----------
-    plan : Plan
-        What is needed.
-    engine : Engine
-        Answers the questions; its identity and methods enter the response keys. No model is loaded.
-    decoding : Decoding
-        How text is generated.
-    store : ResponseStore
-        Where answers are kept.
-    """
+    """The answers of a plan in the response store (see `fp2.ask.loop.Storage`); no model is loaded."""
 
     def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
         self.plan, self._engine, self._store = plan, engine, store
         self._longest = None if isinstance(engine, SuppliesAnswers) else decoding.longest_answer
         self._digests = _task_digests(plan, engine, decoding)
-        self._index, places = distinct(self._digests.reshape(-1, 32))
-        self._of = places.reshape(self._digests.shape[:2])
-        self._task = {task.image_id: place for place, task in enumerate(plan.tasks)}
-        self._question = {question.question_id: place for place, question in enumerate(plan.questions)}
+        self._index, key_index = distinct(self._digests.reshape(-1, 32))
+        self._of = key_index.reshape(self._digests.shape[:2])
+        self._task = {task.image_id: index for index, task in enumerate(plan.tasks)}
+        self._question = {question.question_id: index for index, question in enumerate(plan.questions)}
         hidden = (row for row in plan.rows if row.error is not None)
         self._failed = {key: row.error or "" for row in hidden for key in self._not_shown(row)}
         self.n_not_shown = len(self._failed)
@@ -70,25 +58,25 @@ class RowStorage:
 
     def planned(self) -> Iterator[tuple[PlannedRow, Question, str]]:
         """Yield (row, question, response key) of every planned answer; what cannot be shown has a digest of its own."""
-        yield from ((row, question, key) for row, question, key, _ in self._planned())
+        yield from ((row, question, response_key) for row, question, response_key, _ in self._planned())
 
     def _planned(self) -> Iterator[tuple[PlannedRow, Question, str, int]]:
         """Yield the same with the place of the key in the index, -1 where nothing can be shown."""
         for row in self.plan.rows:
             shown = row.task >= 0
             keys = _hex(self._digests[row.task]) if shown else self._not_shown(row)
-            places = self._of[row.task].tolist() if shown else [-1] * len(keys)
-            for question, key, place in zip(self.plan.questions, keys, places, strict=True):
-                yield row, question, key, place
+            key_indices = self._of[row.task].tolist() if shown else [-1] * len(keys)
+            for question, key, key_index in zip(self.plan.questions, keys, key_indices, strict=True):
+                yield row, question, key, key_index
 
     def _not_shown(self, row: PlannedRow) -> list[str]:
         about = ["not shown", row.variant, row.image_id]
         return [digest([*about, q.text, *([q.sample] if q.sample else [])]) for q in self.plan.questions]
 
-    def _count(self, there: NDArray[np.bool_]) -> int:
+    def _count(self, marked: NDArray[np.bool_]) -> int:
         """Return how many planned answers have one of the distinct keys that are marked."""
         shown = np.array([row.task for row in self.plan.rows if row.task >= 0], dtype=np.int64)
-        return int(there[self._of[shown]].sum()) if len(shown) else 0
+        return int(marked[self._of[shown]].sum()) if len(shown) else 0
 
     @property
     def n_planned(self) -> int:
@@ -113,20 +101,20 @@ class RowStorage:
     def keys_by_image(self) -> Mapping[str, Sequence[str]]:
         """Return the response keys of everything that shows an image, by image id."""
         tasks: dict[str, list[int]] = {}
-        for place, task in enumerate(self.plan.tasks):
-            tasks.setdefault(original_image_id(task.image_id), []).append(place)
+        for index, task in enumerate(self.plan.tasks):
+            tasks.setdefault(original_image_id(task.image_id), []).append(index)
         return _KeysByImage(tasks, self._digests)
 
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask; what cannot be shown is never asked."""
         self._look()
-        left = int((~self._have).sum())
+        n_open = int((~self._have).sum())
         failures = self._store.get_failures(_hex(self._index[~self._have]))
         stored = self._index[self._have]
-        some = self._store.get_many(_hex(stored[:: len(stored) // _SAMPLE + 1])).values()
-        seconds, tokens = (_mean([getattr(one, name) for one in some]) for name in ("seconds", "tokens"))
-        disk = f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB"
-        return Forecast(len(self._have) - left, len(failures), left, seconds, disk, tokens)
+        sample = self._store.get_many(_hex(stored[:: len(stored) // _SAMPLE + 1])).values()
+        seconds, tokens = (_mean([getattr(answer, name) for answer in sample]) for name in ("seconds", "tokens"))
+        disk = f"about {n_open * BYTES_PER_ANSWER / 1e6:.1f} MB"
+        return Forecast(len(self._have) - n_open, len(failures), n_open, seconds, disk, tokens)
 
     def _look(self) -> None:
         """Find which answers the store has, after copying those that it lacks from its seeds."""
@@ -143,25 +131,25 @@ class RowStorage:
         return self._count(self._have)
 
     def _stored_texts(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for place, question in enumerate(self.plan.questions):
-            there = self._of[:, place]
-            keys = _hex(self._index[np.unique(there[self._have[there]][:_LEARNED])])
+        texts_of: dict[str, list[str]] = {}
+        for column, question in enumerate(self.plan.questions):
+            key_indices = self._of[:, column]
+            keys = _hex(self._index[np.unique(key_indices[self._have[key_indices]][:_LEARNED])])
             texts = [answer.text for answer in self._store.get_many(keys).values() if answer.text]
             if texts:
-                found[question.question_id] = texts
-        return found
+                texts_of[question.question_id] = texts
+        return texts_of
 
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet; the same pixels twice are asked about once."""
         tasks, seen = [], self._have | self._absent
-        for place in np.flatnonzero(~seen[self._of].all(axis=1)).tolist():
-            keys = self._of[place].tolist()
+        for index in np.flatnonzero(~seen[self._of].all(axis=1)).tolist():
+            keys = self._of[index].tolist()
             asked = dict(zip(keys, self.plan.questions, strict=True))
-            left = tuple(question for key, question in asked.items() if not seen[key])
+            questions = tuple(question for key, question in asked.items() if not seen[key])
             seen[keys] = True
-            if left:
-                tasks.append(replace(self.plan.tasks[place], questions=left))
+            if questions:
+                tasks.append(replace(self.plan.tasks[index], questions=questions))
         return tasks
 
     def leases(self) -> Leases:
@@ -170,37 +158,37 @@ class RowStorage:
 
     def lease_keys(self, task: ImageTask) -> list[str]:
         """Return the response key of each question of a task."""
-        place = self._task[task.image_id]
-        return _hex(self._digests[place, [self._question[question.question_id] for question in task.questions]])
+        index = self._task[task.image_id]
+        return _hex(self._digests[index, [self._question[question.question_id] for question in task.questions]])
 
     def refresh(self) -> int:
         """Take over what other runs have answered since."""
-        left = np.flatnonzero(~self._have)
+        open_keys = np.flatnonzero(~self._have)
         new = np.zeros_like(self._have)
-        new[left[stored_keys(self._store, self._index[left])]] = True
+        new[open_keys[stored_keys(self._store, self._index[open_keys])]] = True
         self._have |= new
-        for key in [key for key, place in self._failed_at.items() if new[place]]:
+        for key in [key for key, key_index in self._failed_at.items() if new[key_index]]:
             self._failed.pop(key, None)
         return self._count(new)
 
     def keep(self, batch: Sequence[Answer]) -> int:
         """Store a batch; what the engine was not supplied with is neither an answer nor a failure."""
         where = [(self._task[answer.image_id], self._question[answer.question_id]) for answer in batch]
-        for answer, place in zip(batch, where, strict=True):
+        for answer, position in zip(batch, where, strict=True):
             if answer.error == NOT_SUPPLIED:
-                self._absent[self._of[place]] = True
-        where = [place for answer, place in zip(batch, where, strict=True) if answer.error != NOT_SUPPLIED]
-        given = [answer for answer in batch if answer.error != NOT_SUPPLIED]
-        keys = [self._digests[place].tobytes().hex() for place in where]
-        rows = [(key, self._storable(answer)) for key, answer in zip(keys, given, strict=True)]
+                self._absent[self._of[position]] = True
+        where = [position for answer, position in zip(batch, where, strict=True) if answer.error != NOT_SUPPLIED]
+        supplied = [answer for answer in batch if answer.error != NOT_SUPPLIED]
+        keys = [self._digests[position].tobytes().hex() for position in where]
+        rows = [(key, self._storable(answer)) for key, answer in zip(keys, supplied, strict=True)]
         self._store.put_many(rows, self._engine.runtime())
-        for (key, answer), place in zip(rows, where, strict=True):
+        for (key, answer), position in zip(rows, where, strict=True):
             if answer.error is None:
                 self._failed.pop(key, None)
-                self._have[self._of[place]] = self._own[self._of[place]] = True
+                self._have[self._of[position]] = self._own[self._of[position]] = True
             else:
                 self._failed[key] = answer.error
-                self._failed_at[key] = int(self._of[place])
+                self._failed_at[key] = int(self._of[position])
         return sum(answer.error is None for _, answer in rows)
 
     def _storable(self, answer: Answer) -> Answer:
@@ -232,28 +220,28 @@ class RowStorage:
 
         columns: dict[str, list[Any]] = {name: [] for name in ANSWERS.names}
         planned = self._planned()
-        while some := list(islice(planned, _AT_ONCE)):
-            known = self._known({key: place for _, _, key, place in some})
-            for row, question, key, _ in some:
-                place = (key, row.image_id, row.subject_id, row.variant, question.question_id, question.probe)
-                for column, value in zip(columns.values(), (*place, *known[key]), strict=True):
+        while chunk := list(islice(planned, _AT_ONCE)):
+            columns_of = self._known({key: key_index for _, _, key, key_index in chunk})
+            for row, question, key, _ in chunk:
+                ids = (key, row.image_id, row.subject_id, row.variant, question.question_id, question.probe)
+                for column, value in zip(columns.values(), (*ids, *columns_of[key]), strict=True):
                     column.append(value)
         return RowAnswers(ANSWERS.check(pd.DataFrame(columns)))
 
     def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
         """Return what is known of each key (with its place in the index), in the order of the table's columns."""
-        found = self._store.get_many(keys)
-        failures = self._store.get_failures(key for key in keys if key not in found)
-        known: dict[str, tuple[Any, ...]] = {}
-        for key, place in keys.items():
-            if key in found:
-                a, cached = found[key], not self._own[place]
-                known[key] = (a.text, a.numbers, "answered", None, a.attempts, a.seconds, a.tokens, bool(cached))
+        answers = self._store.get_many(keys)
+        failures = self._store.get_failures(key for key in keys if key not in answers)
+        columns_of: dict[str, tuple[Any, ...]] = {}
+        for key, key_index in keys.items():
+            if key in answers:
+                a, cached = answers[key], not self._own[key_index]
+                columns_of[key] = (a.text, a.numbers, "answered", None, a.attempts, a.seconds, a.tokens, bool(cached))
                 continue
             tries = 0 if key not in self._failed else failures[key].attempts if key in failures else 1
-            missing = NOT_SUPPLIED if place >= 0 and self._absent[place] else NOT_ASKED  # -1: it cannot be shown
-            known[key] = (None, None, "error", self._failed.get(key, missing), tries, 0.0, 0, False)
-        return known
+            reason = NOT_SUPPLIED if key_index >= 0 and self._absent[key_index] else NOT_ASKED  # -1: it cannot be shown
+            columns_of[key] = (None, None, "error", self._failed.get(key, reason), tries, 0.0, 0, False)
+        return columns_of
 
 
 class _KeysByImage(Mapping[str, Sequence[str]]):
@@ -273,8 +261,8 @@ class _KeysByImage(Mapping[str, Sequence[str]]):
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if value > 0]
-    return sum(known) / len(known) if known else None
+    positive = [value for value in values if value > 0]
+    return sum(positive) / len(positive) if positive else None
 
 
 def _hex(digests: NDArray[Any]) -> list[str]:
@@ -291,9 +279,9 @@ def _task_digests(plan: Plan, engine: Engine, decoding: Decoding) -> NDArray[np.
         )
         for blind in {task.blind for task in plan.tasks} or {False}
     }
-    found = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
-    for place, task in enumerate(plan.tasks):
-        own = engine.task_identity(task)
-        body = keys[task.blind].of(task.pixel_sha256, task.variant, task.variant_params, own)
-        found[place] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
-    return found
+    digests = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
+    for index, task in enumerate(plan.tasks):
+        task_identity = engine.task_identity(task)
+        body = keys[task.blind].of(task.pixel_sha256, task.variant, task.variant_params, task_identity)
+        digests[index] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
+    return digests

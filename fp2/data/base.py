@@ -296,43 +296,43 @@ class DataSource(ABC, Generic[OptionsT]):
         """
 
 
-def source_name(given: Mapping[str, Any]) -> str:
+def source_name(group: Mapping[str, Any]) -> str:
     """Return the import path or else the kind that the config group `data` names its class by; empty without one."""
-    return str(given.get("target") or given.get("kind") or "")
+    return str(group.get("target") or group.get("kind") or "")
 
 
-def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
+def source_class(group: Mapping[str, Any]) -> type[DataSource[Any]]:
     """Return the class that `target` or else `kind` of the config group `data` names."""
-    key = "target" if given.get("target") else "kind"
-    found: type[DataSource[Any]] = load(DATA, source_name(given), f"data.{key}")
-    check_members(found, MEMBERS, "a data set", f"data.{key}")
-    if abstract := getattr(found, "__abstractmethods__", ()):
-        raise Fp2Error(f"{found!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")
-    return found
+    key = "target" if group.get("target") else "kind"
+    source: type[DataSource[Any]] = load(DATA, source_name(group), f"data.{key}")
+    check_members(source, MEMBERS, "a data set", f"data.{key}")
+    if abstract := getattr(source, "__abstractmethods__", ()):
+        raise Fp2Error(f"{source!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")
+    return source
 
 
-def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
-    """Return the data set that `given` (the config group `data`) describes, with its options checked."""
-    found = source_class(given)
-    for name, marker in required(given).items():
-        if given.get(name) is None:
-            what = f"data={given.get('name', given.get('kind'))} needs {marker.what}"
-            raise Fp2Error(what, where=f"data.{name}", fix=f"Add data.{name}={marker.example}")
-    return found(read_options(found.Options, own_options(found.Options, given, _installed_options), "data"))
+def data_source(group: Mapping[str, Any]) -> DataSource[Any]:
+    """Return the data set that `group` (the config group `data`) describes, with its options checked."""
+    source = source_class(group)
+    for name, marker in required(group).items():
+        if group.get(name) is None:
+            message = f"data={group.get('name', group.get('kind'))} needs {marker.what}"
+            raise Fp2Error(message, where=f"data.{name}", fix=f"Add data.{name}={marker.example}")
+    return source(read_options(source.Options, own_options(source.Options, group, _installed_options), "data"))
 
 
 def _installed_options() -> list[type[DataOptions]]:
     return list(read_installed(DATA, lambda kind: source_class({"kind": kind}).Options).values())
 
 
-def required(given: Mapping[str, Any]) -> dict[str, Required]:
-    """Return the options that have to be given to the data set that `given` names, each with what it is."""
-    return dict(marked(source_class(given).Options, Required))
+def required(group: Mapping[str, Any]) -> dict[str, Required]:
+    """Return the options that have to be given to the data set that `group` names, each with what it is."""
+    return dict(marked(source_class(group).Options, Required))
 
 
-def local_options(given: Mapping[str, Any]) -> list[str]:
-    """Return the options of the data set that `given` names that hold for one machine only (`Local`)."""
-    return [name for name, _ in marked(source_class(given).Options, Local)]
+def local_options(group: Mapping[str, Any]) -> list[str]:
+    """Return the options of the data set that `group` names that hold for one machine only (`Local`)."""
+    return [name for name, _ in marked(source_class(group).Options, Local)]
 
 
 def folder_option(options: type[DataOptions]) -> str | None:
@@ -349,22 +349,22 @@ def with_releases() -> list[str]:
 def identity(options: DataOptions) -> dict[str, Any]:
     """Return what of a data set's options enters the config hash: what decides a result, without paths."""
     skipped = {name for name, _ in marked(type(options), Local)}
-    usual = {one.name: one.default for one in fields(options)}
+    usual = {option.name: option.default for option in fields(options)}
     skipped |= {name for name, _ in marked(type(options), OmitDefault) if getattr(options, name) == usual[name]}
-    found = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
+    hashed = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
     for name, marker in marked(type(options), Content):
-        if isinstance(found.get(name), str):
-            found[name] = marker.of(found[name], f"data.{name}")
-    return found
+        if isinstance(hashed.get(name), str):
+            hashed[name] = marker.of(hashed[name], f"data.{name}")
+    return hashed
 
 
 def marked(options: type[Any], marker: type[Marker]) -> Iterator[tuple[str, Marker]]:
     """Yield the fields of a dataclass that carry a marker, each with it."""
     hints = get_type_hints(options, include_extras=True)
-    for one in fields(options):
-        for found in getattr(hints[one.name], "__metadata__", ()):
-            if isinstance(found, marker):
-                yield one.name, found
+    for option in fields(options):
+        for metadata in getattr(hints[option.name], "__metadata__", ()):
+            if isinstance(metadata, marker):
+                yield option.name, metadata
 
 
 def file_digest(path: str, where: str) -> str:
@@ -393,8 +393,8 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
 
 def load_configured(config: Config, progress: Progress, *, images_needed: bool = True) -> Dataset:
     """Return the data set of `config.data`, before anything is left out or sampled."""
-    given = config.model.base_url or []
-    remote = next((url for url in ([given] if isinstance(given, str) else given) if not _is_local(str(url))), None)
+    urls = config.model.base_url or []
+    remote = next((url for url in ([urls] if isinstance(urls, str) else urls) if not _is_local(str(url))), None)
     context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
     dataset = configured_source(config).load(context)
     for line in dataset.schema_lines:

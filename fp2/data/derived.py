@@ -31,8 +31,8 @@ def first_region(regions: Sequence[str], subregions: Sequence[str]) -> list[str]
     """
     block = set(vocab.ANCESTRY_BLOCKS[vocab.REGION_OF[APART]])
     listed = [*regions, *([APART] if APART in subregions and not block <= set(subregions) else [])]
-    known = [name for name in listed if name in vocab.vocabulary("ancestry").index_of]
-    return [min(known, key=lambda name: vocab.code("ancestry", name))] if known else list(listed[:1])
+    coded = [name for name in listed if name in vocab.vocabulary("ancestry").index_of]
+    return [min(coded, key=lambda name: vocab.code("ancestry", name))] if coded else list(listed[:1])
 
 
 _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {
@@ -43,8 +43,8 @@ _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {
 
 def derivable(attributes: Collection[str]) -> list[str]:
     """Return the derived attributes that are not among `attributes` and follow from them."""
-    own = set(attributes)
-    return [name for name, (needed, _) in _DERIVED.items() if name not in own and own.issuperset(needed)]
+    present = set(attributes)
+    return [name for name, (needed, _) in _DERIVED.items() if name not in present and present.issuperset(needed)]
 
 
 def with_derived(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
@@ -53,7 +53,7 @@ def with_derived(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
     for name in derivable(attribute_columns(people)):
         if name in wanted:
             needed, derive = _DERIVED[name]
-            cells = zip(*(people[ATTRIBUTE_PREFIX + one] for one in needed), strict=True)
+            cells = zip(*(people[ATTRIBUTE_PREFIX + attribute] for attribute in needed), strict=True)
             out[ATTRIBUTE_PREFIX + name] = [derive(*values) for values in cells]
     return out
 
@@ -68,8 +68,8 @@ def with_image_facts(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFr
 
     An image that cannot be read has no value.
     """
-    own = attribute_columns(people)
-    names = [name for name in IMAGE_FACTS if name in wanted and name not in own]
+    present = attribute_columns(people)
+    names = [name for name in IMAGE_FACTS if name in wanted and name not in present]
     if not names:
         return people
     paths = {path: image_facts(Path(path)) for path in dict.fromkeys(people["image_path"])}

@@ -32,8 +32,10 @@ class Frame(DataSource[FrameOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Raise: a config does not hold the people."""
-        what = "the people are a DataFrame, which a config does not hold"
-        raise Fp2Error(what, where="data", fix="Call fp2.evaluate with the DataFrame again, or write it to a CSV file")
+        message = "the people are a DataFrame, which a config does not hold"
+        raise Fp2Error(
+            message, where="data", fix="Call fp2.evaluate with the DataFrame again, or write it to a CSV file"
+        )
 
 
 def dataset_of(

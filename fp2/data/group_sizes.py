@@ -62,7 +62,9 @@ def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[
     """Return a note for each cut of which fewer than two groups have `least` subjects: sizes, and what would do."""
     notes = []
     for cut, groups in group_sizes(people, cuts).items():
-        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
+        sizes = sorted(
+            ((size["n_subjects"], name) for name, size in groups.items()), key=lambda pair: (-pair[0], pair[1])
+        )
         total = people["subject_id"].nunique()
         if not sizes:
             values = sorted(set(with_values(people)) - MUST_NOT_LEAVE)
@@ -81,7 +83,7 @@ def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str
     for cut in cuts:
         grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
         sizes[cut.name] = {
-            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
-            for group, part in grouped
+            str(group): {"n_subjects": members["subject_id"].nunique(), "n_images": members["image_id"].nunique()}
+            for group, members in grouped
         }
     return sizes

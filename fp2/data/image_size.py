@@ -62,9 +62,9 @@ def _sides(people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[
         fix = "Give one side for all images, or null"
         raise Fp2Error("the images of this data set are not in subsets", where=WHERE, fix=fix)
     subsets = people[column].tolist()
-    known = {value for values in subsets for value in values}
-    for name in sorted(set(size) - known):
-        note(f"{WHERE}: no image is of the subset {name!r}; there are {', '.join(sorted(known)) or 'none'}")
+    subset_names = {value for values in subsets for value in values}
+    for name in sorted(set(size) - subset_names):
+        note(f"{WHERE}: no image is of the subset {name!r}; there are {', '.join(sorted(subset_names)) or 'none'}")
     return {image: size[v] for image, values in zip(images, subsets, strict=True) for v in values if v in size}
 
 

@@ -70,11 +70,14 @@ def image_file(path: Path) -> Iterator[Image.Image]:
         raise ImageFileError("it is not a regular file")
     with os.fdopen(handle, "rb") as stream:
         try:
-            opened = Image.open(stream, formats=_formats())
+            Image.init()
+            opened = Image.open(stream, formats=[name for name in FORMATS if name in Image.OPEN])
         except UnidentifiedImageError:  # Pillow names the stream; the path is named as for a file opened by name
             raise UnidentifiedImageError(f"cannot identify image file {str(path)!r}") from None
         with opened as image:
-            _check_size(image.width * image.height)
+            pixels, most = image.width * image.height, min(MAX_PIXELS, budget() // BYTES_PER_PIXEL)
+            if pixels > most:
+                raise ImageFileError(f"it has {pixels / 1e6:.0f} megapixels, more than {most / 1e6:.0f}")
             yield image
 
 
@@ -104,18 +107,6 @@ def budget() -> int:
     with suppress(OSError, ValueError):  # no such file, or "max"
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return total // _SHARE
-
-
-@cache
-def _formats() -> tuple[str, ...]:
-    Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
-
-
-def _check_size(pixels: int) -> None:
-    most = min(MAX_PIXELS, budget() // BYTES_PER_PIXEL)
-    if pixels > most:
-        raise ImageFileError(f"it has {pixels / 1e6:.0f} megapixels, more than {most / 1e6:.0f}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +209,9 @@ class PixelIndex:
         """
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
-        found = {} if verify else self._cached(wanted)
-        report(len(found))
-        todo = [path for path in wanted if path not in found]
+        digest_of = {} if verify else self._cached(wanted)
+        report(len(digest_of))
+        todo = [path for path in wanted if path not in digest_of]
         with ThreadPoolExecutor(self._workers) as pool:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
@@ -228,27 +219,27 @@ class PixelIndex:
                 digests = dict(zip(batch, pool.map(digest_image, batch), strict=True))
                 self.decoded += len(batch)
                 self._cache(digests, before)
-                found |= digests
+                digest_of |= digests
                 report(len(batch))
-        return {path: found[path] for path in wanted}
+        return {path: digest_of[path] for path in wanted}
 
     def _cached(self, paths: Sequence[Path]) -> dict[Path, PixelDigest]:
         """Return the cached digests of the files that have not changed since."""
-        found: dict[Path, PixelDigest] = {}
+        digest_of: dict[Path, PixelDigest] = {}
         for start in range(0, len(paths), _QUERY):
-            keys = {_key(path): path for path in paths[start : start + _QUERY]}
+            keys = {os.path.abspath(path): path for path in paths[start : start + _QUERY]}  # links are not followed
             query = f"SELECT * FROM pixel_digests WHERE path IN ({','.join('?' * len(keys))})"
             with _as_user_error():
                 rows = self._connection.execute(query, list(keys)).fetchall()
             for key, size, mark, sha256, width, height in rows:
                 if file_stamp(keys[key], sha256, width, height) == (size, mark):
-                    found[keys[key]] = PixelDigest(sha256, width, height)
-        return found
+                    digest_of[keys[key]] = PixelDigest(sha256, width, height)
+        return digest_of
 
     def _cache(self, digests: dict[Path, PixelDigest], before: dict[Path, tuple[int, int] | None]) -> None:
         """Store the digests of the files that did not change while they were decoded."""
         rows = [
-            (_key(path), *stamp, digest.sha256, digest.width, digest.height)
+            (os.path.abspath(path), *stamp, digest.sha256, digest.width, digest.height)
             for path, digest in digests.items()
             if digest.sha256
             and file_stamp(path) == before[path]
@@ -265,8 +256,3 @@ def _as_user_error() -> Iterator[None]:
     except sqlite3.Error as error:
         fix = "Is the disk full or read-only? fp2 store check finds damage"
         raise Fp2Error(f"the digests of images cannot be read or stored: {error}", fix=fix) from error
-
-
-def _key(path: Path) -> str:
-    """Return the path under which a digest is stored: absolute, links not followed."""
-    return os.path.abspath(path)

@@ -52,16 +52,16 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """
     sizes = people.groupby("image_id")["n_people"].transform("size")
     single = int(people.loc[people["n_people"] != 2, "image_id"].nunique())
-    known = (people["n_people"] == 2) & (sizes == 2)
-    alone = int(people.loc[(people["n_people"] == 2) & ~known, "image_id"].nunique())
+    both_listed = (people["n_people"] == 2) & (sizes == 2)
+    alone = int(people.loc[(people["n_people"] == 2) & ~both_listed, "image_id"].nunique())
     middle = people["box_x"] + people["box_w"] / 2
-    by_image = middle[known].groupby(people.loc[known, "image_id"])
+    by_image = middle[both_listed].groupby(people.loc[both_listed, "image_id"])
     apart = by_image.max() - by_image.min()
-    narrow = people[known].groupby("image_id")["box_w"].min()
-    area = (people["box_w"] * people["box_h"])[known].groupby(people.loc[known, "image_id"]).min()
+    narrow = people[both_listed].groupby("image_id")["box_w"].min()
+    area = (people["box_w"] * people["box_h"])[both_listed].groupby(people.loc[both_listed, "image_id"]).min()
     missing = by_image.apply(lambda middles: bool(middles.isna().any())) | ~(area > 0)
     clear = (apart > _APART * narrow) & ~missing
-    taken = known & people["image_id"].isin(clear.index[clear])
+    taken = both_listed & people["image_id"].isin(clear.index[clear])
     pairs = people[taken].reset_index(drop=True)
     centre = middle[taken].reset_index(drop=True)
     mean = centre.groupby(pairs["image_id"]).transform("mean")
@@ -71,7 +71,7 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         "Images of two people of whom the data have only one were left out: {}.": alone,
         "Images of two people whose boxes do not determine who is on the left were left out: {}.": int((~clear).sum()),
     }
-    return pairs, tuple(what.format(f"{n:,}") for what, n in counts.items() if n)
+    return pairs, tuple(message.format(f"{n:,}") for message, n in counts.items() if n)
 
 
 def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -113,15 +113,15 @@ def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
     return people[people["image_id"].isin(image_ids)].reset_index(drop=True)
 
 
-def read_ids(given: str | Sequence[str]) -> list[str]:
+def read_ids(ids_or_path: str | Sequence[str]) -> list[str]:
     """Return the image ids of a list, or of a text file (its path is given) with one id per line and `#` comments."""
-    if isinstance(given, str):
+    if isinstance(ids_or_path, str):
         try:
-            lines = Path(given).expanduser().read_text(encoding="utf-8-sig").splitlines()
+            rows = Path(ids_or_path).expanduser().read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise Fp2Error(f"the list of image ids cannot be read: {error}", where="data.ids") from None
-        given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    ids = list(dict.fromkeys(str(image_id) for image_id in given))
+        ids_or_path = [row.strip() for row in rows if row.strip() and not row.startswith("#")]
+    ids = list(dict.fromkeys(str(image_id) for image_id in ids_or_path))
     if not ids:
         raise Fp2Error("no image id is given", where="data.ids", fix="One id per line, or data.ids=[ID,...]")
     return ids
@@ -174,8 +174,8 @@ def _notes(
     ungrouped = people["subject_id"].nunique() - len(set().union(*groups.values()))
     if ungrouped:
         notes.append(f"{ungrouped} subject(s) without a value for {name} were left out of the sample")
-    taken = people[people["image_id"].isin(chosen)]
-    counts: Counter[str] = Counter(memberships(taken, Cut("sample", tuple(by)))["group"])
+    sample = people[people["image_id"].isin(chosen)]
+    counts: Counter[str] = Counter(memberships(sample, Cut("sample", tuple(by)))["group"])
     largest = max(counts.values(), default=0)
     per_subject = people.groupby("subject_id")["image_id"].nunique().max()
     short = [f"{group} {counts[group]}" for group in sorted(groups) if counts[group] + per_subject < largest]
@@ -205,31 +205,31 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
         notes.append(f"{people.loc[alone, 'image_id'].nunique()} image(s) that belong to no set were left out")
     sets = people[~alone]
     by_cut = {cut.name: varying(sets, cut) for cut in cuts}
-    kept = {name for rows in by_cut.values() for name in rows["set_id"]}
-    if not kept:
+    varying_sets = {name for rows in by_cut.values() for name in rows["set_id"]}
+    if not varying_sets:
         raise Fp2Error(
             f"no counterfactual set varies in {', '.join(cut.name for cut in cuts)}",
             where="cut",
             fix=f"The sets vary in: {', '.join(_varied(sets)) or 'nothing'}",
         )
-    if dropped := sets["set_id"].nunique() - len(kept):
+    if dropped := sets["set_id"].nunique() - len(varying_sets):
         notes.append(f"{dropped} set(s) that vary in none of the cuts were left out")
     for cut in cuts:
         also = [name for name in _varied(by_cut[cut.name], COMMON) if name not in cut.by]
         if also:
             notes.append(SETS_ALSO_VARY(cut=cut.name, others=also))
-    return people[people["set_id"].isin(kept)].reset_index(drop=True), tuple(notes)
+    return people[people["set_id"].isin(varying_sets)].reset_index(drop=True), tuple(notes)
 
 
 def _varied(people: pd.DataFrame, share: float = 0.0) -> list[str]:
     """Return the attributes that differ within more than `share` of the sets."""
-    found = []
+    varied = []
     for name in attribute_columns(people):
         labels = people[ATTRIBUTE_PREFIX + name].map(lambda cell: tuple(sorted(cell)))
         versions = labels.groupby(people["set_id"]).nunique()
         if len(versions) and (versions > 1).mean() > share:
-            found.append(name)
-    return found
+            varied.append(name)
+    return varied
 
 
 def units(people: pd.DataFrame) -> pd.Series[str]:

@@ -124,30 +124,24 @@ def with_variant_id(shown: Stimulus) -> Stimulus:
 
 def original_image_id(image_id: str) -> str:
     """Return the image id of the data set for the image id of a stimulus, which may name a variant too."""
-    head, found, kind = image_id.rpartition("#")
-    return head if found and kind in (MIRRORED, *VARIANT_PARAMETERS) else image_id
+    head, separator, kind = image_id.rpartition("#")
+    return head if separator and kind in (MIRRORED, *VARIANT_PARAMETERS) else image_id
 
 
 def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Stimulus]:
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     names = attribute_columns(people)
-    columns = [people[ATTRIBUTE_PREFIX + name].tolist() for name in names]
-    values = list(zip(*columns, strict=True)) if columns else [()] * len(people)
-    heads = zip(people["image_id"], people["subject_id"], people["image_path"], values, strict=True)
-    return [
-        _original(image_id, subject_id, Path(path), pixels[Path(path)], dict(zip(names, map(tuple, row), strict=True)))
-        for image_id, subject_id, path, row in heads
-    ]
-
-
-def _original(
-    image_id: str, subject_id: str, path: Path, pixel: PixelDigest, attributes: dict[str, tuple[str, ...]]
-) -> Stimulus:
-    shown = Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes)
-    if pixel.sha256 is not None:
-        return shown
-    return replace(shown, error=(pixel.error or "the image cannot be read").replace(str(path), "the file"))
+    cells = [people[ATTRIBUTE_PREFIX + name].tolist() for name in names]
+    shown = []
+    for row, (image_id, subject_id, file) in enumerate(
+        zip(people["image_id"], people["subject_id"], people["image_path"], strict=True)
+    ):
+        path = Path(file)
+        pixel, attributes = pixels[path], {name: tuple(column[row]) for name, column in zip(names, cells, strict=True)}
+        error = None if pixel.sha256 else (pixel.error or "the image cannot be read").replace(str(path), "the file")
+        shown.append(Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes, error=error))
+    return shown
 
 
 def _grey(size: int, folder: Path) -> Stimulus:
@@ -185,11 +179,11 @@ def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
     subjects = sorted(rows)
     if len(subjects) < 2:
         raise Fp2Error("images can only be swapped between two subjects or more", where="variant=swapped")
-    ring = [subjects[place] for place in np.random.default_rng(seed).permutation(len(subjects))]
+    ring = [subjects[position] for position in np.random.default_rng(seed).permutation(len(subjects))]
     donors = [0] * len(people)
     for subject, donor in zip(ring, [*ring[1:], ring[0]], strict=True):
-        for place, row in enumerate(rows[subject]):
-            donors[row] = rows[donor][place % len(rows[donor])]
+        for position, row in enumerate(rows[subject]):
+            donors[row] = rows[donor][position % len(rows[donor])]
     return donors
 
 
@@ -221,7 +215,7 @@ def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) 
     from fp2.data.fhibe.geometry import annotation_path
     from fp2.data.variants import crop_corners, cropped
 
-    given = {name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}
+    parameters = {name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}
     change: Change
     try:
         if variant.kind in ("face_crop", "person_crop"):
@@ -232,12 +226,12 @@ def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) 
         else:
             region = location.region(box=variant.region == BOX)
             where = region.identity()
-            change = partial(_apply, kind=variant.kind, region=region, options=given)
+            change = partial(_apply, kind=variant.kind, region=region, options=parameters)
     except Fp2Error as error:  # the reason is published and must not name the file: its name has the image id
         reason = error.what.replace(str(annotation_path(location.image_path)), "the file")
         return replace(shown, variant=variant.kind, error=reason)
     attributes = {} if variant.kind in HIDES_PERSON else shown.attributes
-    params = {"version": VERSION, **given, **where}
+    params = {"version": VERSION, **parameters, **where}
     return replace(shown, variant=variant.kind, attributes=attributes, params=params, change=change)
 
 

@@ -36,35 +36,25 @@ def build_engine(
 ) -> Engine:
     """Return the engine for a model. Nothing is loaded, and neither torch nor transformers is imported.
 
-    Parameters
-    ----------
-    model : Mapping
-        The config group `model`. Its `engine`, if given, must be the engine's name or one that the engine `serves`.
-    engine : Mapping
-        The config group `engine`: `name` (an entry point of the group `fp2.engines`) or `target`
-        (`package.module:Name`), and the engine's options.
-    decoding : Decoding
-        How text is generated.
-    store : ResponseStore, optional
-        Where the engine remembers what it needs between runs.
-    verify_files : bool
-        Do not trust what is remembered of the model's files (`--verify-inputs`).
+    The config group `engine` has `name` (an entry point of the group `fp2.engines`) or `target` (an import path), and
+    the engine's options; `model.engine`, if given, is the engine's name or one that the engine `serves`. In `store` the
+    engine remembers what it needs between runs. For the rest see `EngineFactory.create`.
     """
     name = str(engine.get("name") or model.get("engine") or DEFAULT)
     kind = engine_class({**engine, "name": name})
     wanted = str(model.get("engine") or name)
     if wanted not in (name, *kind.serves):
-        what = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
+        message = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
         other = f", or choose its model: model={name} model.name=NAME" if name in choices("model") else ""
-        raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}{other}")
+        raise Fp2Error(message, where="engine", fix=f"Set engine={wanted}{other}")
     connection = store.connection if store is not None else None
-    made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
+    built: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
     options = engine_options(kind, engine)
     if isinstance(options, WorkerOptions) and options.workers is not None:
         in_workers = load(WORKERS, options.workers, f"engine.{options.workers}")
-        made = in_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
-    check_members(made, _MEMBERS, "an engine", "engine")
-    return made
+        built = in_workers(built, options, lambda more: partial(build_engine, model, {**engine, **more}, decoding))
+    check_members(built, _MEMBERS, "an engine", "engine")
+    return built
 
 
 def create(
@@ -83,19 +73,19 @@ def create(
             raise Fp2Error(f"the model has no {key}", where=f"model.{key}", fix=fix)
     for key in OPTIONAL:
         if model.get(key) not in (None, {}) and key not in factory.takes:
-            what = f"engine={engine.get('name') or DEFAULT} does not take it"
+            message = f"engine={engine.get('name') or DEFAULT} does not take it"
             fix = f"Remove it, or choose an engine that takes it: {', '.join(_taking(key)) or 'none is installed'}"
-            raise Fp2Error(what, where=f"model.{key}", fix=fix)
+            raise Fp2Error(message, where=f"model.{key}", fix=fix)
     options = engine_options(kind, engine)
-    made: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
-    return made
+    built: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
+    return built
 
 
 def engine_class(engine: Mapping[str, Any]) -> type[Any]:
     """Return the class that `target` or else `name` of the config group `engine` names."""
-    found: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
-    check_members(found, _FACTORY, "an engine", "engine")
-    return found
+    kind: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
+    check_members(kind, _FACTORY, "an engine", "engine")
+    return kind
 
 
 def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
@@ -107,8 +97,8 @@ def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
 
 def _taking(key: str) -> list[str]:
     """Return the installed engines that take an optional setting of a model."""
-    found = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
-    return sorted(name for name, takes in found.items() if key in takes)
+    settings_of = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
+    return sorted(name for name, takes in settings_of.items() if key in takes)
 
 
 def _installed_options() -> list[type[Any]]:

@@ -214,8 +214,8 @@ def fetch(
 
     try:
         cached = Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=list(_SMALL)))
-        there = all((cached / file).is_file() for file in ("config.json", *needed))
-        if there and (not weights or _weights_complete(cached, weights)):
+        is_cached = all((cached / file).is_file() for file in ("config.json", *needed))
+        if is_cached and (not weights or _weights_complete(cached, weights)):
             return cached
     except LocalEntryNotFoundError:
         pass
@@ -241,21 +241,24 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
     from huggingface_hub import errors as hub
 
     if isinstance(error, hub.GatedRepoError):
-        what, fix = f"access to the model {name} is gated", "Accept its terms on the hub and log in (`hf auth login`)"
+        message, fix = (
+            f"access to the model {name} is gated",
+            "Accept its terms on the hub and log in (`hf auth login`)",
+        )
     elif isinstance(error, hub.RevisionNotFoundError):
-        what, fix = f"the model {name} has no revision {revision!r}", "Set model.revision to a commit, tag or branch"
+        message, fix = f"the model {name} has no revision {revision!r}", "Set model.revision to a commit, tag or branch"
     elif isinstance(error, hub.RepositoryNotFoundError):
-        what, fix = f"the hub has no model {name}", "Check model.id, or log in if it is private (`hf auth login`)"
+        message, fix = f"the hub has no model {name}", "Check model.id, or log in if it is private (`hf auth login`)"
     elif isinstance(error, OSError) and error.errno == 28:
-        what, fix = f"the disk is full while downloading {name}", "Free some space, or move the cache (HF_HOME)"
+        message, fix = f"the disk is full while downloading {name}", "Free some space, or move the cache (HF_HOME)"
     elif isinstance(error, hub.LocalEntryNotFoundError):
-        what = f"the model {name} is not in the local cache, and the hub cannot be reached"
-        return CheckpointMissingError(what, where="model.id", fix=_OFFLINE_FIX.format(id=name))
+        message = f"the model {name} is not in the local cache, and the hub cannot be reached"
+        return CheckpointMissingError(message, where="model.id", fix=_OFFLINE_FIX.format(id=name))
     else:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        what, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)
-        return CheckpointMissingError(what, where="model.id", fix=fix)
-    return Fp2Error(what, where="model.id", fix=fix)
+        message, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)
+        return CheckpointMissingError(message, where="model.id", fix=fix)
+    return Fp2Error(message, where="model.id", fix=fix)
 
 
 def has_planted_effects(name: str) -> bool:
@@ -310,7 +313,9 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         revision=revision,
         weights_digest=weights_digest,
         config=config,
-        processor_class=next((str(part["processor_class"]) for part in parts if part.get("processor_class")), ""),
+        processor_class=next(
+            (str(settings["processor_class"]) for settings in parts if settings.get("processor_class")), ""
+        ),
         image_processor_class=str(kind),
         processor_digest=digest(  # the keys are hashed: do not rename
             {"processor": processor, "pictures": image_processor, "tokenizer": tokenizer}
@@ -323,13 +328,13 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
 
 def _code(*files: dict[str, Any]) -> dict[str, str]:
     """Return the entries of the files' `auto_map`: a name, or a list of names of which one may be missing."""
-    found: dict[str, str] = {}
+    classes: dict[str, str] = {}
     for file in files:
         named = file.get("auto_map")
         for auto, value in (named if isinstance(named, dict) else {}).items():
             names = value if isinstance(value, list) else [value]
-            found.update({str(auto): str(name) for name in names if name})
-    return found
+            classes.update({str(auto): str(name) for name in names if name})
+    return classes
 
 
 def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> tuple[str | None, bool]:

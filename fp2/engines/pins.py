@@ -28,16 +28,16 @@ def read_pins(path: Path) -> dict[str, str]:
         return {}
     fix = "Correct it, or delete it and run fp2 pin again"
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        pins = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise Fp2Error(f"the file of pinned models cannot be read: {reason}", where=str(path), fix=fix) from error
-    if not isinstance(found, dict):
+    if not isinstance(pins, dict):
         raise Fp2Error("the file of pinned models is no mapping of repositories to commits", where=str(path), fix=fix)
-    for repository, commit in found.items():
+    for repository, commit in pins.items():
         if not COMMIT.fullmatch(str(commit)):
             raise Fp2Error(f"{repository} is pinned to {commit!r}, not a full commit hash", where=str(path), fix=fix)
-    return {str(repository): str(commit) for repository, commit in found.items()}
+    return {str(repository): str(commit) for repository, commit in pins.items()}
 
 
 def write_pins(path: Path, pins: Mapping[str, str]) -> None:
@@ -69,14 +69,14 @@ def cached_checkpoint(repository: str) -> Checkpoint | None:
 
     folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repository, repo_type="model")
     ref, snapshots = folder / "refs" / "main", folder / "snapshots"
-    there = sorted(path.parent.name for path in snapshots.glob("*/config.json"))
+    commits = sorted(path.parent.name for path in snapshots.glob("*/config.json"))
     commit = ref.read_text(encoding="utf-8").strip() if ref.is_file() else ""
-    if commit not in there:
-        if len(there) > 1:
+    if commit not in commits:
+        if len(commits) > 1:
             fix = "Download the one you want (hf download), or write it into the file of pins"
-            what = f"the local cache has {len(there)} commits of {repository}: {', '.join(there)}"
-            raise Fp2Error(what, where=str(folder), fix=fix)
-        commit = there[0] if there else ""
+            message = f"the local cache has {len(commits)} commits of {repository}: {', '.join(commits)}"
+            raise Fp2Error(message, where=str(folder), fix=fix)
+        commit = commits[0] if commits else ""
     return resolve_checkpoint(repository, commit) if COMMIT.fullmatch(commit) else None
 
 
@@ -86,10 +86,10 @@ def may_run_unpinned_code(model: Mapping[str, Any]) -> bool:
     Small files of the repository are fetched if the cache lacks them. False where that cannot be known: the run itself
     reports why the checkpoint cannot be read.
     """
-    given = str(model["id"] or "")
-    if not model["trust_remote_code"] or COMMIT.fullmatch(str(model["revision"])) or not is_repository(given):
+    model_id = str(model["id"] or "")
+    if not model["trust_remote_code"] or COMMIT.fullmatch(str(model["revision"])) or not is_repository(model_id):
         return False
     try:
-        return bool(resolve_checkpoint(given, model["revision"]).code)
+        return bool(resolve_checkpoint(model_id, model["revision"]).code)
     except Fp2Error:
         return False

@@ -118,12 +118,12 @@ class Battery:
 
     def subset(self, probe_ids: Sequence[str]) -> Battery:
         """Return the battery with these probes only, in the battery's order."""
-        known, where = [probe.id for probe in self.probes], f"battery '{self.name}'"
+        probe_names, where = [probe.id for probe in self.probes], f"battery '{self.name}'"
         for probe_id in probe_ids:
-            if probe_id not in known:
-                raise Fp2Error(f"unknown probe '{probe_id}'", where=where, fix=nearest(probe_id, known))
+            if probe_id not in probe_names:
+                raise Fp2Error(f"unknown probe '{probe_id}'", where=where, fix=nearest(probe_id, probe_names))
         if not probe_ids:
-            raise Fp2Error("no probe is selected", where=where, fix=f"Choose from: {', '.join(known)}")
+            raise Fp2Error("no probe is selected", where=where, fix=f"Choose from: {', '.join(probe_names)}")
         questions = tuple(question for question in self.questions if question.probe in probe_ids)
         probes = tuple(probe for probe in self.probes if probe.id in probe_ids)
         templates = self.trait_templates.subset(questions) if self.trait_templates else None
@@ -246,27 +246,27 @@ def _check_decoding(battery: Battery, where: str) -> None:
     decoding = battery.decoding
     for question in battery.questions if decoding.choice_orders == "all" else ():
         if len(question.choices) > MOST_PERMUTED:
-            what = f"{len(question.choices)} choices have too many orders to show all"
+            message = f"{len(question.choices)} choices have too many orders to show all"
             fix = f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices"
-            raise Fp2Error(what, where=f"{where}, question '{question.question_id}'", fix=fix)
+            raise Fp2Error(message, where=f"{where}, question '{question.question_id}'", fix=fix)
     if decoding.samples == 1:
         return
     where, one_sample = f"{where}, decoding.samples", "Set probe.decoding.samples=1"
     scored = next((question for question in battery.questions if question.kind in ("yes_no", "choice")), None)
     if scored is not None:
-        what = f"question '{scored.question_id}' is answered by probabilities, so that its samples would be equal"
-        raise Fp2Error(what, where=where, fix=f"{one_sample}, or select probes that are answered in words")
+        message = f"question '{scored.question_id}' is answered by probabilities, so that its samples would be equal"
+        raise Fp2Error(message, where=where, fix=f"{one_sample}, or select probes that are answered in words")
     if not decoding.sampled:
         fix = f"Set probe.decoding.temperature above 0. {one_sample} where decoding is greedy"
         raise Fp2Error("at temperature 0 the samples would be equal", where=where, fix=fix)
 
 
-def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
+def _check_keys(content: Any, allowed: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
     if not isinstance(content, Mapping):
-        raise Fp2Error(f"not a mapping with the keys {', '.join(known)}", where=where)
+        raise Fp2Error(f"not a mapping with the keys {', '.join(allowed)}", where=where)
     for key in content:
-        if key not in known:
-            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), known))
+        if key not in allowed:
+            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), allowed))
     for key in required:
         if content.get(key) is None:
             raise Fp2Error(f"the key '{key}' is missing", where=where)

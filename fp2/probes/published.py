@@ -52,28 +52,32 @@ def read_wording(path: str, model_id: str | None) -> PublishedTemplates:
     model_id : str, optional
         The hub id of the model, or a folder of that name.
     """
-    place = Path(path).expanduser()
-    if place.is_file():
-        return _wording(place)
-    if not place.is_dir():
+    folder = Path(path).expanduser()
+    if folder.is_file():
+        return _wording(folder)
+    if not folder.is_dir():
         fix = "Give the folder of the authors' repository, or null for this project's wording"
         raise Fp2Error("there is no such file or folder", where=f"{WHERE}={path}", fix=fix)
-    inside = place / SCRIPTS
-    files = _python_files(inside if inside.is_dir() else place)
+    inside = folder / SCRIPTS
+    files = _python_files(inside if inside.is_dir() else folder)
     scripts = {script: models for script in files if (models := _models(script))}
     wanted = _last(model_id or "")
     chosen = [script for script, models in scripts.items() if wanted in map(_last, models)]
     if not chosen:
-        known = sorted({model for models in scripts.values() for model in models})
-        what = f"no script in this folder asks {model_id}"
-        fix = f"They ask {', '.join(known)}; name the script to follow: {WHERE}=FILE" if known else _NO_SCRIPT
-        raise Fp2Error(what, where=f"{WHERE}={path}", fix=fix)
-    found = [_wording(script) for script in chosen]
-    for other in found[1:]:
-        if other.texts != found[0].texts:
-            what = f"{found[0].script} and {other.script} word the questions differently"
-            raise Fp2Error(what, where=f"{WHERE}={path}", fix=f"Name the one to follow: {WHERE}=FILE")
-    return found[0]
+        models_known = sorted({model for models in scripts.values() for model in models})
+        message = f"no script in this folder asks {model_id}"
+        fix = (
+            f"They ask {', '.join(models_known)}; name the script to follow: {WHERE}=FILE"
+            if models_known
+            else _NO_SCRIPT
+        )
+        raise Fp2Error(message, where=f"{WHERE}={path}", fix=fix)
+    wordings = [_wording(script) for script in chosen]
+    for other in wordings[1:]:
+        if other.texts != wordings[0].texts:
+            message = f"{wordings[0].script} and {other.script} word the questions differently"
+            raise Fp2Error(message, where=f"{WHERE}={path}", fix=f"Name the one to follow: {WHERE}=FILE")
+    return wordings[0]
 
 
 _NO_SCRIPT = "Give the folder of the authors' repository, which has inference_scripts, or null for our own wording"
@@ -83,7 +87,7 @@ def _python_files(folder: Path) -> Iterator[Path]:
     """Yield the Python files in a folder and at most two levels below, without hidden folders."""
     for depth in range(_DEPTH + 1):
         for path in sorted(folder.glob("*/" * depth + "*.py")):
-            if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            if not any(name.startswith(".") for name in path.relative_to(folder).parts):
                 yield path
 
 
@@ -123,8 +127,8 @@ def _wording(script: Path) -> PublishedTemplates:
 def _templates(tree: ast.AST) -> list[tuple[str, ...]]:
     """Return the distinct lists of at least two texts with one `{}` each."""
     lists = [node.elts for node in ast.walk(tree) if isinstance(node, ast.List) and len(node.elts) > 1]
-    found = [tuple(text for item in items if (text := _text(item)) is not None) for items in lists]
-    complete = [texts for texts, items in zip(found, lists, strict=True) if len(texts) == len(items)]
+    text_lists = [tuple(text for item in items if (text := _text(item)) is not None) for items in lists]
+    complete = [texts for texts, items in zip(text_lists, lists, strict=True) if len(texts) == len(items)]
     return list(dict.fromkeys(texts for texts in complete if all(text.count("{}") == 1 for text in texts)))
 
 
@@ -135,20 +139,20 @@ def _prompts(tree: ast.AST) -> list[tuple[str, str]]:
     constants = {name: text for name, value in named if (text := _text(value)) is not None}
     filled = {name for name, value in named if isinstance(value, ast.Call) and _attribute(value.func) == "format"}
     strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    found = [_around(node.values, filled, constants) for node in strings]
-    return list(dict.fromkeys(pair for pair in found if pair is not None))
+    prompts = [_around(node.values, filled, constants) for node in strings]
+    return list(dict.fromkeys(pair for pair in prompts if pair is not None))
 
 
-def _around(parts: Sequence[ast.expr], filled: set[str], constants: dict[str, str]) -> tuple[str, str] | None:
+def _around(pieces: Sequence[ast.expr], filled: set[str], constants: dict[str, str]) -> tuple[str, str] | None:
     """Return the texts before and after the one filled template among the parts of an f-string; None otherwise."""
     sides: list[list[str]] = [[]]
-    for part in parts:
-        name = getattr(part.value, "id", None) if isinstance(part, ast.FormattedValue) else None
+    for piece in pieces:
+        name = getattr(piece.value, "id", None) if isinstance(piece, ast.FormattedValue) else None
         if name in filled:
             sides.append([])
         elif name in constants:
             sides[-1].append(constants[name])
-        elif (text := _text(part)) is not None:
+        elif (text := _text(piece)) is not None:
             sides[-1].append(text)
         else:
             return None

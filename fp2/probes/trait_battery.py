@@ -68,8 +68,8 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
         asked[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
     script = wording.script if wording else ""
-    own = {**spec, "probes": asked, "options": options, "templates": None}
-    return own, TraitTemplates(traits, templates, instruction, script)
+    battery = {**spec, "probes": asked, "options": options, "templates": None}
+    return battery, TraitTemplates(traits, templates, instruction, script)
 
 
 def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -77,13 +77,13 @@ def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (options or {}).items() if name != INSTRUCTION and value is not None}
 
 
-def traits_of(given: Any, file: str | None) -> TraitList:
+def traits_of(traits: Any, file: str | None) -> TraitList:
     """Return the trait words of a config: those of `file`, those given, or else the packaged list."""
-    if file and given:
+    if file and traits:
         raise Fp2Error("traits and traits_file are both given", where="probe.traits", fix="Remove one of them")
     if file:
         return read_traits(traits_path(file))
-    return given_traits(given) if given else own_traits()
+    return given_traits(traits) if traits else own_traits()
 
 
 def facts(asked: TraitTemplates) -> dict[str, Any]:
@@ -107,28 +107,26 @@ def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str |
         return None
     if spec.get("templates"):
         raise Fp2Error("templates are both given and published", where="probe.published", fix="Remove one of them")
-    found = read_wording(str(path), model_id)
+    wording = read_wording(str(path), model_id)
     n_templates = sum(_has_placeholder(question) for probe in probes.values() for question in _questions(probe))
-    if len(found.texts) != n_templates:
-        what = f"{found.script} has {len(found.texts)} templates, the battery {n_templates}"
-        raise Fp2Error(what, where="probe.published", fix="Use a battery with probe.templates and probe.traits")
-    return found
+    if len(wording.texts) != n_templates:
+        message = f"{wording.script} has {len(wording.texts)} templates, the battery {n_templates}"
+        raise Fp2Error(message, where="probe.published", fix="Use a battery with probe.templates and probe.traits")
+    return wording
 
 
 def _questions(probe: Any) -> Sequence[Any]:
     """Return the questions of a probe; none if they are malformed, which the battery refuses."""
-    found = probe.get("questions") if isinstance(probe, Mapping) else None
-    return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+    questions = probe.get("questions") if isinstance(probe, Mapping) else None
+    return questions if isinstance(questions, Sequence) and not isinstance(questions, str) else ()
 
 
 def _instruction(options: Mapping[str, Any] | None) -> str:
-    given = (options or {}).get(INSTRUCTION)
-    if given is not None and not isinstance(given, str):
+    text = (options or {}).get(INSTRUCTION)
+    if text is not None and not isinstance(text, str):
         fix = "Write a text in quotes, or null for none"
-        raise Fp2Error(
-            f"the instruction is {given!r}, which is not text", where=f"probe.options.{INSTRUCTION}", fix=fix
-        )
-    return (given or "").strip()
+        raise Fp2Error(f"the instruction is {text!r}, which is not text", where=f"probe.options.{INSTRUCTION}", fix=fix)
+    return (text or "").strip()
 
 
 def _check_distinct(templates: Mapping[str, str], where: str) -> None:
@@ -137,8 +135,8 @@ def _check_distinct(templates: Mapping[str, str], where: str) -> None:
     for name, text in templates.items():
         same = first.setdefault(text, name)
         if same != name:
-            what = f"the templates '{same}' and '{name}' have one text: {text!r}"
-            raise Fp2Error(what, where=where, fix="Remove one of them")
+            message = f"the templates '{same}' and '{name}' have one text: {text!r}"
+            raise Fp2Error(message, where=where, fix="Remove one of them")
 
 
 def _has_placeholder(question: Any) -> bool:

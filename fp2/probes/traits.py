@@ -65,21 +65,21 @@ class TraitList:
 @lru_cache(maxsize=1)
 def own_traits() -> TraitList:
     """Return the packaged list: 100 words, 50 of each polarity; the bundled model was trained on them."""
-    found = read_traits(OWN_FILE)
-    return TraitList(found.traits, f"fp2 {OWN_VERSION}", found.sha256, found.notes)
+    traits = read_traits(OWN_FILE)
+    return TraitList(traits.traits, f"fp2 {OWN_VERSION}", traits.sha256, traits.notes)
 
 
 def traits_path(path: str | Path) -> Path:
     """Return the file of a list: `path`, or the official list in the folder `path` or at most two levels below."""
-    place = Path(path).expanduser()
-    if not place.is_dir():
-        return place
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return folder
     from fp2.data.readers.labelled import find_files
 
-    if found := find_files(place, OFFICIAL_NAME):
-        return found[0]
+    if files := find_files(folder, OFFICIAL_NAME):
+        return files[0]
     fix = "Give probe.traits_file=PATH, or probe.traits_file=null for the packaged list"
-    raise Fp2Error(f"there is no {OFFICIAL_NAME}", where=str(place), fix=fix)
+    raise Fp2Error(f"there is no {OFFICIAL_NAME}", where=str(folder), fix=fix)
 
 
 def read_traits(path: Path) -> TraitList:
@@ -87,8 +87,8 @@ def read_traits(path: Path) -> TraitList:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        what = f"the trait list cannot be read: {error.strerror}"
-        raise Fp2Error(what, where=str(path), fix="Check probe.traits_file") from error
+        message = f"the trait list cannot be read: {error.strerror}"
+        raise Fp2Error(message, where=str(path), fix="Check probe.traits_file") from error
     rows = _rows(_decoded(raw, path), path)
     traits, notes = _checked(((f"row {number}", cells) for number, cells in rows), str(path))
     return TraitList(traits, path.name, sha256_bytes(raw), notes)
@@ -143,50 +143,50 @@ def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
     if len(lines) < 2:
         raise Fp2Error("the trait list is empty", where=str(path))
     header = [name.strip() for name in lines[0]]
-    places = {ours: header.index(theirs) for ours, theirs in _places(header, str(path)).items()}
-    found = []
+    columns = {ours: header.index(theirs) for ours, theirs in _places(header, str(path)).items()}
+    rows = []
     for number, cells in enumerate(lines[1:], 1):
         if len(cells) < len(header) or any(map(str.strip, cells[len(header) :])):
-            what = f"row {number} has {len(cells)} cells, the header has {len(header)}"
-            raise Fp2Error(what, where=str(path), fix="Was the file copied completely?")
-        found.append((number, {name: cells[place] for name, place in places.items()}))
-    return found
+            message = f"row {number} has {len(cells)} cells, the header has {len(header)}"
+            raise Fp2Error(message, where=str(path), fix="Was the file copied completely?")
+        rows.append((number, {name: cells[column] for name, column in columns.items()}))
+    return rows
 
 
 def _places(header: Sequence[str], where: str) -> dict[str, str]:
     """Return official name -> the header's name of each column; valence or polarity may be absent, not the word."""
     folded = {name.strip().casefold(): name for name in header}
-    found = {
+    columns = {
         ours: next(folded[name] for name in names if name in folded)
         for ours, names in _COLUMNS.items()
         if any(name in folded for name in names)
     }
-    missing = [name for name in (_WORD, _POLARITY) if name not in found]
-    if missing == [_POLARITY] and _VALENCE in found:
-        return found
+    missing = [name for name in (_WORD, _POLARITY) if name not in columns]
+    if missing == [_POLARITY] and _VALENCE in columns:
+        return columns
     if missing:
         fix = f"The official columns are {_WORD}, {_VALENCE}, {_POLARITY}; it has {', '.join(header)}"
         raise Fp2Error(f"the trait list lacks {', '.join(missing)}", where=where, fix=fix)
-    return found
+    return columns
 
 
 def _checked(rows: Iterable[tuple[str, Mapping[str, str]]], where: str) -> tuple[tuple[Trait, ...], tuple[str, ...]]:
     """Return the traits, each word once, and notes for the reader of the results."""
-    found: dict[str, Trait] = {}
+    traits_of: dict[str, Trait] = {}
     twice: list[str] = []
     against: list[str] = []
     for row, cells in rows:
         trait = _trait(cells, f"{where}, {row}")
         key = trait.word.casefold()
-        if key in found and found[key].polarity != trait.polarity:
+        if key in traits_of and traits_of[key].polarity != trait.polarity:
             raise Fp2Error(f"the trait '{trait.word}' is listed as positive and as negative", where=f"{where}, {row}")
-        if key in found:
+        if key in traits_of:
             twice.append(trait.word)
             continue
-        found[key] = trait
+        traits_of[key] = trait
         if trait.valence and (trait.valence > 0) != (trait.polarity == POSITIVE):
             against.append(trait.word)
-    traits = tuple(found.values())
+    traits = tuple(traits_of.values())
     if not traits:
         raise Fp2Error("the trait list is empty", where=where)
     return traits, tuple(_notes(traits, twice, against))

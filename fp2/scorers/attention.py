@@ -123,25 +123,25 @@ def _turns(sentence: str, current: str) -> list[tuple[int, str]]:
 def _marks(sentence: str, current: str) -> list[tuple[int, int, str]]:
     """Return the expressions of the sentence that name a side, in order: begin, end, side."""
     blocked = [match.span() for match in _NO_PLACE.finditer(sentence)]
-    found: list[tuple[int, int, str]] = []
-    own = [match.span() for match in _OWN.finditer(sentence)]
+    marks: list[tuple[int, int, str]] = []
+    own_spans = [match.span() for match in _OWN.finditer(sentence)]
     speaks = bool(_PERSON_WORD.search(sentence))
     for match in _PLACE.finditer(sentence):
         begin, end = match.span("side")
-        if any(low <= begin < high for low, high in blocked + own):
+        if any(low <= begin < high for low, high in blocked + own_spans):
             continue
         label = bool(_LABEL.match(sentence[: match.start()])) and bool(_AFTER_LABEL.match(sentence[match.end() :]))
         if speaks or label:
-            found.append((match.start(), match.end(), match.group("side")))
+            marks.append((match.start(), match.end(), match.group("side")))
     others = [match.span() for match in _OTHER.finditer(sentence)]
-    others += [span for span in own if _about_person(sentence, span)]
+    others += [span for span in own_spans if _about_person(sentence, span)]
     for begin, end in others:
-        before = [mark for mark in found if mark[1] <= begin]
+        before = [mark for mark in marks if mark[1] <= begin]
         holder = before[-1][2] if before else current
-        near = any(abs(mark[0] - end) <= 12 or abs(begin - mark[1]) <= 12 for mark in found)
+        near = any(abs(mark[0] - end) <= 12 or abs(begin - mark[1]) <= 12 for mark in marks)
         if holder and not near:
-            found.append((begin, end, "right" if holder == "left" else "left"))
-    return sorted(found)
+            marks.append((begin, end, "right" if holder == "left" else "left"))
+    return sorted(marks)
 
 
 def _about_person(sentence: str, span: tuple[int, int]) -> bool:
@@ -205,9 +205,12 @@ class WordShare(OfTwo):
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the left person's share."""
         read = [read_sides(text) for text in texts]
-        share = [one.left_words / (one.left_words + one.right_words) if one.both else np.nan for one in read]
+        share = [
+            mention.left_words / (mention.left_words + mention.right_words) if mention.both else np.nan
+            for mention in read
+        ]
         counts = {
-            name: np.asarray([getattr(one, name) for one in read], dtype=np.int64)
+            name: np.asarray([getattr(mention, name) for mention in read], dtype=np.int64)
             for name in ("left_words", "right_words", "shared_words")
         }
         return Scored(np.asarray(share, dtype=np.float64), counts)

@@ -89,7 +89,7 @@ class Resources:
         cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
     ) -> Resources:
         """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
-        questions = {one.question_id: one.text for one in battery.asked} if battery else {}
+        questions = {question.question_id: question.text for question in battery.asked} if battery else {}
         salt = None if keyed else local_salt(Path(config.paths.state))
         return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)
 
@@ -194,16 +194,16 @@ class ModelScorer:
 
     def using(self, resources: Resources) -> Self:
         """Return the scorer with what a run gives it, checked (see `check`)."""
-        made = copy.copy(self)
-        object.__setattr__(made, "resources", resources)
-        made.check()
-        return made
+        scorer = copy.copy(self)
+        object.__setattr__(scorer, "resources", resources)
+        scorer.check()
+        return scorer
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Score texts whose images are not known; a probe's question is sent where `resources` has one of its name."""
         check_lengths(texts, probes)
-        known = self.resources.questions if self.reads_question else {}
-        return self.score_answers(texts, [known.get(probe, "") for probe in probes])
+        questions = self.resources.questions if self.reads_question else {}
+        return self.score_answers(texts, [questions.get(probe, "") for probe in probes])
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
         """Score the rows of an answers table; `details` say what the model returned."""
@@ -218,10 +218,10 @@ class ModelScorer:
         if images is not None:
             self._record_origins(images, keys)
         wanted = {key: pair for pair, key in asked.items() if key is not None}
-        found = self.stored(wanted)
-        found |= self._ask({key: pair for key, pair in wanted.items() if key not in found}, len(wanted))
+        readings_of = self.stored(wanted)
+        readings_of |= self._ask({key: pair for key, pair in wanted.items() if key not in readings_of}, len(wanted))
         blank, failed = self.missing("blank"), self.missing("failed")
-        readings = [blank if key is None else found.get(key, failed) for key in keys]
+        readings = [blank if key is None else readings_of.get(key, failed) for key in keys]
         return Scored(
             np.array([one.value for one in readings], dtype=np.float64),
             {name: np.array([one.details[name] for one in readings]) for name in blank.details},
@@ -245,7 +245,7 @@ class ModelScorer:
         if store is None:
             return {}
         take_answers(store, keys)
-        return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
+        return {key: self.read(answer.text, _numbers(answer.numbers)) for key, answer in store.get_many(keys).items()}
 
     def _questions_of(self, rows: pd.DataFrame) -> list[str]:
         """Return the question of each row of an answers table, where the scorer reads it."""
@@ -271,54 +271,56 @@ class ModelScorer:
                 by_image.setdefault(name, []).append(key)
         add_derived(store.connection, store.path, by_image)
 
-    def _ask(self, left: Asked, n_texts: int) -> dict[str, Reading]:
+    def _ask(self, unanswered: Asked, n_texts: int) -> dict[str, Reading]:
         """Ask about what the store lacks; what another run is asking about is left to it and taken over."""
-        if not left:
+        if not unanswered:
             return {}
-        found: dict[str, Reading] = {}
+        readings_of: dict[str, Reading] = {}
         failed: dict[str, str] = {}
         store, budget = self.resources.store, self.resources.error_budget
         with ExitStack() as stack:
-            tick = stack.enter_context(self.resources.progress.count_up(f"Scoring: {self.name}", len(left)))
+            tick = stack.enter_context(self.resources.progress.count_up(f"Scoring: {self.name}", len(unanswered)))
             leases = stack.enter_context(Leases(store.path, answered_keys)) if store is not None else None
-            while waiting := [key for key in left if key not in found and key not in failed]:
+            while waiting := [key for key in unanswered if key not in readings_of and key not in failed]:
                 for some in parts(waiting, _CLAIMED_AT_ONCE):
                     mine = some if leases is None else leases.claim(some)
-                    self._ask_some({key: left[key] for key in some if key in mine}, found, failed, tick)
-                elsewhere = self.stored({key: left[key] for key in waiting if key not in found and key not in failed})
-                found |= elsewhere
+                    self._ask_some({key: unanswered[key] for key in some if key in mine}, readings_of, failed, tick)
+                elsewhere = self.stored(
+                    {key: unanswered[key] for key in waiting if key not in readings_of and key not in failed}
+                )
+                readings_of |= elsewhere
                 tick(len(elsewhere))
-                if all(key not in found and key not in failed for key in waiting):
+                if all(key not in readings_of and key not in failed for key in waiting):
                     time.sleep(_POLL)
         if len(failed) > (budget * n_texts if budget <= 1 else budget):
             raise self._too_many(failed, n_texts)
-        return found
+        return readings_of
 
     def _ask_some(
-        self, some: Asked, found: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None]
+        self, asked_texts: Asked, readings_of: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None]
     ) -> None:
-        """Ask about some texts; each batch is stored as it comes, and added to `found` or (with a reason) `failed`."""
-        if not some:
+        """Ask about some texts; each batch is stored, and added to `readings_of` or (with a reason) `failed`."""
+        if not asked_texts:
             return
-        with contextlib.closing(self.ask(some)) as batches:
+        with contextlib.closing(self.ask(asked_texts)) as batches:
             for batch in batches:
-                kept = [(one.image_id, self._marked(one)) for one in batch]
+                rows = [(answer.image_id, self._marked(answer)) for answer in batch]
                 if self.resources.store is not None:
-                    self.resources.store.put_many(kept, self.runtime())
-                for key, one in kept:
-                    if one.error is None and one.text is not None:
-                        found[key] = self.read(one.text, one.numbers or {})
+                    self.resources.store.put_many(rows, self.runtime())
+                for key, answer in rows:
+                    if answer.error is None and answer.text is not None:
+                        readings_of[key] = self.read(answer.text, answer.numbers or {})
                     else:
-                        failed[key] = str(one.error)
+                        failed[key] = str(answer.error)
                 tick(len(batch))
-                if (tried := len(found) + len(failed)) >= EARLY_TRIES and len(failed) > tried / 2:
-                    raise self._too_many(failed, len(some))
+                if (tried := len(readings_of) + len(failed)) >= EARLY_TRIES and len(failed) > tried / 2:
+                    raise self._too_many(failed, len(asked_texts))
 
     def _too_many(self, failed: Mapping[str, str], n_texts: int) -> Fp2Error:
         reason = next(iter(failed.values()))
-        what = f"{len(failed)} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
+        message = f"{len(failed)} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
         fix = "What was scored is kept; fix the cause and run the same command again"
-        return Fp2Error(what, where=f"scorer.{self.name}", fix=fix if self.resources.store is not None else "")
+        return Fp2Error(message, where=f"scorer.{self.name}", fix=fix if self.resources.store is not None else "")
 
     def _marked(self, answer: Answer) -> Answer:
         """Return an answer that names the method: two stores may differ in it (`fp2.store.merge`)."""
@@ -333,8 +335,8 @@ class ModelScorer:
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise Fp2Error("every value would be the same, or is not finite", where=where)
         if tuple(self.value_range) not in ((0.0, 0.0), (low, high)):
-            what = "value_range is not the one that follows from the other options"
-            raise Fp2Error(what, where=where, fix=f"Leave it out, or write [{low:g}, {high:g}]")
+            message = "value_range is not the one that follows from the other options"
+            raise Fp2Error(message, where=where, fix=f"Leave it out, or write [{low:g}, {high:g}]")
         effect = self.smallest_effect or smallest_effect or (high - low) / 40
         if not 0 < effect < high - low:
             raise Fp2Error("smallest_effect must be above 0 and below the width of the scale", where=where)

@@ -77,7 +77,7 @@ class Classifier(ModelScorer):
         """Work out the range from the numbers; nothing is known of the checkpoint yet."""
         numbers = [float(value) for value in (self._numbers or {"": 0.0, " ": 1.0}).values()]
         if self._independent:
-            self.settle(sum(min(0.0, one) for one in numbers), sum(max(0.0, one) for one in numbers))
+            self.settle(sum(min(0.0, number) for number in numbers), sum(max(0.0, number) for number in numbers))
         else:
             self.settle(min(numbers), max(numbers))
 
@@ -113,42 +113,42 @@ class Classifier(ModelScorer):
         if bool(self.labels) == bool(self.hypotheses):
             fix = "Give labels={POSITIVE: 1, NEGATIVE: -1}, or hypotheses for a checkpoint of inference"
             raise Fp2Error("either labels or hypotheses have to be given", where=where, fix=fix)
-        known = label_names(self.checkpoint.config)
+        labels = label_names(self.checkpoint.config)
         if self.labels:
-            self._check_labels(known)
+            self._check_labels(labels)
         else:
-            entailment(known, where)
+            entailment(labels, where)
         loaded = self._loaded()
         limit = self._limit(loaded)
         if self.hypotheses:
             longest = max(len(ids) for ids in loaded.tokenizer(list(self.hypotheses))["input_ids"])
             if 2 * longest > limit:
-                what = f"a hypothesis has {longest} tokens, more than half of what is read ({limit})"
-                raise Fp2Error(what, where=f"{where}.hypotheses", fix="Shorten it")
+                message = f"a hypothesis has {longest} tokens, more than half of what is read ({limit})"
+                raise Fp2Error(message, where=f"{where}.hypotheses", fix="Shorten it")
         self._device()
         self._try(loaded)
 
-    def _check_labels(self, known: Sequence[str]) -> None:
+    def _check_labels(self, labels: Sequence[str]) -> None:
         where = f"scorer.{self.name}.labels"
         assert self.labels is not None
-        if unknown := next((name for name in self.labels if name not in known), None):
-            raise Fp2Error(f"the checkpoint has no label {unknown!r}", where=where, fix=nearest(unknown, known))
-        if missing := [name for name in known if name not in self.labels]:
-            what = f"the checkpoint's label {', '.join(missing)} has no number"
-            raise Fp2Error(what, where=where, fix="Give every label one; 0 where it counts as neutral")
+        if unknown := next((name for name in self.labels if name not in labels), None):
+            raise Fp2Error(f"the checkpoint has no label {unknown!r}", where=where, fix=nearest(unknown, labels))
+        if missing := [name for name in labels if name not in self.labels]:
+            message = f"the checkpoint's label {', '.join(missing)} has no number"
+            raise Fp2Error(message, where=where, fix="Give every label one; 0 where it counts as neutral")
         kind = self.checkpoint.config.get("problem_type")
         if kind == "regression":
-            what = "the checkpoint is a regression: its values have no range"
-            raise Fp2Error(what, where=f"scorer.{self.name}.model")
-        independent = kind == "multi_label_classification" or len(known) == 1
+            message = "the checkpoint is a regression: its values have no range"
+            raise Fp2Error(message, where=f"scorer.{self.name}.model")
+        independent = kind == "multi_label_classification" or len(labels) == 1
         if independent != self.multi_label:
-            what = (
+            message = (
                 "the checkpoint's labels do not exclude each other"
                 if independent
                 else ("the checkpoint's labels exclude each other")
             )
             fix = f"Set scorer.{self.name}.multi_label={str(independent).lower()}"
-            raise Fp2Error(what, where=f"scorer.{self.name}.multi_label", fix=fix)
+            raise Fp2Error(message, where=f"scorer.{self.name}.multi_label", fix=fix)
 
     def model_identity(self) -> dict[str, Any]:
         """Return the checkpoint's identity, the numbers, and how much of a text is read."""
@@ -166,11 +166,11 @@ class Classifier(ModelScorer):
         from fp2.engines.hf.model import is_out_of_memory
 
         loaded, device = self._loaded(), self._device()
-        left = sorted(asked, key=lambda key: (len(asked[key][1]), asked[key][1]))
+        ordered = sorted(asked, key=lambda key: (len(asked[key][1]), asked[key][1]))
         size = self.batch_size
         try:
-            while left:
-                some = left[:size]
+            while ordered:
+                some = ordered[:size]
                 try:
                     loaded.model.to(device)
                     batch = self._compute(loaded, device, some, [asked[key][1] for key in some])
@@ -182,7 +182,7 @@ class Classifier(ModelScorer):
                         raise Fp2Error("the classifier does not fit into memory", where=where, fix=fix) from error
                     size = max(1, size // 2)
                     continue
-                left = left[len(some) :]
+                ordered = ordered[len(some) :]
                 yield batch
         finally:
             loaded.model.to("cpu")
@@ -199,8 +199,8 @@ class Classifier(ModelScorer):
         except Exception as error:  # the model's own code: many kinds, one line
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         if reason:
-            what = f"the checkpoint cannot score a text ({reason})"
-            raise Fp2Error(what, where=f"scorer.{self.name}.model", fix="Check its tokenizer and its weights")
+            message = f"the checkpoint cannot score a text ({reason})"
+            raise Fp2Error(message, where=f"scorer.{self.name}.model", fix="Check its tokenizer and its weights")
 
     def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
         """Return the stored value."""
@@ -216,7 +216,7 @@ class Classifier(ModelScorer):
         name = Path(str(self.model)).name if self.model else "checkpoint"
         kind = "its labels" if self.labels else "hypotheses that a text entails"
         line = f"values are means over {kind}, by the probabilities of the classifier {name}."
-        if count := sum(bool(one.get("truncated")) for one in details):
+        if count := sum(bool(detail.get("truncated")) for detail in details):
             line += f" {count} of {len(details)} answers are longer than it reads: their first tokens were scored."
         return line
 
@@ -263,9 +263,9 @@ class Classifier(ModelScorer):
             for key, value, n, best in rows
         ]  # fmt: skip
 
-    def _entailed(self, logits: FloatArray, known: Sequence[str]) -> FloatArray:
+    def _entailed(self, logits: FloatArray, labels: Sequence[str]) -> FloatArray:
         """Return the probability of each hypothesis; `logits` are (texts, hypotheses, labels)."""
-        yes, no = entailment(known, f"scorer.{self.name}")
+        yes, no = entailment(labels, f"scorer.{self.name}")
         if not self._independent:
             return _softmax(logits[..., yes])
         return _softmax(logits[..., [no, yes]])[..., 1]

@@ -40,8 +40,8 @@ class Economic(FittedScorer):
             counts = self.counts(texts)
             up, down = counts["high_status"], counts["low_status"]
             return Scored(ratio(up - down, up + down), {**counts, "matched": up + down > 0})
-        found = self.probabilities(texts, probes)
-        high, middle, low, none = (found[which] for which in (1.0, 0.0, -1.0, None))
+        probability_of = self.probabilities(texts, probes)
+        high, middle, low, none = (probability_of[which] for which in (1.0, 0.0, -1.0, None))
         values = standing(high, middle, low, none)
         return Scored(values, {"p_high": high, "p_middle": middle, "p_low": low, "matched": ~np.isnan(values)})
 

@@ -82,10 +82,10 @@ class Weights:
         """Name, version and sha256, as in the scores table."""
         return {"name": self.name, "version": self.version, "sha256": self.sha256}
 
-    def probabilities(self, found: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    def probabilities(self, features: Mapping[str, float]) -> npt.NDArray[np.float64]:
         """Return the probability of each class, shape (k,), of an answer with these features."""
         odds = self.intercept.copy()
-        for name, value in found.items():
+        for name, value in features.items():
             if (weights := self.features.get(name)) is not None:
                 odds += value * weights
         if len(self.classes) == 2:
@@ -93,10 +93,12 @@ class Weights:
         powers = np.exp(odds - odds.max())
         return np.asarray(powers / powers.sum())
 
-    def strongest(self, found: Mapping[str, float]) -> str:
+    def strongest(self, features: Mapping[str, float]) -> str:
         """Return the feature that speaks most for the last class."""
-        known = {name: value * self.features[name][-1] for name, value in found.items() if name in self.features}
-        return max(known, key=lambda name: known[name], default="")
+        contributions = {
+            name: value * self.features[name][-1] for name, value in features.items() if name in self.features
+        }
+        return max(contributions, key=lambda name: contributions[name], default="")
 
 
 @cache
@@ -107,12 +109,12 @@ def load_weights(reference: str) -> Weights | None:
     if "weights" not in content:
         return None
     try:
-        classes = tuple(None if one is None else float(one) for one in content["classes"])
+        classes = tuple(None if value is None else float(value) for value in content["classes"])
         columns = 1 if len(classes) == 2 else len(classes)
         rows = (line.rsplit(" ", columns) for line in str(content["weights"]).splitlines())
-        features = {row[0]: np.array([float(one) for one in row[1:]]) for row in rows}
-        intercept = np.array([float(one) for one in content["intercept"]])
-        if len(classes) < 2 or any(len(one) != columns for one in (intercept, *features.values())):
+        features = {row[0]: np.array([float(value) for value in row[1:]]) for row in rows}
+        intercept = np.array([float(value) for value in content["intercept"]])
+        if len(classes) < 2 or any(len(value) != columns for value in (intercept, *features.values())):
             raise ValueError("a number is missing")
         sha256 = digest([content, load_vocabulary().sha256])
         name, version, label = (str(content[key]) for key in ("name", "version", "label"))
@@ -175,27 +177,27 @@ def features_by(terms: Matcher, text: str, probe: str) -> Mapping[str, float]:
         value = (hit.list in positive) - (hit.list in negative)
         value = min(-value, 0) if hit.negated else value
         balance += value * ((1.5 if hit.start > contrasts[-1] else 0.5) if contrasts else 1.0)
-    found = {name: math.sqrt(count) for name, count in counts.items()}
-    found["stereotype"] = 2 * found.get("stereotype", 0.0)
-    found["polarity"] = 2 * balance / math.sqrt(balance**2 + 1)
-    found |= {"well": 2.0 * (balance > 0), "ill": 2.0 * (balance < 0)}
+    features = {name: math.sqrt(count) for name, count in counts.items()}
+    features["stereotype"] = 2 * features.get("stereotype", 0.0)
+    features["polarity"] = 2 * balance / math.sqrt(balance**2 + 1)
+    features |= {"well": 2.0 * (balance > 0), "ill": 2.0 * (balance < 0)}
     concluded = {f"conclusion {name}": 1.5 for name, pattern in conclusions.items() if pattern.search(plain)}
-    found |= concluded
+    features |= concluded
     if concluded:
-        found |= {"conclusion": 1.5, "conclusion of a group": 1.5 * ("+people_groups" in counts)}
-    words = tokens(plain)
-    found |= {f"probe {probe}": 1.0, "length": math.log1p(len(words)) / 4}
+        features |= {"conclusion": 1.5, "conclusion of a group": 1.5 * ("+people_groups" in counts)}
+    word_list = tokens(plain)
+    features |= {f"probe {probe}": 1.0, "length": math.log1p(len(word_list)) / 4}
     if probe in RATINGS and not math.isnan(rating := read_rating(text)):
-        found |= {
+        features |= {
             "rating": (rating - 5.5) / 2.25,
             "rated well": 2.0 * (rating >= 6.75),
             "rated ill": 2.0 * (rating < 4.5),
         }
-        found["asked"] = found.get("asked", 0.0) + 1.0
-    found["nothing asked"] = found[f"{probe} nothing asked"] = 2.0 * ("asked" not in found)
-    found["cut off"] = 2.0 * (words[-1:] != [] and words[-1] in _UNFINISHED)
+        features["asked"] = features.get("asked", 0.0) + 1.0
+    features["nothing asked"] = features[f"{probe} nothing asked"] = 2.0 * ("asked" not in features)
+    features["cut off"] = 2.0 * (word_list[-1:] != [] and word_list[-1] in _UNFINISHED)
     # one string for a word in all answers: the features of many are kept
-    return found | {intern(f"w {one}"): WORD for one in (*words, *map(" ".join, pairwise(words)))}
+    return features | {intern(f"w {word}"): WORD for word in (*word_list, *map(" ".join, pairwise(word_list)))}
 
 
 _STANDING = {
@@ -228,9 +230,9 @@ class FittedScorer(LexiconScorer):
         BaseScorer.__post_init__(self)
         scale = self.label_scale
         if scale is None or weights.label != scale.name or not set(weights.classes) <= {*scale.values, None}:
-            what = f"the weights are for the label '{weights.label}'"
+            message = f"the weights are for the label '{weights.label}'"
             raise Fp2Error(
-                what, where=self.lexicon_file, fix=f"This scorer needs those for {scale.name if scale else ''}"
+                message, where=self.lexicon_file, fix=f"This scorer needs those for {scale.name if scale else ''}"
             )
 
     @property

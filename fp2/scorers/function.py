@@ -91,17 +91,17 @@ class FunctionScorer:
             fix = "Score again from Python: fp2.evaluate(..., scorers=...)"
             raise Fp2Error("the scorer is a Python function, which a config does not hold", where=where, fix=fix)
         values = np.full(len(texts), np.nan)
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             try:
-                given = self.function(text)
-                values[place] = np.nan if given is None else float(given)
+                value = self.function(text)
+                values[index] = np.nan if value is None else float(value)
             except Exception as error:  # the caller's code can raise anything
                 raise Fp2Error(f"the function failed: {type(error).__name__}: {error}", where=where) from error
         low, high = self.value_range
         wrong = np.flatnonzero((values < low) | (values > high))
         if wrong.size:
-            what = f"the function returned {values[wrong[0]]:g}, outside {low:g} to {high:g}"
-            raise Fp2Error(what, where=where, fix="Set value_range=(lowest, highest)")
+            message = f"the function returned {values[wrong[0]]:g}, outside {low:g} to {high:g}"
+            raise Fp2Error(message, where=where, fix="Set value_range=(lowest, highest)")
         details: Details = {}
         return Scored(values, details)
 

@@ -115,8 +115,8 @@ class Judge(ModelScorer):
     @property
     def price(self) -> Price | None:
         """The price of a million tokens in and out, if it is given."""
-        given = self.price_input is not None and self.price_output is not None
-        return Price(float(self.price_input or 0), float(self.price_output or 0)) if given else None
+        is_known = self.price_input is not None and self.price_output is not None
+        return Price(float(self.price_input or 0), float(self.price_output or 0)) if is_known else None
 
     @property
     def most_tokens(self) -> int:
@@ -126,7 +126,7 @@ class Judge(ModelScorer):
     def words(self, question: str, text: str) -> int:
         """Return the number of words of a request."""
         sent = (prompt(self.criteria), question, text)
-        return sum(len(part.split()) for part in sent)
+        return sum(len(text_part.split()) for text_part in sent)
 
     @cached_property
     def engine(self) -> OpenAICompatEngine:
@@ -199,15 +199,15 @@ class Judge(ModelScorer):
         """Say what the model is, what was sent, and how many replies are missing."""
         from fp2.engines.server.client import without_folder
 
-        n, states = len(details), [str(one.get("state")) for one in details]
+        n, states = len(details), [str(detail.get("state")) for detail in details]
         line = (
             f"the language model {without_folder(self.id)} behind a server labelled each answer by the rubric "
             f"{self.criteria.name} (version {self.criteria.version}); question and answer were sent to it, no picture "
             "and no group. It may label like answers differently where they name a group."
         )
-        for state, what in (("unreadable", "a reply without one of the labels"), ("failed", "no reply")):
+        for state, cause in (("unreadable", "a reply without one of the labels"), ("failed", "no reply")):
             if count := states.count(state):
-                line += f" {count} of {n} answers have no value because there was {what}."
+                line += f" {count} of {n} answers have no value because there was {cause}."
         return line
 
     def runtime(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class Judge(ModelScorer):
         started = time.perf_counter()
         try:
             reply = await post_chat(channel, self._body(form, question, text))
-            found, tokens = read_text(reply, self.engine.decoding)
+            label_text, tokens = read_text(reply, self.engine.decoding)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, PATH)
             return Answer(key, self.name, None, str(error))
@@ -232,7 +232,7 @@ class Judge(ModelScorer):
             raise
         except Exception as error:  # a reply can contain anything; it is the error of this text only
             return Answer(key, self.name, None, f"the server's reply cannot be read ({type(error).__name__})")
-        return Answer(key, self.name, found, None, time.perf_counter() - started, tokens)
+        return Answer(key, self.name, label_text, None, time.perf_counter() - started, tokens)
 
     def _body(self, form: Mapping[str, Any], question: str, text: str) -> dict[str, Any]:
         sent = messages(self.criteria, question, text, system=bool(form["system"]))
@@ -255,12 +255,12 @@ class Judge(ModelScorer):
                 return form
             except RefusedError as error:
                 raise_if_fatal(error, PATH)
-                left = [part for part in _SIGNS if form[part]]
-                if not left:
+                accepted_parts = [part for part in _SIGNS if form[part]]
+                if not accepted_parts:
                     raise Fp2Error(f"the server accepts no request for a label: {error}", where="model.id") from error
                 said = str(error).casefold()
-                named = [part for part in left if any(word in said for word in _SIGNS[part])]
-                form[(named or left)[0]] = False
+                named = [part for part in accepted_parts if any(word in said for word in _SIGNS[part])]
+                form[(named or accepted_parts)[0]] = False
             except UnreachableError as error:
                 raise Fp2Error(str(error), where="model.base_url", fix="Start the server, or try again") from error
 
@@ -297,9 +297,9 @@ def read_label(text: str, rubric: Rubric) -> str | None:
     if fenced := _FENCE.match(bare):
         bare = fenced.group(1)
     try:
-        found = json.loads(bare)
+        reply = json.loads(bare)
     except (ValueError, RecursionError):
         return None
-    given = found.get("label") if isinstance(found, dict) else None
+    given = reply.get("label") if isinstance(reply, dict) else None
     wanted = given.strip().casefold() if isinstance(given, str) else None
     return next((label for label in rubric.labels if label.casefold() == wanted), None)

@@ -109,21 +109,19 @@ class Lexicon:
 
 def lexicon_path(reference: str) -> Path:
     """Return the file of a packaged lexicon (`confidence`), or the user's own file (`my/words.yaml`)."""
-    own = reference.endswith((".yaml", ".yml"))
-    path = Path(reference) if own else PACKAGED / f"{reference}.yaml"
+    is_own_file = reference.endswith((".yaml", ".yml"))
+    path = Path(reference) if is_own_file else PACKAGED / f"{reference}.yaml"
     if not path.is_file():
-        fix = "Check the path" if own else nearest(reference, packaged_lexicons())
+        fix = "Check the path" if is_own_file else nearest(reference, packaged_lexicons())
         raise Fp2Error(f"there is no lexicon '{reference}'", fix=fix)
     return path
 
 
 def packaged_lexicons() -> list[str]:
     """Return the names of the packaged lexicons: files with a name and terms; the others are what lexicons share."""
-    return sorted(file.stem for file in PACKAGED.glob("*.yaml") if _is_lexicon(read_yaml(file)))
-
-
-def _is_lexicon(content: Mapping[str, Any]) -> bool:
-    return "name" in content and any(key in content for key in ("lists", "patterns", "weights"))
+    kinds = {"lists", "patterns", "weights"}
+    contents = {file.stem: read_yaml(file) for file in PACKAGED.glob("*.yaml")}
+    return sorted(name for name, content in contents.items() if "name" in content and kinds & content.keys())
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -160,7 +158,9 @@ def load_vocabulary() -> Lexicon:
     lists = {}
     for name, text in content["categories"].items():
         written = {form: None for line in re.split(r"[/\n]", str(text).strip()) for form in _written_out(line, parts)}
-        forms = dict.fromkeys(one for form in written for one in _numbers(form, plural=name in content["plural"]))
+        forms = dict.fromkeys(
+            variant for form in written for variant in _numbers(form, plural=name in content["plural"])
+        )
         alone = frozenset(forms) if name in content["alone"] else frozenset()
         lists[name] = TermList(name, "keep", "", tuple((form,) for form in forms), alone)
     ignore = {form: None for phrase in content["ignore"] for form in _written_out(str(phrase), {})}
@@ -185,11 +185,11 @@ def _written_out(line: str, parts: Mapping[str, str]) -> tuple[str, ...]:
     def choices(piece: str) -> list[str]:
         return re.sub(r"\{\w+\}", lambda part: parts[part.group()], piece.strip("[]")).split("|")
 
-    found: dict[str, None] = {}
+    forms: dict[str, None] = {}
     for form in line.split("/"):
         pieces = [choices(piece) for piece in re.split(r"(\[[^\]]*\]|\{\w+\})", form) if piece]
-        found |= dict.fromkeys(clean_form("".join(chosen)) for chosen in product(*pieces))
-    return tuple(found)
+        forms |= dict.fromkeys(clean_form("".join(chosen)) for chosen in product(*pieces))
+    return tuple(forms)
 
 
 @cache
@@ -249,10 +249,10 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), tuple(entries))
 
 
-def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
+def _check_keys(content: Mapping[Any, Any], allowed: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
     for key in content:
-        if key not in known:
-            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), known))
+        if key not in allowed:
+            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), allowed))
     for key in required:
         if key not in content:
             raise Fp2Error(f"the key '{key}' is missing", where=where)
@@ -314,32 +314,32 @@ class Matcher:
         """Yield (start, end, form) of the longest form at each word that is not part of an earlier one."""
         tokens = [match.span() for match in _TOKEN.finditer(text)]
         words = text.replace("-", " ")
-        place = 0
-        while place < len(tokens):
-            start, end = tokens[place]
+        index = 0
+        while index < len(tokens):
+            start, end = tokens[index]
             first = words[start:end]
             longest = max(self._longest.get(first, 0), self._longest.get(first.removesuffix("'s"), 0))
             inside = start > 1 and text[start - 1] in "-'" and text[start - 2].isalnum()
-            for last in range(place + longest - 1, place - 1, -1) if longest and not inside else ():
+            for last in range(index + longest - 1, index - 1, -1) if longest and not inside else ():
                 if last < len(tokens):
-                    found = words[start : tokens[last][1]]
-                    form = found if found in self._terms else found.removesuffix("'s")
+                    candidate = words[start : tokens[last][1]]
+                    form = candidate if candidate in self._terms else candidate.removesuffix("'s")
                     if form in self._terms:
                         yield start, start + len(form), form
-                        place = last
+                        index = last
                         break
-            place += 1
+            index += 1
 
     def counts(self, text: str) -> dict[str, int]:
         """Return the number of terms of each list in a raw answer, negated terms by the rule of their list."""
-        found = dict.fromkeys(self.lexicon.lists, 0)
+        count_of = dict.fromkeys(self.lexicon.lists, 0)
         for hit in self.hits(normalise(text)):
             terms = self.lexicon.lists[hit.list]
             if not hit.negated or terms.negation == "keep":
-                found[hit.list] += 1
+                count_of[hit.list] += 1
             elif terms.negation == "turn":
-                found[terms.turns_to] += 1
-        return found
+                count_of[terms.turns_to] += 1
+        return count_of
 
 
 def is_alone(text: str, start: int, end: int) -> bool:
@@ -400,10 +400,10 @@ class LexiconScorer(BaseScorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        found = load_lexicon(self.lexicon_file).lists
-        if self.lists and set(found) - set(self.optional_lists) != set(self.lists):
-            what, fix = f"the lexicon has the list(s) {', '.join(found)}", f"Needed: {', '.join(self.lists)}"
-            raise Fp2Error(what, where=self.lexicon_file, fix=fix)
+        lists = load_lexicon(self.lexicon_file).lists
+        if self.lists and set(lists) - set(self.optional_lists) != set(self.lists):
+            message, fix = f"the lexicon has the list(s) {', '.join(lists)}", f"Needed: {', '.join(self.lists)}"
+            raise Fp2Error(message, where=self.lexicon_file, fix=fix)
 
     @property
     def lexicon(self) -> dict[str, str]:

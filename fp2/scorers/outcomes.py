@@ -43,8 +43,8 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     wide = means.unstack(["probe", "scorer"])[order]
     questions = keyed.groupby(["probe", "scorer"], sort=False)["question_id"].nunique()
     for column in questions.index[questions > 1]:
-        own = keyed[(keyed["probe"] == column[0]) & (keyed["scorer"] == column[1])]
-        if (adjusted := question_adjusted(own, "value")) is not None:
+        scores_of_column = keyed[(keyed["probe"] == column[0]) & (keyed["scorer"] == column[1])]
+        if (adjusted := question_adjusted(scores_of_column, "value")) is not None:
             wide[column] = adjusted.reindex(wide.index)
     return wide
 
@@ -88,19 +88,19 @@ def question_adjusted_means(values: ArrayLike) -> FloatArray:
     import numpy as np
 
     y = np.asarray(values, dtype=np.float64)
-    known = np.isfinite(y)
-    count = known.sum(axis=1)
-    if not (known == known[:, :1])[:, 1:].all():
-        mask = known.astype(np.float64)
-        effect = np.where(known, y, 0.0).sum(axis=0) / np.maximum(mask.sum(axis=0), 1.0)
-        rest = np.where(known, y - effect, 0.0)
+    is_known = np.isfinite(y)
+    count = is_known.sum(axis=1)
+    if not (is_known == is_known[:, :1])[:, 1:].all():
+        mask = is_known.astype(np.float64)
+        effect = np.where(is_known, y, 0.0).sum(axis=0) / np.maximum(mask.sum(axis=0), 1.0)
+        rest = np.where(is_known, y - effect, 0.0)
         share = mask / np.maximum(count, 1)[:, None]
         # normal equations of the questions' effects, the images' effects eliminated; of minimum norm
         system = np.diag(mask.sum(axis=0)) - mask.T @ share
         effect = effect + np.linalg.lstsq(system, rest.sum(axis=0) - share.T @ rest.sum(axis=1), rcond=1e-10)[0]
         answered = mask.any(axis=0)
         y = y - effect + effect[answered].mean()
-    total = np.where(known, y, 0.0).sum(axis=1)
+    total = np.where(is_known, y, 0.0).sum(axis=1)
     mean: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return mean
 
@@ -127,9 +127,9 @@ def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 
 def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> OutcomeArrays:
     """Return the outcomes (as `outcome_columns` gives them) of each row of a cut's memberships."""
-    found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
+    values = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
     return OutcomeArrays(
-        found.to_numpy(dtype="float64"),
+        values.to_numpy(dtype="float64"),
         table["group"].to_numpy(dtype=object),
         table["subject_id"].to_numpy(dtype=object),
         table["image_id"].to_numpy(dtype=object),
@@ -143,8 +143,11 @@ def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list
     """
     import numpy as np
 
-    whole = (np.isnan(values) | np.isin(values, (0.0, 1.0))).all(axis=0)
-    return [bool(one and ok) for one, ok in zip(np.broadcast_to(scorer_is, whole.shape), whole, strict=True)]
+    is_binary = (np.isnan(values) | np.isin(values, (0.0, 1.0))).all(axis=0)
+    return [
+        bool(scorer_is_binary and ok)
+        for scorer_is_binary, ok in zip(np.broadcast_to(scorer_is, is_binary.shape), is_binary, strict=True)
+    ]
 
 
 def value_ranges(values: np.ndarray, scales: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -152,8 +155,8 @@ def value_ranges(values: np.ndarray, scales: Sequence[tuple[float, float]]) -> l
     import numpy as np
 
     ends = [
-        (np.nanmin(one), np.nanmax(one)) if np.isfinite(one).any() else scale
-        for one, scale in zip(values.T, scales, strict=True)
+        (np.nanmin(column), np.nanmax(column)) if np.isfinite(column).any() else scale
+        for column, scale in zip(values.T, scales, strict=True)
     ]
     return [
         (min(low, float(least)), max(high, float(most)))

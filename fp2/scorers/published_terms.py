@@ -60,9 +60,9 @@ def published_lexicon(place: str) -> Lexicon:
 def most_frequent(counts: Mapping[str, Counter[str]], n: int = N_TERMS) -> list[str]:
     """Return up to `n` terms, of each source in equal parts; one that two sources have counts for the first."""
     chosen: list[str] = []
-    for place, (_, found) in enumerate(counts.items()):
-        share = (place + 1) * n // len(counts) - place * n // len(counts)
-        ranked = (term for term, _ in sorted(found.items(), key=lambda one: (-one[1], one[0])) if term not in chosen)
+    for index, (_, terms) in enumerate(counts.items()):
+        share = (index + 1) * n // len(counts) - index * n // len(counts)
+        ranked = (term for term, _ in sorted(terms.items(), key=lambda one: (-one[1], one[0])) if term not in chosen)
         chosen += [term for _, term in zip(range(share), ranked, strict=False)]
     return chosen
 
@@ -110,13 +110,13 @@ def _crows_pairs(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
     for row in read_table(path).to_dict("records"):
         if row["stereo_antistereo"] == "stereo" and row["bias_type"] in TRAITS:
             shared = {word.casefold() for word in _WORD.findall(row["sent_less"])}
-            own = (word for word in _WORD.findall(row["sent_more"]) if word.casefold() not in shared)
-            yield "crows_pairs", _terms(word for word in own if word == word.casefold())
+            stereotyped_words = (word for word in _WORD.findall(row["sent_more"]) if word.casefold() not in shared)
+            yield "crows_pairs", _terms(word for word in stereotyped_words if word == word.casefold())
 
 
 def _terms(texts: Iterable[str]) -> set[str]:
     """Return texts as terms of one or two words; others, and words that carry no content, are left out."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    found = {clean_form(" ".join(_WORD.findall(text))) for text in texts}
-    return {term for term in found if 0 < len(term.split()) <= 2 and len(term) > 2 and term not in ENGLISH_STOP_WORDS}
+    terms = {clean_form(" ".join(_WORD.findall(text))) for text in texts}
+    return {term for term in terms if 0 < len(term.split()) <= 2 and len(term) > 2 and term not in ENGLISH_STOP_WORDS}

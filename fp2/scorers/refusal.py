@@ -66,9 +66,9 @@ class RefusalPatterns:
         reading = self._read_clauses(text, probe, answers)
         if probe not in PROBES:
             return reading.verdict  # the weights were fitted on answers to these probes, and misread those to others
-        weights, found = refusal_weights(), {**features(text, probe), **reading.features}
-        refused = weights.probabilities(found)[1] > THRESHOLD
-        return (reading.verdict or weights.strongest(found)) if refused else ""
+        weights, all_features = refusal_weights(), {**features(text, probe), **reading.features}
+        refused = weights.probabilities(all_features)[1] > THRESHOLD
+        return (reading.verdict or weights.strongest(all_features)) if refused else ""
 
     def features(self, text: str, probe: str) -> dict[str, float]:
         """Return the features of an answer for the weights of version 2."""
@@ -78,8 +78,8 @@ class RefusalPatterns:
     def _read_clauses(self, text: str, probe: str, answers: re.Pattern[str]) -> Reading:
         declined, described, other = [], 0, 0
         answered = anyway = 0
-        found = clauses(text)
-        for clause in found:
+        sentence_clauses = clauses(text)
+        for clause in sentence_clauses:
             if self.answered_anyway is not None and self.answered_anyway.search(clause):
                 anyway += 1
             if match := self.pattern.search(clause):
@@ -135,13 +135,13 @@ _OPEN_QUESTION = re.compile(r"^\W*(?:whether|what|who|where|which|how|why)\b")
 
 def clauses(text: str) -> list[str]:
     """Return the clauses of a raw text, normalised: its sentences, parted at conjunctions and after a subordinate."""
-    found: list[str] = []
+    pieces: list[str] = []
     for sentence in _SENTENCE.split(_NO_APOSTROPHE.sub(r"\1n't", fold(text))):
         if first := _SUBORDINATE.match(sentence):
-            found += [sentence[: first.start(1)], *_CLAUSE.split(sentence[first.end(1) :])]
+            pieces += [sentence[: first.start(1)], *_CLAUSE.split(sentence[first.end(1) :])]
         else:
-            found += _CLAUSE.split(sentence)
-    plain = (" ".join(clause.split()).strip(" .!?;:,") for clause in found)
+            pieces += _CLAUSE.split(sentence)
+    plain = (" ".join(clause.split()).strip(" .!?;:,") for clause in pieces)
     return [clause for clause in plain if clause]
 
 
@@ -180,9 +180,9 @@ class Refusal(BaseScorer):
         """Return 0 or 1; details: `pattern`, the id of the pattern that was found, or an empty string."""
         check_lengths(texts, probes)
         find = cache(load_refusals(self.lexicon_file).find)
-        found = [find(text, probe) if text.strip() else "" for text, probe in zip(texts, probes, strict=True)]
-        values = np.fromiter((float(bool(which)) for which in found), np.float64, len(found))
-        return Scored(values, {"pattern": np.asarray(found, dtype=np.str_)})
+        patterns = [find(text, probe) if text.strip() else "" for text, probe in zip(texts, probes, strict=True)]
+        values = np.fromiter((float(bool(which)) for which in patterns), np.float64, len(patterns))
+        return Scored(values, {"pattern": np.asarray(patterns, dtype=np.str_)})
 
 
 def default_refusal() -> Refusal:
@@ -224,6 +224,6 @@ def _joined(patterns: Sequence[Any] | None, parts: dict[str, str]) -> re.Pattern
 
 
 def _expand(pattern: str, parts: dict[str, str]) -> str:
-    while (found := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
-        pattern = found
+    while (expanded := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
+        pattern = expanded
     return pattern

@@ -52,9 +52,12 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         raise Fp2Error("a scorer is a mapping of its options", where=where, fix="Write target: package.module:Class")
     factory = load(SCORERS, str(spec.get("target", name)), where)
     arguments = {str(key): value for key, value in spec.items() if key not in ("target", MEASURES)}
-    _check_measures(spec, where)
+    measures = spec.get(MEASURES, name)
+    if not (isinstance(measures, str) and measures.strip()):
+        fix = f"Write {MEASURES}: valence, or leave it out"
+        raise Fp2Error(f"{MEASURES} is the name of a dimension, not {measures!r}", where=f"{where}.{MEASURES}", fix=fix)
     if is_dataclass(factory) and isinstance(factory, type):
-        if "name" in {one.name for one in fields(factory)}:
+        if "name" in {option.name for option in fields(factory)}:
             arguments.setdefault("name", name)
         scorer = read_options(factory, arguments, where)
     else:
@@ -63,23 +66,16 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     return cast("Scorer", scorer)
 
 
-def _check_measures(spec: Mapping[str, Any], where: str) -> None:
-    named = spec.get(MEASURES, "")
-    if MEASURES in spec and not (isinstance(named, str) and named.strip()):
-        fix = f"Write {MEASURES}: valence, or leave it out"
-        raise Fp2Error(f"{MEASURES} is the name of a dimension, not {named!r}", where=f"{where}.{MEASURES}", fix=fix)
-
-
 def dimensions(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the scorers of each dimension, both in the order of the config.
 
     A scorer measures what its `measures` names, by default what it is itself called. Scorers of one dimension are
     compared with each other (block `scorer_agreement`).
     """
-    found: dict[str, list[str]] = {}
+    scorers_of: dict[str, list[str]] = {}
     for name, spec in specs.items():
-        found.setdefault(str(spec.get(MEASURES, name)), []).append(name)
-    return found
+        scorers_of.setdefault(str(spec.get(MEASURES, name)), []).append(name)
+    return scorers_of
 
 
 def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any:
@@ -87,10 +83,12 @@ def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any
     accepted = inspect.signature(factory).parameters
     if "name" in accepted:
         arguments.setdefault("name", name)
-    if not any(one.kind is one.VAR_KEYWORD for one in accepted.values()):
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         if unknown := next((key for key in arguments if key not in accepted), None):
             raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, accepted))
-        if missing := [key for key, one in accepted.items() if one.default is one.empty and key not in arguments]:
+        if missing := [
+            key for key, parameter in accepted.items() if parameter.default is parameter.empty and key not in arguments
+        ]:
             raise Fp2Error(f"{missing[0]} is missing", where=where)
     try:
         return factory(**arguments)
@@ -124,10 +122,10 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
     `probes` maps the id of a question to its probe. Yes and No are not looked at.
     """
     scorer = _refusal(scorers)
-    found = [one for one in batch if one.text is not None and "p_yes" not in (one.numbers or {})]
-    if isinstance(scorer, ModelScorer) or not found:
+    texts = [answer for answer in batch if answer.text is not None and "p_yes" not in (answer.numbers or {})]
+    if isinstance(scorer, ModelScorer) or not texts:
         return 0
-    scored = scorer.score([str(one.text) for one in found], [probes[one.question_id] for one in found])
+    scored = scorer.score([str(answer.text) for answer in texts], [probes[answer.question_id] for answer in texts])
     return int((scored.values == 1).sum())
 
 
@@ -175,7 +173,10 @@ BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer
 
 def equip(scorers: Mapping[str, Scorer], resources: Callable[[], Resources]) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model are checked, and can use the `resources` of the run."""
-    return {name: one.using(resources()) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+    return {
+        name: scorer.using(resources()) if isinstance(scorer, ModelScorer) else scorer
+        for name, scorer in scorers.items()
+    }
 
 
 def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:
@@ -186,9 +187,9 @@ def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:
 
 def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[Note]:
     """Return the limitations of a run's scorers that ask a model, from its scores table."""
-    found = []
+    notes = []
     for name, scorer in scorers.items():
         if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
             details = scores.loc[scores["scorer"] == name, "details"].dropna()
-            found.append(BY_MODEL(scorer=name, note=scorer.note([json.loads(one) for one in details])))
-    return found
+            notes.append(BY_MODEL(scorer=name, note=scorer.note([json.loads(text) for text in details])))
+    return notes

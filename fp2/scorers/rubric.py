@@ -51,11 +51,11 @@ class Rubric:
 @cache
 def load_rubric(reference: str) -> Rubric:
     """Return a packaged rubric (`valence`), or that of the user's own file (`my/rubric.yaml`)."""
-    own = reference.endswith((".yaml", ".yml"))
-    path = Path(reference).expanduser() if own else PACKAGED / f"{reference}.yaml"
+    is_own_file = reference.endswith((".yaml", ".yml"))
+    path = Path(reference).expanduser() if is_own_file else PACKAGED / f"{reference}.yaml"
     if not path.is_file():
-        known = [file.stem for file in PACKAGED.glob("*.yaml")]
-        fix = "Check the path" if own else f"{nearest(reference, known)}, or give a file (my/rubric.yaml)"
+        packaged = [file.stem for file in PACKAGED.glob("*.yaml")]
+        fix = "Check the path" if is_own_file else f"{nearest(reference, packaged)}, or give a file (my/rubric.yaml)"
         raise Fp2Error(f"there is no rubric {reference!r}", fix=fix)
     content = read_yaml(path)
     where = str(path)

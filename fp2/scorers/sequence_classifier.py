@@ -36,11 +36,11 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
 def entailment(known: Sequence[str], where: str) -> tuple[int, int]:
     """Return the places of entailment and of contradiction among the labels of a checkpoint of inference."""
     lower = [name.casefold().replace("-", "_") for name in known]
-    yes = [place for place, name in enumerate(lower) if name.startswith("entail")]
-    no = [place for place, name in enumerate(lower) if name.startswith(("contradict", "not_entail"))]
+    yes = [index for index, name in enumerate(lower) if name.startswith("entail")]
+    no = [index for index, name in enumerate(lower) if name.startswith(("contradict", "not_entail"))]
     if len(yes) != 1 or len(no) != 1:
-        what = f"the checkpoint's labels are {', '.join(known)}, not entailment and contradiction"
-        raise Fp2Error(what, where=f"{where}.hypotheses", fix="Take a checkpoint of inference (NLI), or give labels")
+        message = f"the checkpoint's labels are {', '.join(known)}, not entailment and contradiction"
+        raise Fp2Error(message, where=f"{where}.hypotheses", fix="Take a checkpoint of inference (NLI), or give labels")
     return yes[0], no[0]
 
 
@@ -48,13 +48,13 @@ def check_head(checkpoint: Checkpoint, where: str) -> None:
     """Raise unless a checkpoint is a classifier that was saved with its head, and runs no code of its own."""
     auto: Any = importlib.import_module("transformers.models.auto.modeling_auto")
     if checkpoint.model_type not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
-        what = f"a model of type {checkpoint.model_type!r} is no text classifier that transformers has"
+        message = f"a model of type {checkpoint.model_type!r} is no text classifier that transformers has"
         fix = "Code of a checkpoint is not run for a scorer" if checkpoint.code else "Choose a text classifier"
-        raise Fp2Error(what, where=where, fix=fix)
+        raise Fp2Error(message, where=where, fix=fix)
     named = [str(name) for name in checkpoint.config.get("architectures") or ()]
     if not any(name.endswith(HEAD) for name in named):
-        what = f"the checkpoint has no classifier ({', '.join(named) or 'no architecture is named'})"
-        raise Fp2Error(what, where=where, fix=f"Choose one that was saved as a ...{HEAD}")
+        message = f"the checkpoint has no classifier ({', '.join(named) or 'no architecture is named'})"
+        raise Fp2Error(message, where=where, fix=f"Choose one that was saved as a ...{HEAD}")
 
 
 @dataclass(frozen=True)

@@ -79,13 +79,13 @@ class Stereotype(FittedScorer):
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""
-        cleaned, found = [], []
+        cleaned, counts = [], []
         for text in texts:
             clean, count = canonical(_terms(self.lexicon_file, self.published), text)
             cleaned.append(clean)
-            found.append(count)
+            counts.append(count)
         largest, mean = _cosines(self.lexicon_file, self.published, cleaned)
-        return Scored(largest, {"mean_cosine": mean, "terms": np.asarray(found, dtype=np.int64)})
+        return Scored(largest, {"mean_cosine": mean, "terms": np.asarray(counts, dtype=np.int64)})
 
 
 def corpus(lexicon: Lexicon) -> list[str]:

@@ -126,9 +126,9 @@ def _without_list_marks(text: str) -> str:
     return _LIST_MARK.sub("", text) if {"1", "2"} <= marks else text
 
 
-def _value(found: str) -> float:
-    parts = re.findall(rf"{_DIGITS}|{_WORD}", found)
-    numbers = [_number(part) for part in parts]
+def _value(text: str) -> float:
+    number_texts = re.findall(rf"{_DIGITS}|{_WORD}", text)
+    numbers = [_number(number_text) for number_text in number_texts]
     low, high = min(numbers), max(numbers)
     if not (low >= 1 and high <= 10 and high - low <= WIDEST_RANGE):
         return float("nan")

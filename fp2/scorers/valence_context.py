@@ -46,8 +46,8 @@ class ValenceContext(FittedScorer):
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the scores; details: `rating`, NaN where none was asked for or given."""
-        found = self.probabilities(texts, probes)
+        probability_of = self.probabilities(texts, probes)
         read = cache(read_rating)
         asked = zip(texts, probes, strict=True)
         rating = np.asarray([read(text) if probe in RATINGS else math.nan for text, probe in asked])
-        return Scored(found[1.0] - found[-1.0], {"rating": rating})
+        return Scored(probability_of[1.0] - probability_of[-1.0], {"rating": rating})

@@ -152,9 +152,9 @@ def _occupation(plain: str) -> str:
         for match in pattern.finditer(plain):
             if _DENIED.search(plain[: match.start("it")].rsplit(".", 1)[-1]):
                 continue
-            found = _noun(match.group("it"))
-            if found and not (pattern is _IS_A and _ADJECTIVE.search(found)):
-                return found
+            noun = _noun(match.group("it"))
+            if noun and not (pattern is _IS_A and _ADJECTIVE.search(noun)):
+                return noun
     return ""
 
 
@@ -191,9 +191,9 @@ def _reason(plain: str) -> str:
 
 def _predicate(clause: str) -> str:
     """Return a clause without its subject; empty if it only repeats that the person is likeable."""
-    found = _SUBJECT_HEAD.sub("", clause.strip(" ,'\""), count=1).strip(" ,")
-    found = re.sub(r"^'(s|re) ", lambda match: "is " if match.group(1) == "s" else "are ", found)
-    return "" if _TAUTOLOGY.match(found) or len(found) < 3 else found
+    rest = _SUBJECT_HEAD.sub("", clause.strip(" ,'\""), count=1).strip(" ,")
+    rest = re.sub(r"^'(s|re) ", lambda match: "is " if match.group(1) == "s" else "are ", rest)
+    return "" if _TAUTOLOGY.match(rest) or len(rest) < 3 else rest
 
 
 def names_gender(text: str) -> bool:
@@ -261,8 +261,8 @@ class OpenAnswer(BaseScorer):
         """Score each distinct (text, kind) once."""
         check_lengths(texts, probes)
         pairs = list(zip(texts, probes, strict=True))
-        known = {pair: self.judge(pair[0]) if self._reads(*pair) else np.nan for pair in dict.fromkeys(pairs)}
-        return Scored(np.asarray([known[pair] for pair in pairs], dtype=np.float64))
+        value_of = {pair: self.judge(pair[0]) if self._reads(*pair) else np.nan for pair in dict.fromkeys(pairs)}
+        return Scored(np.asarray([value_of[pair] for pair in pairs], dtype=np.float64))
 
     def _reads(self, text: str, kind: str) -> bool:
         return on_topic(text, kind) if self.topical else bool(text.strip())

@@ -89,9 +89,9 @@ class as_user_error:  # noqa: N801  (used like a function; a generator would cos
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, sqlite3.Error):
             name = getattr(error, "sqlite_errorname", None) or ""
-            for prefix, (what, fix) in _FAULTS.items():
+            for prefix, (message, fix) in _FAULTS.items():
                 if name.startswith(prefix):
-                    raise Fp2Error(what, where=str(self.path), fix=fix) from error
+                    raise Fp2Error(message, where=str(self.path), fix=fix) from error
             raise Fp2Error(f"the response store failed: {error}", where=str(self.path)) from error
 
 
@@ -263,32 +263,32 @@ def checksum(*values: object) -> bytes:
     """Return a digest of 16 bytes of values in their order (text, bytes, numbers, None)."""
     hasher = hashlib.blake2b(digest_size=16)
     for value in values:
-        part = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
-        hasher.update(len(part).to_bytes(8, "little") + part)
+        content = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+        hasher.update(len(content).to_bytes(8, "little") + content)
     return hasher.digest()
 
 
-def put_checksums(connection: sqlite3.Connection, place: str, rows: Mapping[Any, bytes]) -> None:
+def put_checksums(connection: sqlite3.Connection, table: str, rows: Mapping[Any, bytes]) -> None:
     """Store the checksums of rows by key, in the caller's transaction."""
     connection.executemany(
-        "INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", [(place, key, value) for key, value in rows.items()]
+        "INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", [(table, key, value) for key, value in rows.items()]
     )
 
 
-def delete_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> None:
+def delete_checksums(connection: sqlite3.Connection, table: str, keys: Iterable[RowKey]) -> None:
     """Delete the checksums of rows, in the caller's transaction."""
-    connection.executemany("DELETE FROM checksums WHERE place = ? AND key = ?", [(place, key) for key in keys])
+    connection.executemany("DELETE FROM checksums WHERE place = ? AND key = ?", [(table, key) for key in keys])
 
 
-def stored_checksums(connection: sqlite3.Connection, place: str, keys: Iterable[RowKey]) -> dict[RowKey, bytes]:
+def stored_checksums(connection: sqlite3.Connection, table: str, keys: Iterable[RowKey]) -> dict[RowKey, bytes]:
     """Return the stored checksums of rows by key; a store that was opened read-only may have none."""
     query = "SELECT key, checksum FROM checksums WHERE place = ? AND key"
-    return dict(select_in(connection, query, keys, place)) if has_table(connection, "checksums") else {}
+    return dict(select_in(connection, query, keys, table)) if has_table(connection, "checksums") else {}
 
 
-def intact(connection: sqlite3.Connection, place: str, rows: Mapping[Any, Sequence[object]]) -> set[RowKey]:
+def intact(connection: sqlite3.Connection, table: str, rows: Mapping[Any, Sequence[object]]) -> set[RowKey]:
     """Return the keys of the rows (key -> values) that match their checksum, or have none."""
-    stored = stored_checksums(connection, place, rows) if rows else {}
+    stored = stored_checksums(connection, table, rows) if rows else {}
     return {key for key, values in rows.items() if stored.get(key) in (None, checksum(key, *values))}
 
 
@@ -296,8 +296,8 @@ def checksummed_tables(connection: sqlite3.Connection) -> list[str]:
     """Return the tables whose rows have their checksums in `checksums`, whichever package created them."""
     if not has_table(connection, "checksums"):  # of an earlier version, opened read-only
         return []
-    places = [str(place) for (place,) in connection.execute("SELECT DISTINCT place FROM checksums")]
-    return [place for place in places if has_table(connection, place)]
+    tables = [str(table) for (table,) in connection.execute("SELECT DISTINCT place FROM checksums")]
+    return [table for table in tables if has_table(connection, table)]
 
 
 def damaged_keys(connection: sqlite3.Connection, table: str) -> Iterator[str | None]:
@@ -308,7 +308,7 @@ def damaged_keys(connection: sqlite3.Connection, table: str) -> Iterator[str | N
     columns = connection.execute(
         "SELECT name, pk FROM pragma_table_info(?) ORDER BY pk = 0, pk, cid", (table,)
     ).fetchall()
-    n_key = sum(place > 0 for _, place in columns)
+    n_key = sum(position > 0 for _, position in columns)
     names = ", ".join(f'"{name}"' for name, _ in columns)
     for row in connection.execute(f'SELECT {names} FROM "{table}"'):
         try:
@@ -349,8 +349,8 @@ class CachedTable:
             return {}
         query = f"SELECT * FROM {self._name} WHERE {self._condition}"
         with as_user_error(file_of(self._connection)):
-            found = {"".join(key): self._connection.execute(query, key).fetchone() for key in keys}
-            rows = {key: row[self._n_keys :] for key, row in found.items() if row is not None}
+            rows_of = {"".join(key): self._connection.execute(query, key).fetchone() for key in keys}
+            rows = {key: row[self._n_keys :] for key, row in rows_of.items() if row is not None}
             undamaged = intact(self._connection, self._name, rows)
         return {key: row for key, row in rows.items() if key in undamaged}
 

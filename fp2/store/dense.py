@@ -99,7 +99,7 @@ class QuestionSet:
     @cached_property
     def place(self) -> dict[str, int]:
         """Question key -> column."""
-        return {question: place for place, question in enumerate(self.questions)}
+        return {question: column for column, question in enumerate(self.questions)}
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,7 @@ class Piece:
 
 
 class DenseStore:
-    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        Of a `ResponseStore`.
-    path : Path
-        Its file, for messages.
-    """
+    """The dense answers of a response store, which several processes may write; an instance belongs to one thread."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.connection, self.path = connection, path
@@ -157,30 +149,30 @@ class DenseStore:
         """
         for start in range(0, len(contexts), _CHUNK):
             keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
-            found: dict[bytes, Numbers] = {}
-            for context, own, numbers in self._rows(keys):
-                if own == wanted.key:
-                    _fill(found, context, numbers)
+            numbers_of: dict[bytes, Numbers] = {}
+            for context, question_set, numbers in self._rows(keys):
+                if question_set == wanted.key:
+                    _fill(numbers_of, context, numbers)
                     continue
-                here, there = self.shared(own, wanted)
-                if len(here):
-                    part = np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32)
-                    part[:, here] = numbers[:, there]
-                    _fill(found, context, part)
-            for context, numbers in found.items():
+                columns, other_columns = self.shared(question_set, wanted)
+                if len(columns):
+                    shared_numbers = np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32)
+                    shared_numbers[:, columns] = numbers[:, other_columns]
+                    _fill(numbers_of, context, shared_numbers)
+            for context, numbers in numbers_of.items():
                 if answered(numbers).any():
                     yield context.hex(), numbers
 
     def failures(self, contexts: Iterable[str], wanted: QuestionSet) -> dict[tuple[str, int], tuple[str, int]]:
         """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
-        found = {}
+        failures = {}
         with as_user_error(self.path):
             for context in contexts:
                 for question, (error, attempts) in self._failures(bytes.fromhex(context)).items():
-                    place = wanted.place.get(question.hex())
-                    if place is not None:
-                        found[context, place] = (error, attempts)
-        return found
+                    column = wanted.place.get(question.hex())
+                    if column is not None:
+                        failures[context, column] = (error, attempts)
+        return failures
 
     def _failures(self, context: bytes) -> dict[bytes, tuple[str, int]]:
         """Return question -> (reason, number of attempts) of a context, as far as they match their checksums."""
@@ -188,8 +180,8 @@ class DenseStore:
         rows: dict[RowKey, tuple[Any, ...]] = {
             context + question: rest for question, *rest in self.connection.execute(query, (context,))
         }
-        kept = intact(self.connection, FAILURES, rows) if rows else set()
-        return {bytes(key)[32:]: rows[key][:2] for key in kept}  # type: ignore[arg-type]
+        intact_keys = intact(self.connection, FAILURES, rows) if rows else set()
+        return {bytes(key)[32:]: rows[key][:2] for key in intact_keys}  # type: ignore[arg-type]
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
         """Store new answers in one transaction; numbers that are stored already do not change.
@@ -210,17 +202,19 @@ class DenseStore:
         new = np.full_like(numbers, np.nan)
         new[:, piece.places] = piece.numbers
         _merge(numbers, new)
-        there = answered(numbers)
+        has_answer = answered(numbers)
         if len(piece.places):
-            row = Row(context, wanted.key, int(there.sum()), packed(numbers), seconds + piece.seconds, mark, now)
+            row = Row(context, wanted.key, int(has_answer.sum()), packed(numbers), seconds + piece.seconds, mark, now)
             self.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
             delete_failures(
-                self.connection, [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
+                self.connection, [(context, bytes.fromhex(wanted.questions[column])) for column in piece.places]
             )
-        failed = {bytes.fromhex(wanted.questions[place]): error for place, error in piece.failures if not there[place]}
+        failed = {
+            bytes.fromhex(wanted.questions[column]): error for column, error in piece.failures if not has_answer[column]
+        }
         if failed:
-            known = self._failures(context)
-            tries = {question: known[question][1] + 1 if question in known else 1 for question in failed}
+            failures = self._failures(context)
+            tries = {question: failures[question][1] + 1 if question in failures else 1 for question in failed}
             put_failures(
                 self.connection,
                 [(context, question, error, tries[question], mark, now) for question, error in failed.items()],
@@ -250,9 +244,9 @@ class DenseStore:
     def shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
         """Return the columns in `wanted`, and in the other set, of the questions that both have."""
         theirs = self.question_set(other).place
-        pairs = [(place, theirs[key]) for key, place in wanted.place.items() if key in theirs]
-        here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        return here, there
+        pairs = [(column, theirs[key]) for key, column in wanted.place.items() if key in theirs]
+        columns, other_columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return columns, other_columns
 
     def question_set(self, key: bytes) -> QuestionSet:
         """Return the stored question set with a digest; raises `Fp2Error` if it is damaged or missing."""
@@ -349,13 +343,13 @@ def written_since(
     it counts if it has more answers than are known of its context (`n_known`).
     """
     query = "SELECT updated, answered FROM blocks WHERE context = ? AND question_set = ? AND updated > ?"
-    found = set()
+    written = set()
     for key in keys:
         where = (bytes.fromhex(key[:64]), bytes.fromhex(key[64:]), when - _LONGEST_WRITE)
         row = connection.execute(query, where).fetchone()
         if row and (row[0] > when or row[1] > n_known(key[:64])):
-            found.add(key)
-    return found
+            written.add(key)
+    return written
 
 
 def _merge(numbers: Numbers, more: Numbers) -> None:
@@ -364,11 +358,11 @@ def _merge(numbers: Numbers, more: Numbers) -> None:
     numbers[:, missing] = more[:, missing]
 
 
-def _fill(found: dict[bytes, Numbers], context: bytes, more: Numbers) -> None:
-    if context in found:
-        _merge(found[context], more)
+def _fill(numbers_of: dict[bytes, Numbers], context: bytes, more: Numbers) -> None:
+    if context in numbers_of:
+        _merge(numbers_of[context], more)
     else:
-        found[context] = more
+        numbers_of[context] = more
 
 
 def packed(numbers: Numbers) -> bytes:

@@ -23,18 +23,18 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         yield from (row[0] for row in store.connection.execute("PRAGMA quick_check(5)") if row[0] != "ok")
         for check in (_answers, _question_sets, _blocks, _runtimes, _origins, _others):
-            for found in check(store):
+            for problem in check(store):
                 tick(1)
-                if found is not None:
-                    yield found
+                if problem is not None:
+                    yield problem
 
 
 def count_checked(path: Path) -> int:
     """Return how many rows of a store `damaged_rows` reads."""
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         tables = {"answers", "question_sets", "blocks", "runtimes", "pictures", *_other_tables(store)}
-        there = [table for table in tables if has_table(store.connection, table)]
-        counts = (store.connection.execute(f'SELECT count(*) FROM "{table}"').fetchone() for table in there)
+        present = [table for table in tables if has_table(store.connection, table)]
+        counts = (store.connection.execute(f'SELECT count(*) FROM "{table}"').fetchone() for table in present)
         return sum(int(count) for (count,) in counts)
 
 
@@ -49,9 +49,9 @@ def _blocks(store: ResponseStore) -> Iterator[str | None]:
         yield _line(lambda row: read.question_set(read.checked(row).question_set), fields)
 
 
-def _line(check: Callable[..., object], *given: object) -> str | None:
+def _line(check: Callable[..., object], *arguments: object) -> str | None:
     try:
-        check(*given)
+        check(*arguments)
     except Fp2Error as error:
         return error.what
     return None
@@ -65,8 +65,10 @@ def _question_sets(store: ResponseStore) -> Iterator[str | None]:
 
 def _runtimes(store: ResponseStore) -> Iterator[str | None]:
     for mark, body in store.connection.execute("SELECT digest, json FROM runtimes"):
-        kept = is_intact_runtime(mark, body)
-        yield None if kept else f"the runtime {mark} does not match its digest: it is recorded again by the next run"
+        is_intact = is_intact_runtime(mark, body)
+        yield (
+            None if is_intact else f"the runtime {mark} does not match its digest: it is recorded again by the next run"
+        )
 
 
 def _others(store: ResponseStore) -> Iterator[str | None]:

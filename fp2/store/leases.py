@@ -31,12 +31,7 @@ Answered = Callable[[sqlite3.Connection, Sequence[str]], set[str]]
 class Leases:
     """The leases of one run; a context manager, which releases them at its end. May be used from several threads.
 
-    Parameters
-    ----------
-    path : Path
-        The response store.
-    answered : callable
-        Returns which of some keys have been answered since the run read the store.
+    `answered` returns which of some keys have been answered since the run read the store.
     """
 
     def __init__(self, path: Path, answered: Answered) -> None:
@@ -109,8 +104,8 @@ class Leases:
                 renewed = (time.time() + EXPIRES, self.owner)
                 self._connection.execute("UPDATE leases SET expires = ? WHERE owner = ?", renewed)
 
-    def _file(self, owner: str) -> Path:
-        return self.path.with_name(f".{self.path.name}-{owner}.lock")
+    def _file(self, run: str) -> Path:
+        return self.path.with_name(f".{self.path.name}-{run}.lock")
 
 
 def parts(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:

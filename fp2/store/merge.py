@@ -120,25 +120,25 @@ def _check_salts(stores: Sequence[ResponseStore]) -> None:
 def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query in lists, each in a transaction of the target."""
     cursor = source.connection.execute(query)
-    while some := list(islice(cursor, _AT_ONCE)):
+    while chunk := list(islice(cursor, _AT_ONCE)):
         with transaction(target.connection, target.path):
-            yield some
+            yield chunk
 
 
 def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
     differ: list[str] = []
     copy_runtimes(source.connection, target.connection)
-    for some in _batches(source, target, f"SELECT {rows.COLUMNS} FROM answers ORDER BY key"):
-        answers = [rows.checked(fields, source.path) for fields in some]
+    for chunk in _batches(source, target, f"SELECT {rows.COLUMNS} FROM answers ORDER BY key"):
+        answers = [rows.checked(fields, source.path) for fields in chunk]
         differ += add_answers(target, answers)
-        tick(len(some))
+        tick(len(chunk))
     return differ
 
 
 def copy_runtimes(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """Copy what is recorded of devices, batch sizes and versions, without rows that do not match their digests."""
-    kept = [row for row in source.execute("SELECT digest, json FROM runtimes") if is_intact_runtime(*row)]
-    target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", kept)
+    intact_rows = [row for row in source.execute("SELECT digest, json FROM runtimes") if is_intact_runtime(*row)]
+    target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", intact_rows)
 
 
 def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[str]:
@@ -146,37 +146,37 @@ def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[
 
     What a model returned about a text (`SCORED_BY`) may differ in its last digit between machines: the first is kept.
     """
-    there = target.get_many(answer.key for answer in answers)
-    new = [answer for answer in answers if answer.key not in there]
+    stored = target.get_many(answer.key for answer in answers)
+    new = [answer for answer in answers if answer.key not in stored]
     rows.put_answers(target.connection, new)
     rows.delete_failures(target.connection, [answer.key for answer in new])
-    known = [answer for answer in answers if answer.key in there and f'"{SCORED_BY}"' not in (answer.numbers or "")]
-    return [one.key for one in known if (one.text, one.numbers) != (there[one.key].text, there[one.key].numbers)]
+    shared = [answer for answer in answers if answer.key in stored and f'"{SCORED_BY}"' not in (answer.numbers or "")]
+    return [one.key for one in shared if (one.text, one.numbers) != (stored[one.key].text, stored[one.key].numbers)]
 
 
 def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
     columns = "key, error, attempts, runtime, updated"
-    for some in _batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
-        by_key = {row[0]: row for row in some}
-        kept = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
-        open_ones = kept - rows.answered_keys(target.connection, list(by_key))
-        there = target.get_failures(list(by_key))
-        new = [row for key, row in by_key.items() if key in open_ones and _tried_more(row[2], there.get(key))]
+    for chunk in _batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
+        by_key = {row[0]: row for row in chunk}
+        intact_keys = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
+        open_ones = intact_keys - rows.answered_keys(target.connection, list(by_key))
+        stored = target.get_failures(list(by_key))
+        new = [row for key, row in by_key.items() if key in open_ones and _tried_more(row[2], stored.get(key))]
         rows.put_failures(target.connection, new)
-        tick(len(some))
+        tick(len(chunk))
 
 
-def _tried_more(attempts: int, there: rows.StoredFailure | None) -> bool:
-    return there is None or attempts > there.attempts
+def _tried_more(attempts: int, stored: rows.StoredFailure | None) -> bool:
+    return stored is None or attempts > stored.attempts
 
 
 def _add_blocks(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
     differ: list[str] = []
     ours, theirs = DenseStore(target.connection, target.path), DenseStore(source.connection, source.path)
-    for some in _batches(source, target, f"SELECT {COLUMNS} FROM blocks ORDER BY context, question_set"):
-        for fields in some:
+    for chunk in _batches(source, target, f"SELECT {COLUMNS} FROM blocks ORDER BY context, question_set"):
+        for fields in chunk:
             differ += add_block(ours, theirs, theirs.checked(fields))
-        tick(len(some))
+        tick(len(chunk))
     return differ
 
 
@@ -187,51 +187,51 @@ def add_block(ours: DenseStore, theirs: DenseStore, row: Row) -> list[str]:
     """
     questions = theirs.question_set(row.question_set)
     numbers = theirs.unpacked(row, len(questions.questions))
-    own: Row | None = None
+    own_row: Row | None = None
     for fields in ours.connection.execute(f"SELECT {COLUMNS} FROM blocks WHERE context = ?", (row.context,)).fetchall():
         other = ours.checked(fields)
-        here, there = ours.shared(other.question_set, questions)
+        here_columns, there_columns = ours.shared(other.question_set, questions)
         values = ours.unpacked(other, len(ours.question_set(other.question_set).questions))
-        both = answered(numbers[:, here]) & answered(values[:, there])
-        if not np.array_equal(numbers[:, here][:, both], values[:, there][:, both], equal_nan=True):
+        both = answered(numbers[:, here_columns]) & answered(values[:, there_columns])
+        if not np.array_equal(numbers[:, here_columns][:, both], values[:, there_columns][:, both], equal_nan=True):
             return [f"{row.context.hex()} (an array)"]
         if other.question_set == row.question_set:
-            own = other
-    if own is None:
+            own_row = other
+    if own_row is None:
         ours.add_question_set(questions)
         ours.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
-    elif own.numbers != row.numbers:
-        _complete(ours, own, row, questions, numbers)
+    elif own_row.numbers != row.numbers:
+        _complete(ours, own_row, row, questions, numbers)
     return []
 
 
-def _complete(ours: DenseStore, own: Row, row: Row, questions: QuestionSet, numbers: dense.Numbers) -> None:
+def _complete(ours: DenseStore, own_row: Row, row: Row, questions: QuestionSet, numbers: dense.Numbers) -> None:
     """Add the answers that the own array lacks; the time is the sum where each has some that the other lacks."""
-    values = ours.unpacked(own, len(questions.questions)).copy()
+    values = ours.unpacked(own_row, len(questions.questions)).copy()
     mine, new = answered(values), answered(numbers)
     values[:, new & ~mine] = numbers[:, new & ~mine]
-    seconds = own.seconds + row.seconds if not (mine & new).any() else max(own.seconds, row.seconds)
-    both = replace(own, answered=int((mine | new).sum()), numbers=packed(values), seconds=seconds)
-    both = replace(both, updated=max(own.updated, row.updated))
+    seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
+    both = replace(own_row, answered=int((mine | new).sum()), numbers=packed(values), seconds=seconds)
+    both = replace(both, updated=max(own_row.updated, row.updated))
     ours.connection.execute(PUT_BLOCK, (*both.fields, both.checksum()))
 
 
 def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
     ours = DenseStore(target.connection, target.path)
     columns = "context, question, error, attempts, runtime, updated"
-    for some in _batches(source, target, f"SELECT {columns} FROM block_failures ORDER BY context, question"):
-        by_key = {row[0] + row[1]: row for row in some}
-        kept = intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
-        new = [row for key, row in by_key.items() if key in kept and _is_open(ours, row)]
+    for chunk in _batches(source, target, f"SELECT {columns} FROM block_failures ORDER BY context, question"):
+        by_key = {row[0] + row[1]: row for row in chunk}
+        intact_keys = intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
+        new = [row for key, row in by_key.items() if key in intact_keys and _is_open(ours, row)]
         dense.put_failures(target.connection, new)
-        tick(len(some))
+        tick(len(chunk))
 
 
 def _is_open(ours: DenseStore, row: tuple[Any, ...]) -> bool:
     """Whether the store has no answer to the question of a failure, and no failure with as many attempts."""
     context, wanted = row[0].hex(), QuestionSet((row[1].hex(),))
-    known = ours.failures([context], wanted).get((context, 0))
-    return not any(ours.read([context], wanted)) and (known is None or row[3] > known[1])
+    failure = ours.failures([context], wanted).get((context, 0))
+    return not any(ours.read([context], wanted)) and (failure is None or row[3] > failure[1])
 
 
 def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
@@ -239,8 +239,8 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
     with transaction(target.connection, target.path):
         origins.create_tables(target.connection)
         if has_table(source.connection, "salts"):
-            known = source.connection.execute("SELECT id FROM salts")
-            target.connection.executemany("INSERT OR IGNORE INTO salts VALUES (?)", known)
+            salts = source.connection.execute("SELECT id FROM salts")
+            target.connection.executemany("INSERT OR IGNORE INTO salts VALUES (?)", salts)
         for image in images:
             keys = [bytes.fromhex(key) for key in origins.keys_of(source.connection, source.path, [image])]
             row = (image.data, image.release, image.image, image.subject, image.path)
@@ -250,15 +250,15 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
 
 def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
     """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one."""
-    left = list(keys) if store.seeds else []
+    wanted = list(keys) if store.seeds else []
     for seed in store.seeds:
-        for start in range(0, len(left), _AT_ONCE):
-            some = left[start : start + _AT_ONCE]
-            there = answered_keys(store.connection, some)
-            if found := seed.get_many(key for key in some if key not in there):
+        for start in range(0, len(wanted), _AT_ONCE):
+            chunk = wanted[start : start + _AT_ONCE]
+            answered = answered_keys(store.connection, chunk)
+            if answers := seed.get_many(key for key in chunk if key not in answered):
                 with transaction(store.connection, store.path):
                     copy_runtimes(seed.connection, store.connection)
-                    add_answers(store, list(found.values()))
+                    add_answers(store, list(answers.values()))
 
 
 def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:

@@ -102,9 +102,9 @@ def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, S
 
     Images that this store does not know are passed over: their answers are of another store.
     """
-    known = [image for image in recorded_images(connection, path) if image.image in keys]
+    images = [image for image in recorded_images(connection, path) if image.image in keys]
     with transaction(connection, path):
-        for one in known:
+        for one in images:
             row = (one.data, one.release, one.image, one.subject, one.path)
             add(connection, path, row, [bytes.fromhex(key) for key in keys[one.image]])
 
@@ -123,10 +123,7 @@ def salt_id(salt: bytes) -> str:
 def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: Sequence[bytes]) -> None:
     """Record that what is stored under `keys` came from an image, in the caller's transaction.
 
-    Parameters
-    ----------
-    row : tuple
-        `data, release, image, subject, path` of `RecordedImage`.
+    `row` has `data, release, image, subject, path` of `RecordedImage`.
     """
     is_new = connection.execute(_ADD_IMAGE, row).rowcount > 0
     (number,) = connection.execute(_FIND_IMAGE, row).fetchone()
@@ -300,10 +297,10 @@ def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], cho
 
 def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
     query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-    found: dict[str, set[str]] = {}
+    columns_of: dict[str, set[str]] = {}
     for table, column in connection.execute(query):
-        found.setdefault(table, set()).add(column)
-    return found
+        columns_of.setdefault(table, set()).add(column)
+    return columns_of
 
 
 def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:

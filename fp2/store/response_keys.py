@@ -98,25 +98,27 @@ class ResponseKeys:
         """Return the keys of one stimulus with every question, 32 bytes each."""
         shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
         end = canonical_json(dict(task_identity)) + b"}"
-        found = bytearray()
+        keys = bytearray()
         for head, tail in self._parts:
             hasher = head.copy()
             hasher.update(shown + tail + end)
-            found += hasher.digest()
-        return bytes(found)
+            keys += hasher.digest()
+        return bytes(keys)
 
 
 def _open_json(value: Mapping[str, Any]) -> bytes:
     """Return the canonical JSON of an object without its closing brace."""
-    return canonical_json({key: dict(part) if isinstance(part, Mapping) else part for key, part in value.items()})[:-1]
+    return canonical_json(
+        {key: dict(value_of) if isinstance(value_of, Mapping) else value_of for key, value_of in value.items()}
+    )[:-1]
 
 
 def response_set(keys: Iterable[str]) -> str:
     """Return the digest of the set of `keys`, whatever their order and repetitions."""
     hasher, separator = hashlib.sha256(b"["), b""
     ordered = iter(sorted(set(keys)))
-    while some := list(islice(ordered, _AT_ONCE)):  # as `digest` of the list, a part at a time
-        hasher.update(separator + canonical_json(some)[1:-1])
+    while chunk := list(islice(ordered, _AT_ONCE)):  # as `digest` of the list, a part at a time
+        hasher.update(separator + canonical_json(chunk)[1:-1])
         separator = b","
     hasher.update(b"]")
     return hasher.hexdigest()

@@ -244,15 +244,15 @@ def stored_keys(store: ResponseStore, wanted: NDArray[np.void]) -> NDArray[np.bo
     with as_user_error(store.path):
         if len(wanted) * _POINT_COST < store.path.stat().st_size / _ROW_BYTES:
             keys = [key.hex() for key in wanted.tolist()]
-            there = answered_keys(store.connection, keys)
-            return np.fromiter((key in there for key in keys), dtype=bool, count=len(keys))
-        found = np.zeros(len(wanted), dtype=bool)
+            answered = answered_keys(store.connection, keys)
+            return np.fromiter((key in answered for key in keys), dtype=bool, count=len(keys))
+        has_answer = np.zeros(len(wanted), dtype=bool)
         words = ordered_words(wanted)
         bounds = np.searchsorted((words[0] >> np.uint64(56)).astype(np.int64), np.arange(257)).tolist()
         for first, (low, high) in enumerate(pairwise(bounds)):
             if low < high:
-                _mark(store.connection, first, [word[low:high] for word in words], found[low:high])
-        return found
+                _mark(store.connection, first, [word[low:high] for word in words], has_answer[low:high])
+        return has_answer
 
 
 def distinct(keys: NDArray[np.uint8]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
@@ -268,21 +268,21 @@ def distinct(keys: NDArray[np.uint8]) -> tuple[NDArray[np.void], NDArray[np.int6
     order = np.lexsort(words[::-1])
     new = np.ones(len(flat), dtype=bool)
     new[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
-    place = np.empty(len(flat), dtype=np.int64)
-    place[order] = np.cumsum(new) - 1
-    return flat[order[new]], place
+    index = np.empty(len(flat), dtype=np.int64)
+    index[order] = np.cumsum(new) - 1
+    return flat[order[new]], index
 
 
 def ordered_words(keys: NDArray[np.void]) -> list[NDArray[np.uint64]]:
     """Return keys of 32 bytes as four integers each, the most significant first: (n,) arrays."""
     words = np.frombuffer(keys.tobytes(), dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    return [np.ascontiguousarray(words[:, place]) for place in range(4)]
+    return [np.ascontiguousarray(words[:, column]) for column in range(4)]
 
 
 def _mark(
-    connection: sqlite3.Connection, first: int, wanted: Sequence[NDArray[np.uint64]], found: NDArray[np.bool_]
+    connection: sqlite3.Connection, first: int, wanted: Sequence[NDArray[np.uint64]], has_answer: NDArray[np.bool_]
 ) -> None:
-    """Set `found` where the store has the key; all keys begin with the byte `first`."""
+    """Set `has_answer` where the store has the key; all keys begin with the byte `first`."""
     low, high = f"{first:02x}", f"{first + 1:02x}" if first < 255 else "g"
     query = "SELECT group_concat(key, '') FROM answers WHERE key >= ? AND key < ? AND length(key) = 64"
     (text,) = connection.execute(query, (low, high)).fetchone()
@@ -292,10 +292,10 @@ def _mark(
     order = np.argsort(stored[0], kind="stable")
     at = np.searchsorted(stored[0][order], wanted[0])
     inside = at < len(order)
-    place = order[np.minimum(at, len(order) - 1)]
-    same = np.logical_and.reduce([mine == theirs[place] for mine, theirs in zip(wanted, stored, strict=True)])
-    found |= inside & same
+    position = order[np.minimum(at, len(order) - 1)]
+    same = np.logical_and.reduce([mine == theirs[position] for mine, theirs in zip(wanted, stored, strict=True)])
+    has_answer |= inside & same
     # Two keys may share their first 64 bits, of which the search finds one.
-    for row in np.flatnonzero(inside & (stored[0][place] == wanted[0]) & ~same).tolist():
+    for row in np.flatnonzero(inside & (stored[0][position] == wanted[0]) & ~same).tolist():
         key = b"".join(int(word[row]).to_bytes(8, "big") for word in wanted).hex()
-        found[row] = bool(answered_keys(connection, [key]))
+        has_answer[row] = bool(answered_keys(connection, [key]))

@@ -76,8 +76,8 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)
-    known = people["set_id"].notna()
-    frame.loc[known, "set_id"] = salted(people.loc[known, "set_id"], salt, "set")
+    in_set = people["set_id"].notna()
+    frame.loc[in_set, "set_id"] = salted(people.loc[in_set, "set_id"], salt, "set")
     return frame
 
 

@@ -61,11 +61,11 @@ def find_country(text: str) -> Country | None:
     return Country(name, subregion if region else None, region)
 
 
-def _one(found: Any, asked: str) -> str | None:
+def _one(names: Any, text: str) -> str | None:
     """Return the single name found, or None: without a match the library returns its input, with several a list."""
-    if not isinstance(found, str):
+    if not isinstance(names, str):
         return None
-    return found if found != asked or found in _names() else None
+    return names if names != text or names in _names() else None
 
 
 @cache
@@ -117,7 +117,7 @@ class AttributeReader:
     def read(self, row: Mapping[str, str]) -> dict[str, list[str]]:
         """Return attribute -> labels (an empty list if the row has none) for the columns that `row` has."""
         ancestry = self._labels("ancestry", row.get("ancestry", ""))
-        found = {
+        labels_of = {
             "region": _regions(ancestry),
             "subregion": _subregions(ancestry, self._expand),
             "pronoun": self._labels("pronoun", row.get("pronoun", "")),
@@ -125,14 +125,14 @@ class AttributeReader:
         }
         for column in vocab.VOCABULARIES:
             name = _RENAMED.get(column, column)
-            if name and name not in found and column in row:
-                found[name] = self._labels(column, row[column])
+            if name and name not in labels_of and column in row:
+                labels_of[name] = self._labels(column, row[column])
         if "location_country" in row:
-            found |= self._place(row["location_country"])
+            labels_of |= self._place(row["location_country"])
         for column in _PLAIN:
             if column in row:
-                found[column] = [row[column].strip()] if row[column].strip() else []
-        return found | camera_attributes(row)
+                labels_of[column] = [row[column].strip()] if row[column].strip() else []
+        return labels_of | camera_attributes(row)
 
     def _place(self, cell: str) -> dict[str, list[str]]:
         """Return the country and its UN regions; text that names no country is kept, without regions."""
@@ -219,7 +219,7 @@ CAMERA_COLUMNS: dict[str, str] = {
 
 def camera_attributes(row: Mapping[str, str]) -> dict[str, list[str]]:
     """Return attribute -> values (an empty list if there is none) for the columns that `row` has."""
-    found = {}
+    labels_of = {}
     for name, column in CAMERA_COLUMNS.items():
         if column not in row:
             continue
@@ -230,8 +230,8 @@ def camera_attributes(row: Mapping[str, str]) -> dict[str, list[str]]:
             value = _maker(text)
         else:
             value = _camera_class(name, _number(text))
-        found[name] = [value] if value else []
-    return found
+        labels_of[name] = [value] if value else []
+    return labels_of
 
 
 def _maker(text: str) -> str:

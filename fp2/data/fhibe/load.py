@@ -48,7 +48,7 @@ class SchemaReport:
 
     def lines(self) -> tuple[str, ...]:
         """Return one line per kind of difference; none for the known format. No place is named."""
-        lines = [f"{count} {what}" for what, count in sorted(self.oddities.items())]
+        lines = [f"{count} {oddity}" for oddity, count in sorted(self.oddities.items())]
         if self.release.version is None:
             lines.append("the folder's name carries no FHIBE version, so none is recorded")
         if self.absent:
@@ -71,10 +71,10 @@ def columns_report(release: Release, header: list[str]) -> tuple[tuple[str, ...]
     expected = [*vocab.VOCABULARIES, "location_country"]
     if release.form != FACE_ALIGNED:
         expected.append("person_bbox")
-    known = {*vocab.DOWNSAMPLED_HEADER, *vocab.FACE_HEADER, *_EXPECTED_EXTRAS}
+    known_columns = {*vocab.DOWNSAMPLED_HEADER, *vocab.FACE_HEADER, *_EXPECTED_EXTRAS}
     present = set(header)
     absent = tuple(name for name in expected if name not in present)
-    return absent, tuple(name for name in header if name not in known)
+    return absent, tuple(name for name in header if name not in known_columns)
 
 
 NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
@@ -220,8 +220,8 @@ class _PeopleReader:
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
             self.oddities["annotation file(s) are not named after their image, with _annos_ added"] += 1
-        given = row.get("json_path", "").strip()
-        return ImageFile(main_id, path, self.release.root / given if given else None, _size(row))
+        json_path = row.get("json_path", "").strip()
+        return ImageFile(main_id, path, self.release.root / json_path if json_path else None, _size(row))
 
     @staticmethod
     def _stated(row: Cells) -> int:

@@ -71,24 +71,24 @@ def find_release(root: Path, form: str = AUTO) -> Release:
         raise Fp2Error("the FHIBE folder cannot be read", where=str(error.filename or root)) from None
     wanted = (DOWNSAMPLED, FULLRES) if form == AUTO else (form,)
     for folders in (below, root.parents[:_SEARCH_DEPTH]):
-        for one in wanted:
-            found = _releases(folders, one)
-            if len(found) > 1:
-                names = ", ".join(str(release.root) for release in found)
+        for kind in wanted:
+            releases = _releases(folders, kind)
+            if len(releases) > 1:
+                names = ", ".join(str(release.root) for release in releases)
                 fix = "Set data.root to one of them"
-                raise Fp2Error(f"found {len(found)} FHIBE releases: {names}", where=str(root), fix=fix)
-            if found:
-                return found[0]
+                raise Fp2Error(f"found {len(releases)} FHIBE releases: {names}", where=str(root), fix=fix)
+            if releases:
+                return releases[0]
     raise _nothing_found(root, below, form)
 
 
 def _nothing_found(root: Path, below: list[Path], form: str) -> Fp2Error:
     """Return the error, with the forms of FHIBE that were found instead."""
-    others = [one for one in FORMS[1:] if one != form and _releases(below, one)]
+    others = [kind for kind in FORMS[1:] if kind != form and _releases(below, kind)]
     if others:
-        what = "whole images" if form == AUTO else f"form {form!r}"
+        wanted = "whole images" if form == AUTO else f"form {form!r}"
         fix = f"Add data.form={others[0]}" + (f" (or {', '.join(others[1:])})" if others[1:] else "")
-        return Fp2Error(f"found FHIBE as {' and '.join(others)}, not {what}", where=str(root), fix=fix)
+        return Fp2Error(f"found FHIBE as {' and '.join(others)}, not {wanted}", where=str(root), fix=fix)
     return Fp2Error(
         f"no FHIBE release was found: looked for {_looked_for(form)} here, {_SEARCH_DEPTH} folders down and "
         f"{_SEARCH_DEPTH} up",
@@ -146,8 +146,8 @@ def _face_aligned(folder: Path) -> Path | None:
 
 def _face_unaligned(folder: Path) -> Path | None:
     """Return the table of the crops (Sony's code has a name for it, no release has the file), or of whole images."""
-    own = (path for path in _processed(folder) if "face" in path.stem and "align" not in path.stem)
-    return next(own, None) or _downsampled(folder) or _fullres(folder)
+    tables = (path for path in _processed(folder) if "face" in path.stem and "align" not in path.stem)
+    return next(tables, None) or _downsampled(folder) or _fullres(folder)
 
 
 _FINDERS: dict[str, Callable[[Path], Path | None]] = {
@@ -271,9 +271,9 @@ def _complete(
             where=str(path),
             fix="" if fallback else "Give the CSV of the downsampled release, which has them: data.path=FILE",
         )
-    left = sum(any(not cells.get(name) for name in lacking) for _, cells in rows)
-    if left:
-        oddities["annotation(s) lack some of the required fields"] += left
+    n_incomplete = sum(any(not cells.get(name) for name in lacking) for _, cells in rows)
+    if n_incomplete:
+        oddities["annotation(s) lack some of the required fields"] += n_incomplete
 
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:

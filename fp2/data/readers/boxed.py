@@ -65,32 +65,32 @@ def boxed_people(
     The primary person of an image is the one with the largest box. `others` names the image of everybody (or of every
     crowd) who is annotated and left out: they count in `n_people`.
     """
-    found = [(person, path) for person in people if (path := pictures.find(person.image)) is not None]
-    if not found:
+    present = [(person, path) for person in people if (path := pictures.find(person.image)) is not None]
+    if not present:
         example = people[0].image if people else "?"
-        what = f"labels were found, but none of their images, such as {example}"
-        raise Fp2Error(what, where=str(where), fix="Put the images below data.root")
-    per_image = Counter(path for _, path in found)
+        message = f"labels were found, but none of their images, such as {example}"
+        raise Fp2Error(message, where=str(where), fix="Put the images below data.root")
+    per_image = Counter(path for _, path in present)
     per_image.update(path for image in others if (path := pictures.find(image)) is not None)
     largest: dict[str, tuple[float, int]] = {}
-    for number, (person, path) in enumerate(found):
+    for number, (person, path) in enumerate(present):
         area = max(_area(person.box), _area(person.face))
         if path not in largest or area > largest[path][0]:
             largest[path] = (area, number)
     primary = {number for _, number in largest.values()}
-    names = list(dict.fromkeys(name for person, _ in found for name in person.attributes))
+    names = list(dict.fromkeys(name for person, _ in present for name in person.attributes))
     columns: dict[str, list[object]] = {
-        "image_id": [path for _, path in found],
-        "subject_id": [person.subject for person, _ in found],
-        "image_path": [str((pictures.root / path).absolute()) for _, path in found],
-        "is_primary": [number in primary for number in range(len(found))],
-        "n_people": [per_image[path] for _, path in found],
-        **{f"box_{side}": [person.box[n] for person, _ in found] for n, side in enumerate("xywh")},
+        "image_id": [path for _, path in present],
+        "subject_id": [person.subject for person, _ in present],
+        "image_path": [str((pictures.root / path).absolute()) for _, path in present],
+        "is_primary": [number in primary for number in range(len(present))],
+        "n_people": [per_image[path] for _, path in present],
+        **{f"box_{side}": [person.box[n] for person, _ in present] for n, side in enumerate("xywh")},
     }
-    if any(not math.isnan(person.face[0]) for person, _ in found):
-        columns |= {f"face_{side}": [person.face[n] for person, _ in found] for n, side in enumerate("xywh")}
-    columns |= {f"attr_{name}": [list(person.attributes.get(name, ())) for person, _ in found] for name in names}
-    n_out = len(people) - len(found)
+    if any(not math.isnan(person.face[0]) for person, _ in present):
+        columns |= {f"face_{side}": [person.face[n] for person, _ in present] for n, side in enumerate("xywh")}
+    columns |= {f"attr_{name}": [list(person.attributes.get(name, ())) for person, _ in present] for name in names}
+    n_out = len(people) - len(present)
     notes = (f"{n_out} labelled person(s) whose image is not there were left out",) if n_out else ()
     return people_table(columns), notes
 
@@ -101,7 +101,7 @@ def _area(box: Box) -> float:
 
 def counted(left_out: Mapping[str, int]) -> tuple[str, ...]:
     """Return a note per reason for which people were left out."""
-    return tuple(f"{n} {what} were left out" for what, n in left_out.items() if n)
+    return tuple(f"{n} {reason} were left out" for reason, n in left_out.items() if n)
 
 
 def read_lines(file: Path) -> list[str]:

@@ -231,10 +231,10 @@ def _malformed(file: Path, error: Exception) -> Fp2Error:
 
 
 def _one(root: Path, name: str, what: str) -> Path:
-    found = find_files(root, name)
-    if not found:
+    files = find_files(root, name)
+    if not files:
         raise Fp2Error(f"{what} was not found", where=str(root), fix="data.root is the folder of the data set")
-    return found[0]
+    return files[0]
 
 
 def _needing(file: Path, columns: Sequence[str]) -> Callable[[list[str]], None]:

@@ -102,9 +102,9 @@ def _split_of(path: Path, root: Path) -> str:
 
 
 def _chosen(shards: list[DataShard], split: str | None, root: Path) -> list[DataShard]:
-    known = list(dict.fromkeys(shard.split for shard in shards))
-    if split is not None and split not in known:
-        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, known))
+    splits = list(dict.fromkeys(shard.split for shard in shards))
+    if split is not None and split not in splits:
+        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, splits))
     return [shard for shard in shards if split in (None, shard.split)]
 
 
@@ -153,17 +153,19 @@ def _table(shards: list[DataShard], column: str, root: Path) -> tuple[pd.DataFra
         schema = _schema(shard)
         plain = [field.name for field in schema if not pa.types.is_struct(field.type)]
         frame = pa.Table.from_batches(list(_batches(shard, plain)), pa.schema([schema.field(n) for n in plain]))
-        part = frame.to_pandas()
+        columns = frame.to_pandas()
         for name, names in class_names(schema).items():
-            if name in part:
-                part[name] = [names[int(value)] if value is not None and value >= 0 else None for value in part[name]]
+            if name in columns:
+                columns[name] = [
+                    names[int(value)] if value is not None and value >= 0 else None for value in columns[name]
+                ]
         if column in schema.names and column not in plain:
-            part[_FILE] = _files(shard, column, root)
-            inside = inside or not all(Path(name).is_absolute() for name in part[_FILE])
-        elif column in part:
-            part[_FILE] = part[column]
-        part["_split"] = shard.split
-        parts.append(part)
+            columns[_FILE] = _files(shard, column, root)
+            inside = inside or not all(Path(name).is_absolute() for name in columns[_FILE])
+        elif column in columns:
+            columns[_FILE] = columns[column]
+        columns["_split"] = shard.split
+        parts.append(columns)
     return pd.concat(parts, ignore_index=True), inside
 
 

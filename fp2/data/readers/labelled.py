@@ -94,8 +94,8 @@ def find_files(root: Path, pattern: str) -> list[Path]:
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
     for folder in _nearby(root):
-        if found := sorted(folder.glob(pattern)):
-            return found
+        if files := sorted(folder.glob(pattern)):
+            return files
     return []
 
 
@@ -103,7 +103,7 @@ def images_below(folder: Path) -> Iterable[Path]:
     """Yield the image files below `folder` in the order of their names, without hidden files and folders."""
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") for part in relative)
+        hidden = any(name.startswith(".") for name in relative)
         if path.suffix.lower() in IMAGE_SUFFIXES and not hidden and path.is_file():
             yield path
 
@@ -239,15 +239,15 @@ def _uneven(images: Sequence[LabelledImages], names: Sequence[str]) -> Iterator[
     every = math.prod(len({cell[place] for cell in cells}) for place in range(len(names)))
     if len(set(cells.values())) > 1 or len(cells) < every:
         least = min(cells.values()) if len(cells) == every else 0
-        what = " x ".join(name.replace("_", " ") for name in names)
+        attributes = " x ".join(name.replace("_", " ") for name in names)
         most = max(cells.values())
-        yield f"the images are not distributed evenly over {what}: {least} to {most} in each of {every} cells"
+        yield f"the images are not distributed evenly over {attributes}: {least} to {most} in each of {every} cells"
 
 
 def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:
     age = row["age"].strip()
-    found = {"gender": row["gender"].strip(), "race": row["race"].strip(), "age": _OLDEST.get(age, age)}
-    return {name: [label] if label else [] for name, label in found.items()}
+    labels = {"gender": row["gender"].strip(), "race": row["race"].strip(), "age": _OLDEST.get(age, age)}
+    return {name: [label] if label else [] for name, label in labels.items()}
 
 
 def _monk(cell: str, where: Path, number: int) -> str:
@@ -264,14 +264,14 @@ def _left_out(children: int) -> tuple[str, ...]:
 
 
 def _only(root: Path, name: str) -> Path:
-    found = find_files(root, name)
-    if not found:
+    files = find_files(root, name)
+    if not files:
         raise Fp2Error(
             f"GRAS's list {name} was not found",
             where=str(root),
             fix="data.root is the folder with both lists and the image folder beside them",
         )
-    return found[0]
+    return files[0]
 
 
 def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:

@@ -62,8 +62,8 @@ def load_casual_conversations(root: Path) -> Dataset:
     files = find_files(root, "CasualConversations*.json")
     files = [file for file in files if file.stem in ("CasualConversations", "CasualConversationsV2")]
     if not files:
-        what = "CasualConversations.json or CasualConversationsV2.json was not found"
-        raise Fp2Error(what, where=str(root), fix="data.root is the folder with the annotations and the frames")
+        message = "CasualConversations.json or CasualConversationsV2.json was not found"
+        raise Fp2Error(message, where=str(root), fix="data.root is the folder with the annotations and the frames")
     labels = read_json(files[0])
     if not isinstance(labels, dict | list):
         raise Fp2Error("the labels are malformed", where=str(files[0]))
@@ -175,9 +175,9 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
         ids = np.atleast_1d(getattr(labels, "celeb_id", np.full(len(columns["dob"]), np.nan)))
     except Exception as error:  # SciPy raises many kinds
         raise Fp2Error(f"the labels cannot be read: {type(error).__name__}: {error}", where=str(file)) from None
-    for place, path in enumerate(columns["full_path"]):
+    for index, path in enumerate(columns["full_path"]):
         born, taken, score, second, sex = (
-            float(columns[name][place]) for name in ("dob", "photo_taken", "face_score", "second_face_score", "gender")
+            float(columns[name][index]) for name in ("dob", "photo_taken", "face_score", "second_face_score", "gender")
         )
         if math.isinf(score):
             left_out["image(s) without a detected face"] += 1
@@ -187,8 +187,8 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
             left_out["image(s) with an age below 18, above 100 or unknown"] += 1
             continue
         name = Path(str(path).strip()).name
-        own = ids[place] if place < len(ids) else math.nan
-        subject = name.split("_")[0] if own != own else str(int(own))
+        identity = ids[index] if index < len(ids) else math.nan
+        subject = name.split("_")[0] if identity != identity else str(int(identity))
         gender = [] if math.isnan(sex) else [("Female", "Male")[int(sex)]]
         attributes = {"gender": gender, "age": [str(age_group(age))], "source": [source]}
         yield Boxed(name, f"{source}/{subject}", attributes=attributes), not math.isnan(second)

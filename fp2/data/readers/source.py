@@ -53,8 +53,8 @@ class FolderOptions(DataOptions):
         """Raise Fp2Error unless `attribute` can be the name of an attribute."""
         super().__post_init__()
         if not _NAME.fullmatch(self.attribute):
-            what = f"{self.attribute!r} cannot be an attribute's name"
-            raise Fp2Error(what, where="data.attribute", fix="Use letters, digits and _")
+            message = f"{self.attribute!r} cannot be an attribute's name"
+            raise Fp2Error(message, where="data.attribute", fix="Use letters, digits and _")
 
 
 class Folder(DataSource[FolderOptions]):

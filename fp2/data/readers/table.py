@@ -90,8 +90,8 @@ def frame_people(
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
     """Return those of our names that are attributes: all that `load_table` does not define."""
-    known = {_IMAGE, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
-    return [name for name in columns if name not in known]
+    other_names = {_IMAGE, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
+    return [name for name in columns if name not in other_names]
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -121,10 +121,10 @@ def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
 
     A CSV file may be separated by semicolons or tabs, if its header is; a byte order mark makes it UTF-16.
     """
-    found = dialect(path)
-    mark = found.delimiter if delimiter == "," else delimiter
+    csv_dialect = dialect(path)
+    mark = csv_dialect.delimiter if delimiter == "," else delimiter
     header: list[str] = []
-    rows = [row for _, row in read_rows(path, header.extend, delimiter=mark, encoding=found.encoding)]
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=mark, encoding=csv_dialect.encoding)]
     frame = pd.DataFrame(rows, columns=header, dtype="object")
     frame.attrs[_DELIMITER] = mark
     return frame
@@ -170,14 +170,14 @@ def number_column(frame: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
         return frame[name].to_numpy(dtype=np.float64)
     comma = frame.attrs.get(_DELIMITER, ",") != ","
     out = np.full(len(frame), np.nan)
-    for place, cell in enumerate(frame[name].tolist()):
+    for index, cell in enumerate(frame[name].tolist()):
         text = str(cell).strip() if isinstance(cell, str) else _text(cell)
         if text and text.lower() not in _MISSING:
             plain = text.replace(",", ".") if comma and text.count(",") == 1 and "." not in text else text
             try:
-                out[place] = float(plain)
+                out[index] = float(plain)
             except ValueError:
-                raise ValueError(f"row {place + 1}: {name} is {text}, not a number") from None
+                raise ValueError(f"row {index + 1}: {name} is {text}, not a number") from None
     return out
 
 
@@ -244,18 +244,18 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str], found: b
 
 def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> dict[str, list[object]]:
     """Return the columns with the person's region: boxes in pixels (NaN for an empty cell) and the paths of masks."""
-    found: dict[str, list[object]] = {}
+    regions: dict[str, list[object]] = {}
     for box in _BOXES:
-        given = [name for name in box if name in columns]
-        if given and len(given) < len(box):
-            lacking = ", ".join(name for name in box if name not in given)
+        columns_given = [name for name in box if name in columns]
+        if columns_given and len(columns_given) < len(box):
+            lacking = ", ".join(name for name in box if name not in columns_given)
             raise Fp2Error(f"a box needs four columns: {lacking} is not given", where="data.columns")
-        for name in given:
-            found[name] = [_pixels(cell, columns[name], path) for cell in frame[columns[name]].tolist()]
+        for name in columns_given:
+            regions[name] = [_pixels(cell, columns[name], path) for cell in frame[columns[name]].tolist()]
     if _MASK in columns:
         texts = [_text(cell) for cell in frame[columns[_MASK]].tolist()]
-        found["mask_path"] = [os.path.normpath(root / Path(text).expanduser()) if text else None for text in texts]
-    return found
+        regions["mask_path"] = [os.path.normpath(root / Path(text).expanduser()) if text else None for text in texts]
+    return regions
 
 
 def _pixels(cell: Any, column: str, path: Path) -> float:
@@ -296,7 +296,7 @@ def _values(cell: Any) -> list[str]:
     if isinstance(cell, list | tuple | set | np.ndarray):
         texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
     else:
-        texts = [_text(part) for part in _text(cell).split(_SEPARATOR)]
+        texts = [_text(value) for value in _text(cell).split(_SEPARATOR)]
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -343,7 +343,7 @@ def read_rows(
             if repeated:
                 raise Fp2Error(f"the header has {', '.join(sorted(repeated))} twice", where=str(path))
             check_header(header)
-            kept = [(place, name) for place, name in enumerate(header) if name not in skip]
+            columns = [(index, name) for index, name in enumerate(header) if name not in skip]
             number = 0
             for cells in lines:
                 if not cells:
@@ -355,7 +355,7 @@ def read_rows(
                         where=str(path),
                         fix="Was the file copied completely?",
                     )
-                yield number, {name: cells[place] for place, name in kept}
+                yield number, {name: cells[index] for index, name in columns}
     except FileNotFoundError:
         raise Fp2Error("the table does not exist", where=str(path)) from None
     except UnicodeError as error:

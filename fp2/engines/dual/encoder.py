@@ -191,31 +191,33 @@ class ImageEncoder:
     def _window(self, window: list[ImageTask]) -> Iterator[ImageEmbedding]:
         """Embed some tasks: look up, decode what is missing ahead of the model, keep what is new."""
         keys = {id(task): self._task_key(task) for task in window}
-        kept = self._cache.get(list(keys.values()))
-        missing = [task for task in window if keys[id(task)] not in kept]
-        done = {id(task): ImageEmbedding(task, kept[keys[id(task)]]) for task in window if keys[id(task)] in kept}
+        cached = self._cache.get(list(keys.values()))
+        missing = [task for task in window if keys[id(task)] not in cached]
+        done = {id(task): ImageEmbedding(task, cached[keys[id(task)]]) for task in window if keys[id(task)] in cached}
         if missing:
             _ = self._loaded  # a loading error is raised here, not in the thread
             decoded = prefetched(_decode(missing), 2 * self._size)
             while batch := list(itertools.islice(decoded, self._size)):
                 new = self._embed_batch(batch)
-                self._cache.put({keys[id(one.task)]: one.vector for one in new if one.vector is not None})
-                done |= {id(one.task): one for one in new}
+                self._cache.put(
+                    {keys[id(embedding.task)]: embedding.vector for embedding in new if embedding.vector is not None}
+                )
+                done |= {id(embedding.task): embedding for embedding in new}
         yield from (done[id(task)] for task in window)
 
     def _embed_batch(self, batch: Sequence[_Decoded]) -> list[ImageEmbedding]:
-        done = [ImageEmbedding(one.task, None, one.error) for one in batch if one.error is not None]
-        good = [one for one in batch if one.error is None]
+        done = [ImageEmbedding(image.task, None, image.error) for image in batch if image.error is not None]
+        good = [image for image in batch if image.error is None]
         if not good:
             return done
         try:
-            vectors = self._in_halves([one.image for one in good], self._image_features)
+            vectors = self._in_halves([image.image for image in good], self._image_features)
         except Exception as error:  # a processor or a model can raise anything; find its cause
             if len(good) > 1:
-                return [*done, *itertools.chain.from_iterable(self._embed_batch([one]) for one in good)]
+                return [*done, *itertools.chain.from_iterable(self._embed_batch([image]) for image in good)]
             reason = f"the model failed: {type(error).__name__}: {error}"
             return [*done, ImageEmbedding(good[0].task, None, reason[:500])]
-        return [*done, *(ImageEmbedding(one.task, vector) for one, vector in zip(good, vectors, strict=True))]
+        return [*done, *(ImageEmbedding(image.task, vector) for image, vector in zip(good, vectors, strict=True))]
 
     def _in_halves(self, items: Sequence[T], embed: Callable[[Sequence[T]], Vectors]) -> Vectors:
         """Embed items in one pass, or in halves (from then on) if memory runs out."""
@@ -266,9 +268,9 @@ class DualEncoder(ImageEncoder):
         found = self._cache.get(list(keys.values()))
         missing = [text for text, key in keys.items() if key not in found]
         for start in range(0, len(missing), _TEXTS):
-            part = missing[start : start + _TEXTS]
-            vectors = self._in_halves(part, self._text_features)
-            new = {keys[text]: vector for text, vector in zip(part, vectors, strict=True)}
+            batch = missing[start : start + _TEXTS]
+            vectors = self._in_halves(batch, self._text_features)
+            new = {keys[text]: vector for text, vector in zip(batch, vectors, strict=True)}
             self._cache.put(new)
             found |= new
         return _stack([found[keys[text]] for text in texts], normalise)

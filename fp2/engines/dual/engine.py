@@ -47,9 +47,11 @@ class DualEngine(BaseEngine):
 
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""
-        found = self.encoder.checkpoint
+        checkpoint = self.encoder.checkpoint
         return ModelProfile(
-            weight_bytes=found.weight_bytes, family=found.model_type or None, parameters=found.n_parameters
+            weight_bytes=checkpoint.weight_bytes,
+            family=checkpoint.model_type or None,
+            parameters=checkpoint.n_parameters,
         )
 
     def identity(self) -> dict[str, Any]:
@@ -60,8 +62,8 @@ class DualEngine(BaseEngine):
         """Return the version of the method."""
         if question.kind != "choice":
             fix = "Ask it as kind: choice, or choose a model that generates text"
-            what = "a dual encoder compares images with texts and generates none"
-            raise Fp2Error(what, where=f"question '{question.question_id}'", fix=fix)
+            message = "a dual encoder compares images with texts and generates none"
+            raise Fp2Error(message, where=f"question '{question.question_id}'", fix=fix)
         if blind:
             raise Fp2Error("a dual encoder needs an image", where="variant", fix="Use variant=grey")
         return {"name": METHOD}

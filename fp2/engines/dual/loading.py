@@ -119,8 +119,10 @@ def reads_no_text(checkpoint: Checkpoint) -> bool:
 def check_image_encoder(checkpoint: Checkpoint) -> None:
     """Raise Fp2Error if a checkpoint is not of a network that embeds images only."""
     if not reads_no_text(checkpoint):
-        what = f"the model {checkpoint.id} ({checkpoint.model_type or 'without a model type'}) is not an image encoder"
-        raise Fp2Error(what, where="model.id", fix=f"Choose a model of one of the types {', '.join(_IMAGE_TYPES)}")
+        message = (
+            f"the model {checkpoint.id} ({checkpoint.model_type or 'without a model type'}) is not an image encoder"
+        )
+        raise Fp2Error(message, where="model.id", fix=f"Choose a model of one of the types {', '.join(_IMAGE_TYPES)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +169,8 @@ class LoadedDual(LoadedEncoder):
         lengths = [len(ids) for ids in self.tokenizer(formatted)["input_ids"]]
         if max(lengths) > self.max_tokens:
             text = texts[lengths.index(max(lengths))]
-            what = f"the model reads {self.max_tokens} tokens, and a text has {max(lengths)}: {text[:60]!r}"
-            raise Fp2Error(what, where="texts", fix="Shorten it")
+            message = f"the model reads {self.max_tokens} tokens, and a text has {max(lengths)}: {text[:60]!r}"
+            raise Fp2Error(message, where="texts", fix="Shorten it")
         padding = {"padding": "max_length", "max_length": self.max_tokens} if full_length else {"padding": True}
         inputs = self.tokenizer(formatted, return_tensors="pt", **padding)
         names = ("input_ids",) if full_length else ("input_ids", "attention_mask")
@@ -199,10 +201,12 @@ def _loaded(kind: str, checkpoint: Checkpoint, spec: HfSpec, device: str, load: 
     device = resolve_device(device)
     spec.placement.check(device, spec.dtype)
     silence_loaders()
-    own = replace(spec, trust_remote_code=False)
+    own_spec = replace(spec, trust_remote_code=False)
     path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
-    found: T = cached_model((kind, checkpoint, path, own, device), lambda: load(checkpoint, path, own, device))
-    return found
+    loaded: T = cached_model(
+        (kind, checkpoint, path, own_spec, device), lambda: load(checkpoint, path, own_spec, device)
+    )
+    return loaded
 
 
 def _read_processors(path: Path, spec: HfSpec, *kinds: str) -> list[Any]:
@@ -235,8 +239,8 @@ def _square(image_processor: Any, checkpoint: Checkpoint) -> int:
     sizes = [dict(getattr(image_processor, name, None) or {}) for name in ("crop_size", "size")]
     sides = [size[name] for size in sizes for name in ("height", "shortest_edge") if size.get(name)]
     if not sides:
-        what = f"the image processor of the model {checkpoint.id} states no size"
-        raise Fp2Error(what, where="task.options.crop", fix="Set it to true")
+        message = f"the image processor of the model {checkpoint.id} states no size"
+        raise Fp2Error(message, where="task.options.crop", fix="Set it to true")
     return int(sides[0])
 
 

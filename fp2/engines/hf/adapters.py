@@ -56,8 +56,8 @@ def merge_adapter(model: Any, folder: Path) -> None:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         tensors = load_file(folder / WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
-        what = f"the adapter cannot be read: {str(error).splitlines()[0]}"
-        raise Fp2Error(what, where=str(folder), fix="Copy or download it again") from error
+        message = f"the adapter cannot be read: {str(error).splitlines()[0]}"
+        raise Fp2Error(message, where=str(folder), fix="Copy or download it again") from error
     unsupported = [name for name in _UNSUPPORTED if config.get(name)]
     if config.get("peft_type") != "LORA" or unsupported or config.get("bias", "none") != "none":
         kind = ", ".join(unsupported) or f"peft_type {config.get('peft_type')}, bias {config.get('bias')}"
@@ -79,13 +79,13 @@ def _complete(folder: Path) -> bool:
 
 def _pairs(tensors: dict[str, torch.Tensor], folder: Path) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """Return module -> (A, B); the names are `base_model.model.MODULE.lora_A.weight`, or with the adapter's name."""
-    found: dict[str, dict[str, torch.Tensor]] = {}
+    tensors_of: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
         module, side = next(((name.split(f".{side}.")[0], side) for side in _SIDES if f".{side}." in name), ("", ""))
-        found.setdefault(module.removeprefix("base_model.model."), {})[side] = tensor
-    if not found or "" in found or any(len(sides) < 2 for sides in found.values()):
+        tensors_of.setdefault(module.removeprefix("base_model.model."), {})[side] = tensor
+    if not tensors_of or "" in tensors_of or any(len(sides) < 2 for sides in tensors_of.values()):
         raise Fp2Error("the adapter has tensors that are no pairs of LoRA matrices", where=str(folder))
-    return {module: (sides[_SIDES[0]], sides[_SIDES[1]]) for module, sides in found.items()}
+    return {module: (sides[_SIDES[0]], sides[_SIDES[1]]) for module, sides in tensors_of.items()}
 
 
 def _weight(model: Any, name: str, shape: tuple[int, int], folder: Path) -> torch.Tensor:

@@ -194,18 +194,18 @@ class DecodingState:
     def _pass(self, chains: list[Chain], length: int) -> Pass:
         n_images, cached = self._positions.shape
         ids = np.zeros((n_images, length), dtype=np.int64)
-        own = np.zeros((n_images, length), dtype=np.int64)
+        own_positions = np.zeros((n_images, length), dtype=np.int64)
         attends = np.zeros((n_images, length, cached + length), dtype=bool)
         attends[:, :, cached:] = np.eye(length, dtype=bool)  # a filled place has to attend to something
         for chain in chains:
             (image, prompt), places = chain.pair, slice(chain.start, chain.start + len(chain.tokens))
             first = self._lengths[prompt] + len(self.texts[image][prompt]) - 1
             ids[image, places] = chain.tokens
-            own[image, places] = first + np.arange(len(chain.tokens))
+            own_positions[image, places] = first + np.arange(len(chain.tokens))
             attends[image, places, :cached] = self._attends[image, prompt]
             after = slice(cached + places.start, cached + places.stop)
             attends[image, places, after] = np.tri(len(chain.tokens), dtype=bool)
-        return Pass(chains, ids, own, attends, np.concatenate([self._positions, own], axis=1))
+        return Pass(chains, ids, own_positions, attends, np.concatenate([self._positions, own_positions], axis=1))
 
     def verify(self, computed: Pass, logits: torch.Tensor, pick: Pick, drafts: Drafts) -> Array:
         """Append to each text what the model generates along its chain; return the places to be kept, (R, kept).
@@ -220,7 +220,7 @@ class DecodingState:
             Counts what was proposed and accepted.
         """
         live, depth = computed.chains, 0
-        kept: list[list[tuple[Pair, int]]] = [[] for _ in self.texts]
+        accepted: list[list[tuple[Pair, int]]] = [[] for _ in self.texts]
         while live:
             at = torch.tensor([(chain.pair[0], chain.start + depth) for chain in live], device=logits.device)
             picked = pick([chain.pair for chain in live], logits[at[:, 0], at[:, 1]])
@@ -229,24 +229,26 @@ class DecodingState:
                 image, prompt = chain.pair
                 text = self.texts[image][prompt]
                 text.append(token)
-                kept[image].append((chain.pair, chain.start + depth))
+                accepted[image].append((chain.pair, chain.start + depth))
                 if not self._ended(text) and chain.tokens[depth + 1 : depth + 2] == [token]:
                     right.append(chain)
             drafts.accepted += len(right)
             live, depth = right, depth + 1
         drafts.proposed += sum(len(chain.tokens) - 1 for chain in computed.chains)
-        return self._keep(computed, kept)
+        return self._keep(computed, accepted)
 
-    def _keep(self, computed: Pass, kept: list[list[tuple[Pair, int]]]) -> Array:
+    def _keep(self, computed: Pass, accepted: list[list[tuple[Pair, int]]]) -> Array:
         """File the tokens that stay in the cache; texts that have ended need none of theirs."""
-        kept = [[(pair, place) for pair, place in row if not self._ended(self.texts[pair[0]][pair[1]])] for row in kept]
-        width = max(len(row) for row in kept)
-        places = np.zeros((len(kept), width), dtype=np.int64)
-        own = np.zeros((*self._attends.shape[:2], width), dtype=bool)
-        for image, row in enumerate(kept):
+        accepted = [
+            [(pair, place) for pair, place in row if not self._ended(self.texts[pair[0]][pair[1]])] for row in accepted
+        ]
+        width = max(len(row) for row in accepted)
+        places = np.zeros((len(accepted), width), dtype=np.int64)
+        own_mask = np.zeros((*self._attends.shape[:2], width), dtype=bool)
+        for image, row in enumerate(accepted):
             for place, ((_, prompt), at) in enumerate(row):
-                places[image, place], own[image, prompt, place] = at, True
-        self._attends = np.concatenate([self._attends, own], axis=2)
+                places[image, place], own_mask[image, prompt, place] = at, True
+        self._attends = np.concatenate([self._attends, own_mask], axis=2)
         positions = np.take_along_axis(computed.own, places, axis=1)
         self._positions = np.concatenate([self._positions, positions], axis=1)
         return places

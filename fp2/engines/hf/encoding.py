@@ -93,14 +93,14 @@ class PromptEncoder:
             If the processor encodes the same prompt differently with another image.
         """
         first = self._process(image, prompts[0])
-        known = self._ids(first)
-        end = self._image_end(known)
-        rest = [self._ids_after_image(image, prompt, known, end) for prompt in prompts]
+        ids_of_first = self._ids(first)
+        end = self._image_end(ids_of_first)
+        rest = [self._ids_after_image(image, prompt, ids_of_first, end) for prompt in prompts]
         if None in rest:
-            ids = [known, *(self._ids(self._process(image, prompt)) for prompt in prompts[1:])]
+            ids = [ids_of_first, *(self._ids(self._process(image, prompt)) for prompt in prompts[1:])]
             shared, suffixes = _split(tuple(ids))
         else:
-            self._check(image, prompts[-1], known[:end] + (rest[-1] or ()))
+            self._check(image, prompts[-1], ids_of_first[:end] + (rest[-1] or ()))
             shared, suffixes = _split(tuple(row for row in rest if row is not None))
             shared += end
         token_inputs = {
@@ -113,7 +113,7 @@ class PromptEncoder:
             name: value for name, value in first.items() if name not in token_inputs and name not in _NOT_PASSED_ON
         }
         in_prefix = image is None or 0 < end <= shared
-        return EncodedPrompts(known[:shared], suffixes, image_inputs, token_inputs, fill, in_prefix)
+        return EncodedPrompts(ids_of_first[:shared], suffixes, image_inputs, token_inputs, fill, in_prefix)
 
     def _process(self, image: Image.Image | None, prompt: str) -> dict[str, torch.Tensor]:
         options: dict[str, Any] = {} if self._adds_start_token(prompt) else {"add_special_tokens": False}
@@ -125,15 +125,15 @@ class PromptEncoder:
     def _ids(encoded: Mapping[str, torch.Tensor]) -> Tokens:
         return tuple(encoded["input_ids"][0].tolist())
 
-    def _ids_after_image(self, image: Image.Image | None, prompt: str, known: Tokens, end: int) -> Tokens | None:
-        """Return the ids of `prompt` after the image; None if it differs from `known` before that."""
+    def _ids_after_image(self, image: Image.Image | None, prompt: str, ids_of_first: Tokens, end: int) -> Tokens | None:
+        """Return the ids of `prompt` after the image; None if it differs from `ids_of_first` before that."""
         if image is not None and end == 0:
             return None
         key = (prompt, image is None)
         if key not in self._after_image:
             ids = self._ids(self._process(image, prompt))
             own_end = self._image_end(ids)
-            same = ids[:own_end] == known[:end] and own_end < len(ids)
+            same = ids[:own_end] == ids_of_first[:end] and own_end < len(ids)
             self._after_image[key] = ids[own_end:] if same else None
         return self._after_image[key]
 

@@ -140,9 +140,12 @@ class HfEngine(BaseEngine):
 
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""
-        found = self.checkpoint
+        checkpoint = self.checkpoint
         return ModelProfile(
-            self.facts.sharing, found.weight_bytes, family=found.model_type or None, parameters=found.n_parameters
+            self.facts.sharing,
+            checkpoint.weight_bytes,
+            family=checkpoint.model_type or None,
+            parameters=checkpoint.n_parameters,
         )
 
     def identity(self) -> dict[str, Any]:

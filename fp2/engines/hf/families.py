@@ -109,7 +109,7 @@ def _rope_depends_on_length(text: Mapping[str, Any]) -> bool:
         held = text.get(name)
         if isinstance(held, Mapping):
             kinds = {held.get("rope_type", held.get("type"))}
-            kinds |= {part.get("rope_type") for part in held.values() if isinstance(part, Mapping)}
+            kinds |= {settings.get("rope_type") for settings in held.values() if isinstance(settings, Mapping)}
             if kinds & {"dynamic", "longrope"}:
                 return True
     return False

@@ -69,13 +69,6 @@ class Sampler:
 
     A uniform number of the pair's stream is looked up in the cumulative probabilities (inverse transform sampling), so
     a sample depends on its seed and not on the rest of the batch.
-
-    Parameters
-    ----------
-    decoding : Decoding
-        With a temperature above 0.
-    seed_of : callable
-        The seed of each pair.
     """
 
     def __init__(self, decoding: Decoding, seed_of: Callable[[Pair], int]) -> None:
@@ -110,13 +103,13 @@ def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
     """
     from transformers import GenerationConfig
 
-    for part in model.modules():
-        held = getattr(part, "generation_config", None)
+    for module in model.modules():
+        held = getattr(module, "generation_config", None)
         if held is not None:
             names = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
-            kept = {name: getattr(held, name, None) for name in names}
+            token_ids = {name: getattr(held, name, None) for name in names}
             settings: Any = GenerationConfig
-            part.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **kept)
+            module.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **token_ids)
 
 
 def end_tokens_of(model: Any, tokenizer: Any) -> set[int]:

@@ -71,15 +71,7 @@ class TaskInputs:
 
 
 class InputBuilder:
-    """Makes the inputs of tasks; runs in a thread of its own beside the model.
-
-    Parameters
-    ----------
-    loaded : LoadedModel
-    prompt_format : PromptFormat
-    choice_orders : str
-        See `Decoding`.
-    """
+    """Makes the inputs of tasks; runs in a thread of its own beside the model."""
 
     def __init__(self, loaded: LoadedModel, prompt_format: PromptFormat, choice_orders: ChoiceOrders) -> None:
         self._loaded, self._format, self._orders = loaded, prompt_format, choice_orders

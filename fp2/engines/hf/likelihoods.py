@@ -60,26 +60,26 @@ def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoF
     words : (str, str), optional
         The spellings of Yes and No whose first token is read; None is `Yes` and `No`.
     """
-    found: dict[str, list[int]] = {"yes": [], "no": []}
+    tokens_of: dict[str, list[int]] = {"yes": [], "no": []}
     for token, index in tokenizer.get_vocab().items():
         word = token.strip(BLANKS).casefold()
-        if word in found and tokenizer.decode([index]).strip().casefold() == word:
-            found[word].append(int(index))
-    for word, tokens in found.items():
+        if word in tokens_of and tokenizer.decode([index]).strip().casefold() == word:
+            tokens_of[word].append(int(index))
+    for word, tokens in tokens_of.items():
         if not tokens:
             raise Fp2Error(
                 f"no token of this model's vocabulary reads {word!r}, so P(Yes) cannot be read from its logits",
                 where="model.id",
                 fix="Ask in words (kind: text), or choose another model",
             )
-    spelled = dict(zip(found, words or ("Yes", "No"), strict=True))
+    spelled = dict(zip(tokens_of, words or ("Yes", "No"), strict=True))
     first = {word: int(tokenizer(text, add_special_tokens=False)["input_ids"][0]) for word, text in spelled.items()}
     for word, token in first.items():
-        if words is not None and token not in found[word]:
-            what = f"the first token of {spelled[word]!r} is {tokenizer.convert_ids_to_tokens([token])[0]!r}"
-            raise Fp2Error(what, where="model.yes_no", fix="Give a spelling that is one token, or null")
-    spellings = {word: tuple(tokenizer.convert_ids_to_tokens(sorted(tokens))) for word, tokens in found.items()}
-    yes, no = (tuple(sorted(found[word])) for word in ("yes", "no"))
+        if words is not None and token not in tokens_of[word]:
+            message = f"the first token of {spelled[word]!r} is {tokenizer.convert_ids_to_tokens([token])[0]!r}"
+            raise Fp2Error(message, where="model.yes_no", fix="Give a spelling that is one token, or null")
+    spellings = {word: tuple(tokenizer.convert_ids_to_tokens(sorted(tokens))) for word, tokens in tokens_of.items()}
+    yes, no = (tuple(sorted(tokens_of[word])) for word in ("yes", "no"))
     return YesNoForms(yes, no, first["yes"], first["no"], spellings)
 
 
@@ -133,8 +133,8 @@ def text_in_order(question: Question, order: Sequence[int]) -> str:
 
 def option_tokens(tokenizer: Any, option: str) -> tuple[Tokens, ...]:
     """Return the tokenisations of an option: without, and with a leading blank if that differs."""
-    found = (tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (option, f" {option}"))
-    return tuple(dict.fromkeys(tokens for tokens in found if tokens))
+    sequences = (tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (option, f" {option}"))
+    return tuple(dict.fromkeys(tokens for tokens in sequences if tokens))
 
 
 def check_options(question: Question, options: Mapping[str, tuple[Tokens, ...]]) -> None:

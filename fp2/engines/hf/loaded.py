@@ -23,14 +23,6 @@ class LoadedEngine(HfEngine):
 
     Config and processor are written to a temporary folder, from which prompts and the processor are read; the weights
     stay where they are and are identified by their digest. The caller's processor is not changed.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-    processor : ProcessorMixin
-    name : str
-    decoding : Decoding
-    options : HfOptions, optional
     """
 
     serves = (NAME,)

@@ -84,8 +84,10 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     silence_loaders()
     model_class(checkpoint)  # before gigabytes are fetched
     path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
-    own = replace(spec, prompt=None, chat=None, yes_no=None, softmax_dtype="float32")  # the others are of questions
-    key = ("vlm", checkpoint, path, own, device)
+    loading_spec = replace(
+        spec, prompt=None, chat=None, yes_no=None, softmax_dtype="float32"
+    )  # the others are of questions
+    key = ("vlm", checkpoint, path, loading_spec, device)
     return cached_model(key, lambda: _load(checkpoint, path, spec, device))
 
 
@@ -111,15 +113,7 @@ def load_processor_of(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
 
 
 def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
-    """Return the model in the folder `path`, in evaluation mode, with every weight read.
-
-    Parameters
-    ----------
-    class_name : str
-        A class of transformers with `from_pretrained`.
-    path, spec, device
-        See `load`.
-    """
+    """Return the model in the folder `path`, in evaluation mode, with every weight read."""
     import torch
 
     options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
@@ -148,10 +142,10 @@ def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
 def model_class(checkpoint: Checkpoint) -> str:
     """Return the class of transformers to load: the auto class for images and text, or the one the checkpoint names."""
     served: Any = importlib.import_module("transformers.models.auto.modeling_auto")
-    known: Any = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
+    configs: Any = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
     if checkpoint.model_type in served.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return _AUTO
-    if checkpoint.code or checkpoint.model_type not in known:
+    if checkpoint.code or checkpoint.model_type not in configs:
         return _AUTO  # its error says what is missing: permission, or a newer transformers
     for name in checkpoint.config.get("architectures") or ():
         kind = getattr(_transformers(), str(name), None)

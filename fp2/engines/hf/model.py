@@ -85,8 +85,8 @@ class HfSpec:
     def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:
         """Return the spec of a config group `model`."""
         names = {entry.name for entry in fields(cls)} - {"placement"}
-        given = {name: model[name] for name in names if model.get(name) is not None}
-        return replace(read_options(cls, given, "model"), placement=placement)
+        settings = {name: model[name] for name in names if model.get(name) is not None}
+        return replace(read_options(cls, settings, "model"), placement=placement)
 
     def version_families(self) -> dict[str, str]:
         """Return the version families of the packages that can change an answer: they compute, or resize images."""

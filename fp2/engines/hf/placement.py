@@ -105,8 +105,8 @@ class Placement:
         spread, limits = options.device_map, options.max_memory
         if spread is not None and options.device != "auto":
             fix = "Set engine.device=auto, or engine.device_map=null"
-            what = f"the model cannot be on {options.device} alone and on several devices"
-            raise Fp2Error(what, where="engine.device_map", fix=fix)
+            message = f"the model cannot be on {options.device} alone and on several devices"
+            raise Fp2Error(message, where="engine.device_map", fix=fix)
         return cls(
             spread if spread is None or isinstance(spread, str) else _pairs(spread, "device_map", _MAP_FIX),
             None if limits is None else _pairs(limits, "max_memory", _LIMITS_FIX),
@@ -157,10 +157,10 @@ class Placement:
         """Raise if the mapping names a module that the loaded model lacks, which transformers ignores silently."""
         if self.device_map is None or isinstance(self.device_map, str):
             return
-        known = {name for name, _ in model.named_modules()} | {name for name, _ in model.named_parameters()}
+        module_names = {name for name, _ in model.named_modules()} | {name for name, _ in model.named_parameters()}
         for name, _ in self.device_map:
-            if name not in known:
-                fix = nearest(str(name), sorted(known - {""}))
+            if name not in module_names:
+                fix = nearest(str(name), sorted(module_names - {""}))
                 raise Fp2Error(f"the model has no module {name!r}", where="engine.device_map", fix=fix)
 
 
@@ -212,10 +212,10 @@ def input_device(model: Any, device: str) -> str:
 
 def device_counts(model: Any) -> dict[str, int]:
     """Return the number of modules on each device, or nothing for a model on one device."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for place in (getattr(model, "hf_device_map", None) or {}).values():
-        found[str(place)] = found.get(str(place), 0) + 1
-    return found if len(found) > 1 else {}
+        counts[str(place)] = counts.get(str(place), 0) + 1
+    return counts if len(counts) > 1 else {}
 
 
 def _pairs(value: Any, name: str, fix: str) -> Pairs:

@@ -97,10 +97,10 @@ def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded:
     import torch
 
     wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
-    found: dict[int, torch.Tensor] = {}
+    logits_of: dict[int, torch.Tensor] = {}
     for _, places, logits in strategy.logits([encoded], wanted):
-        found.update(zip(places, logits[0], strict=True))
-    ours = torch.stack([found[place] for place in range(len(wanted))])
+        logits_of.update(zip(places, logits[0], strict=True))
+    ours = torch.stack([logits_of[place] for place in range(len(wanted))])
     reference = torch.stack([next(iter(plain.logits([encoded], [place])))[2][0, 0] for place in wanted])
     return LogitDifference(
         float((ours - reference).abs().max()),
@@ -109,10 +109,11 @@ def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded:
     )
 
 
-def inexact(level: str, found: LogitDifference) -> Fp2Error:
+def inexact(level: str, difference: LogitDifference) -> Fp2Error:
     """Return the error for a level of sharing that changes answers."""
+    error, largest = difference.error, difference.largest
     return Fp2Error(
-        f"sharing={level} changes this model's logits by {found.error:.2g} (the largest is {found.largest:.2g})",
+        f"sharing={level} changes this model's logits by {error:.2g} (the largest is {largest:.2g})",
         where="engine.sharing",
         fix="Set engine.sharing=none, and report this model's family",
     )

@@ -54,8 +54,8 @@ class LastImageProcessor:
             return self._inner(images, *args, **options)
         if self._last is None or self._last[0] is not image or self._last[1] != options:
             self._last = (image, dict(options), self._inner(images, **options))
-        found = self._last[2]
-        return type(found)(found)  # a processor may remove entries
+        features = self._last[2]
+        return type(features)(features)  # a processor may remove entries
 
 
 def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_code: bool) -> Any:
@@ -104,11 +104,11 @@ def check_backend(image_processor: Any, backend: str) -> None:
         return
     kind = type(image_processor).__name__
     if backend == "torchvision":
-        what, fix = f"the image processor {kind} has no torchvision version", "Set model.image_backend=pil"
+        message, fix = f"the image processor {kind} has no torchvision version", "Set model.image_backend=pil"
     else:
-        what = f"the image processor {kind} has no PIL version, and torchvision gives different pixels"
+        message = f"the image processor {kind} has no PIL version, and torchvision gives different pixels"
         fix = "Set model.image_backend=torchvision, which becomes part of the response key"
-    raise Fp2Error(what, where="model.image_backend", fix=fix)
+    raise Fp2Error(message, where="model.image_backend", fix=fix)
 
 
 def raw_pixels(image: Image.Image) -> dict[str, torch.Tensor]:
@@ -137,8 +137,8 @@ def raw_image(inputs: Mapping[str, Any]) -> Image.Image | None:
 def _check_files(path: Path, backend: str) -> None:
     """Raise where transformers would substitute something: an empty tokenizer, or the other backend."""
     if not any(True for pattern in _VOCABULARIES for _ in path.glob(pattern)):
-        what = f"the model has no tokenizer, or its files are missing ({' or '.join(_VOCABULARIES)})"
-        raise Fp2Error(what, where=str(path), fix="Copy or download the checkpoint again")
+        message = f"the model has no tokenizer, or its files are missing ({' or '.join(_VOCABULARIES)})"
+        raise Fp2Error(message, where=str(path), fix="Copy or download the checkpoint again")
     installed = importlib.import_module("transformers.utils").is_torchvision_available()
     if backend == "torchvision" and not installed:
         fix = "Set it to pil, or install the torchvision for this torch"

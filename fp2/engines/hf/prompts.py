@@ -82,8 +82,8 @@ class PromptFormat:
             return "own"
         has = self.checkpoint.chat_template_digest is not None
         if self.chat and not has:
-            what = f"the model {self.checkpoint.id} has no chat template"
-            raise Fp2Error(what, where="model.chat", fix="Set it to null")
+            message = f"the model {self.checkpoint.id} has no chat template"
+            raise Fp2Error(message, where="model.chat", fix="Set it to null")
         return "chat" if (has if self.chat is None else self.chat) else "raw"
 
     def identity(self) -> dict[str, str]:
@@ -167,8 +167,8 @@ class PromptFormat:
 
     def _template_error(self, reason: str) -> Fp2Error:
         first = next(iter(reason.splitlines()), "no reason given")
-        what = f"the chat template of {self.checkpoint.id} cannot be rendered: {first}"
-        return Fp2Error(what, where="model.id", fix="Set model.chat=false, or model.prompt to your own format")
+        message = f"the chat template of {self.checkpoint.id} cannot be rendered: {first}"
+        return Fp2Error(message, where="model.id", fix="Set model.chat=false, or model.prompt to your own format")
 
 
 def with_fixed_date(template: str) -> str:

@@ -36,23 +36,13 @@ def score(
     scorers = [LogitScorer(group, forms, options) for group in batch]
     wanted = scorers[0].wanted
     for images, places, logits in source.logits([group.encoded for group in batch], wanted):
-        for image, own in zip(images, logits, strict=True):
-            scorers[image].read([wanted[place] for place in places], own)
+        for image, image_logits in zip(images, logits, strict=True):
+            scorers[image].read([wanted[place] for place in places], image_logits)
     return [answer for scorer in scorers for answer in scorer.answers()]
 
 
 class LogitScorer:
-    """What the questions about one image need of the logits, and the answers that follow from them.
-
-    Parameters
-    ----------
-    group : ImageQuestions
-        Questions of the kinds `yes_no` and `choice`.
-    forms : YesNoForms, optional
-        Needed for `yes_no`.
-    options : Mapping
-        Every option of every `choice`.
-    """
+    """What the questions about one image need of the logits, and the answers that follow from them."""
 
     def __init__(self, group: ImageQuestions, forms: YesNoForms | None, options: OptionTokens) -> None:
         self._group, self._forms, self._options = group, forms, options
@@ -73,14 +63,14 @@ class LogitScorer:
 
     def _needed_tokens(self) -> dict[Continuation, list[int]]:
         """Return the option tokens whose probability is needed after each continuation of a prompt."""
-        found: dict[Continuation, dict[int, None]] = {}
+        tokens_of: dict[Continuation, dict[int, None]] = {}
         for question, prompts in self._group:
             sequences = [tokens for option in question.choices for tokens in self._options.get(option, ())]
             for prompt in prompts:
                 for tokens in sequences:
                     for k, token in enumerate(tokens):
-                        found.setdefault((prompt, tokens[:k]), {})[token] = None
-        return {place: list(tokens) for place, tokens in found.items()}
+                        tokens_of.setdefault((prompt, tokens[:k]), {})[token] = None
+        return {place: list(tokens) for place, tokens in tokens_of.items()}
 
     def read(self, places: list[Continuation], logits: torch.Tensor) -> None:
         """Keep what the questions need of logits [places, vocabulary]."""

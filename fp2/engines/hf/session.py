@@ -29,18 +29,8 @@ Strategy = SharedPrefix | WholePrompts
 class Session:
     """Runs a loaded model.
 
-    Parameters
-    ----------
-    loaded : LoadedModel
-    spec : HfSpec
-    prompt_format : PromptFormat
-    decoding : Decoding
-    sharing : str
-        As requested; resolved with the first image.
-    batch_size, max_tokens : int
-        See `HfOptions`.
-    stored : Mapping, optional
-        Earlier answers by question id, from which further ones are drafted.
+    `sharing` is as requested, and resolved with the first image; `stored` are earlier answers by question id, from
+    which further ones are drafted. The limits are those of `HfOptions`.
     """
 
     def __init__(
@@ -91,20 +81,20 @@ class Session:
 
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded and not hashed."""
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,
             "sharing": "+".join(sorted(self._used)) or self._sharing,
         }
         if spread := self.loaded.modules_per_device:
-            found["spread"] = spread
+            record["spread"] = spread
         if isinstance(self._strategy, SharedPrefix) and self._strategy.drafts.proposed:
             drafts = self._strategy.drafts
-            found["drafts"] = {"proposed_tokens": drafts.proposed, "accepted": drafts.accepted}
+            record["drafts"] = {"proposed_tokens": drafts.proposed, "accepted": drafts.accepted}
         if self._forms is not None:
-            found["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
-        return found
+            record["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
+        return record
 
     def build_inputs(self, task: ImageTask) -> TaskInputs:
         """Decode and encode a task; see `InputBuilder`."""
@@ -176,15 +166,15 @@ class Session:
                     raise _image_after_question(level)
                 continue
             try:
-                found = compare(strategy, self._plain, checks)
+                difference = compare(strategy, self._plain, checks)
             except Exception as error:  # a strategy may not work for this family at all
                 if len(levels) == 1 or is_out_of_memory(error):
                     raise
                 continue
-            if found.within(self._spec.dtype, quantised):
+            if difference.within(self._spec.dtype, quantised):
                 return strategy, level
             if len(levels) == 1:
-                raise inexact(level, found)
+                raise inexact(level, difference)
         return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
 
     def _build(self, level: str) -> Strategy:
@@ -233,10 +223,10 @@ class Session:
         choices = [question for question in questions if question.kind == "choice"]
         options = {option for question in choices for option in question.choices}
         with self.loaded.lock:
-            found = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(options)}
+            tokens_of = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(options)}
         for question in choices:
-            check_options(question, found)
-        return forms, found
+            check_options(question, tokens_of)
+        return forms, tokens_of
 
     def _yes_no_forms(self) -> YesNoForms:
         if self._forms is None:

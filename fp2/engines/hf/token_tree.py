@@ -46,9 +46,9 @@ def common_prefix_length(sequences: Sequence[Tokens]) -> int:
     if not sequences:
         return 0
     low, high = min(sequences), max(sequences)  # these two differ first
-    for place, (left, right) in enumerate(zip(low, high, strict=False)):
+    for length, (left, right) in enumerate(zip(low, high, strict=False)):
         if left != right:
-            return place
+            return length
     return min(len(low), len(high))
 
 

@@ -61,8 +61,8 @@ class WholePrompts:
         for image, encoded in enumerate(batch):
             prompts = [(encoded, prompt, appended) for prompt, appended in wanted]
             self._features.clear()
-            for places in self._batches(prompts):
-                yield [image], places, self._logits([prompts[place] for place in places])[None]
+            for indices in self._batches(prompts):
+                yield [image], indices, self._logits([prompts[index] for index in indices])[None]
         self._features.clear()
 
     def images_together(self, encoded: EncodedPrompts) -> int:
@@ -77,10 +77,10 @@ class WholePrompts:
         prompts: list[_Prompt] = [(batch[row], prompt, ()) for row, prompt in pairs]
         generated: list[list[list[int]]] = [[[] for _ in encoded.suffixes] for encoded in batch]
         self._features.clear()
-        for places in self._batches(prompts):
-            part = [pairs[place] for place in places]
-            new = self._generate([prompts[place] for place in places], part, pick, end_tokens, max_new)
-            for (row, prompt), tokens in zip(part, new, strict=True):
+        for indices in self._batches(prompts):
+            batch_pairs = [pairs[index] for index in indices]
+            new = self._generate([prompts[index] for index in indices], batch_pairs, pick, end_tokens, max_new)
+            for (row, prompt), tokens in zip(batch_pairs, new, strict=True):
                 generated[row][prompt] = tokens
         self._features.clear()
         return generated
@@ -88,12 +88,12 @@ class WholePrompts:
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[int]]:
         """Yield indices of prompts that can be in one batch: of one length, with images of the same shapes."""
         alike: dict[Any, list[int]] = {}
-        for place, (encoded, prompt, appended) in enumerate(prompts):
+        for index, (encoded, prompt, appended) in enumerate(prompts):
             key = (len(encoded.prefix) + len(encoded.suffixes[prompt]), len(appended), encoded.image_shapes)
-            alike.setdefault(key, []).append(place)
-        for places in alike.values():
-            for start in range(0, len(places), self.limits.batch_size):
-                yield places[start : start + self.limits.batch_size]
+            alike.setdefault(key, []).append(index)
+        for indices in alike.values():
+            for start in range(0, len(indices), self.limits.batch_size):
+                yield indices[start : start + self.limits.batch_size]
 
     def _logits(self, batch: Sequence[_Prompt]) -> torch.Tensor:
         self.calls += 1
@@ -187,4 +187,4 @@ def _extended(encoded: EncodedPrompts, name: str, length: int, n_appended: int) 
 
 
 def _until_end(row: list[int], end_tokens: set[int]) -> list[int]:
-    return next((row[: place + 1] for place, token in enumerate(row) if token in end_tokens), row)
+    return next((row[: index + 1] for index, token in enumerate(row) if token in end_tokens), row)

@@ -30,16 +30,18 @@ def ask_about(client: ServerClient, tasks: Iterator[ImageTask], ask: Ask, window
     """
     done: queue.SimpleQueue[tuple[Server, Future[Answer]]] = queue.SimpleQueue()
     servers, pending = client.pool.servers, Counter[Server]()
-    left: dict[Server, deque[tuple[ImageTask, Question, str | None]]] = {server: deque() for server in servers}
+    waiting: dict[Server, deque[tuple[ImageTask, Question, str | None]]] = {server: deque() for server in servers}
     more = True
-    while more or any(left.values()) or pending.total():
-        ready = [one for one in servers if pending[one] < window and (left[one] or (more and client.pool.takes(one)))]
+    while more or any(waiting.values()) or pending.total():
+        ready = [
+            one for one in servers if pending[one] < window and (waiting[one] or (more and client.pool.takes(one)))
+        ]
         if not ready:
             yield _collect(done, pending)
             continue
         home = min(ready, key=pending.__getitem__)
-        if left[home]:
-            asked = client.submit(ask(client.channel(home), *left[home].popleft()))
+        if waiting[home]:
+            asked = client.submit(ask(client.channel(home), *waiting[home].popleft()))
             asked.add_done_callback(lambda future, home=home: done.put((home, future)))  # type: ignore[misc]
             pending[home] += 1
         elif (task := next(tasks, None)) is None:
@@ -51,7 +53,7 @@ def ask_about(client: ServerClient, tasks: Iterator[ImageTask], ask: Ask, window
                 reason = f"the image cannot be read: {without_path(error, task.path)}"
                 yield [failed(task, question, reason) for question in task.questions]
             else:
-                left[home].extend((task, question, image) for question in task.questions)
+                waiting[home].extend((task, question, image) for question in task.questions)
 
 
 def _collect(done: queue.SimpleQueue[tuple[Server, Future[Answer]]], pending: Counter[Server]) -> list[Answer]:

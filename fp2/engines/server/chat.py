@@ -108,7 +108,7 @@ def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
     if isinstance(message, dict):
         text = message.get("content") if message.get("content") is not None else message.get("refusal")
     if isinstance(text, list):  # some servers answer in parts
-        text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+        text = "".join(str(item.get("text", "")) for item in text if isinstance(item, dict))
     if not isinstance(text, str) or (not text and reason == "length"):
         raise RefusedError(f"the server answered without text (finish reason: {reason})")
     if len(text) > decoding.longest_answer:

@@ -250,7 +250,7 @@ class ServerClient:
                 if not channel.only:
                     await self._check(server)
                 async with server.slots:
-                    found = await self._send(server, method, url, body)
+                    reply = await self._send(server, method, url, body)
             except _TransientError as error:
                 if channel.only:
                     raise
@@ -263,8 +263,8 @@ class ServerClient:
                 raise
             else:
                 if method == "POST" and not channel.only:
-                    server.succeeded(found)
-                return found
+                    server.succeeded(reply)
+                return reply
             finally:
                 server.outstanding -= 1
 
@@ -293,8 +293,8 @@ class ServerClient:
                 content = await read_body(reply)
                 self._replies += 1
         except TimeoutError as error:
-            what = f"the server did not end its reply within {2 * self._timeout:g} s"
-            raise _TransientError(what, silent=True) from error
+            message = f"the server did not end its reply within {2 * self._timeout:g} s"
+            raise _TransientError(message, silent=True) from error
         except zlib.error as error:
             raise _TransientError("the server's reply is not compressed as it says") from error
         except httpx2.TimeoutException as error:
@@ -310,12 +310,12 @@ class ServerClient:
         if status >= 300:
             raise RefusedError(f"the server redirects ({status}); give its final address", status)
         try:
-            found = masked(json.loads(content), self._secrets)
+            reply_body = masked(json.loads(content), self._secrets)
         except (ValueError, RecursionError) as error:
             raise _TransientError("the server's reply is not JSON") from error
-        if not isinstance(found, dict):
+        if not isinstance(reply_body, dict):
             raise RefusedError("the server's reply is not a JSON object")
-        return found
+        return reply_body
 
     def _message(self, content: bytes) -> str:
         """Return a server's error message in one short line without addresses, keys, folders and images."""

@@ -143,7 +143,7 @@ class OpenAICompatEngine(BaseEngine):
             "batch_size": self.options.concurrency,
             "attention": None,
             "sharing": "up to the server",
-            "served": {name: sorted(map(without_folder, found)) for name, found in self._served.items()},
+            "served": {name: sorted(map(without_folder, servers)) for name, servers in self._served.items()},
             "versions": versions(("httpx2", "pillow")),
         }
 
@@ -181,8 +181,8 @@ class OpenAICompatEngine(BaseEngine):
     @functools.cached_property
     def _report(self) -> Report:
         """The servers' report, requested now; the last one if none answers."""
-        known = [self._reports.get(address.base, self.spec.id) for address in self.addresses]
-        remembered = next((report for report in known if report is not None), None)
+        reports = [self._reports.get(address.base, self.spec.id) for address in self.addresses]
+        remembered = next((report for report in reports if report is not None), None)
         try:
             report = self._request_report()
         except UnreachableError as error:
@@ -243,8 +243,8 @@ class OpenAICompatEngine(BaseEngine):
         except UnreachableError as error:
             raise Fp2Error(str(error), where="model.base_url", fix="Start the server, then run again") from error
         if report.reported != self._report.reported:
-            what = "the server's report has changed since it last answered"
-            raise Fp2Error(what, where="model.base_url", fix="Run the same command again")
+            message = "the server's report has changed since it last answered"
+            raise Fp2Error(message, where="model.base_url", fix="Run the same command again")
 
     def _checked(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[ImageTask]:
         """Yield tasks of the kinds that the servers can answer, which is checked once for each kind."""
@@ -273,8 +273,8 @@ class OpenAICompatEngine(BaseEngine):
             raise_if_fatal(error, PATH)
             return  # the error is reported with each answer
         if not all(used):
-            what = "the server ignores images: its prompt has the same length with and without one"
-            raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
+            message = "the server ignores images: its prompt has the same length with and without one"
+            raise Fp2Error(message, where="model.id", fix="Serve a vision-language model")
         self._report.uses_images = True
         self._remember(self._report)
 
@@ -285,8 +285,8 @@ class OpenAICompatEngine(BaseEngine):
             method = method_of(self._report.methods.get(key, {}))
             if method is None:
                 if self._from_memory:
-                    what = "the server does not answer, and was never asked for probabilities before"
-                    raise Fp2Error(what, where="model.base_url", fix=_START)
+                    message = "the server does not answer, and was never asked for probabilities before"
+                    raise Fp2Error(message, where="model.base_url", fix=_START)
                 with self._client() as client:
                     method = find_method(client.channel(), self.spec.id, kind, self.options.scoring, probe_images())
                 self._report.methods[key] = method.identity()

@@ -87,11 +87,11 @@ class Address:
 
 def parse_addresses(base_url: str | Sequence[str]) -> tuple[Address, ...]:
     """Return the parts of an address, or of several."""
-    given = [base_url] if isinstance(base_url, str) else base_url
-    found = tuple(parse_address(str(one)) for one in given)
-    if len({address.base for address in found}) < len(found):
+    urls = [base_url] if isinstance(base_url, str) else base_url
+    addresses = tuple(parse_address(str(url)) for url in urls)
+    if len({address.base for address in addresses}) < len(addresses):
         raise Fp2Error("an address is there twice", where="model.base_url", fix="Name every server once")
-    return found
+    return addresses
 
 
 def parse_address(base_url: str) -> Address:

@@ -108,15 +108,15 @@ class Pool:
         If all rest, it is `home`, or the first that is not excluded; None if each was `tried` or is excluded.
         """
         now = self.clock()
-        left = [server for server in self.servers if server not in tried and server.excluded is None]
-        usable = [server for server in left if server.usable(now)]
-        if home in usable or (home in left and not usable and not tried):
+        untried = [server for server in self.servers if server not in tried and server.excluded is None]
+        usable = [server for server in untried if server.usable(now)]
+        if home in usable or (home in untried and not usable and not tried):
             return home
         if tried or usable:  # after a failure only a server that is expected to work
             return min(usable, key=lambda server: server.outstanding, default=None)
-        return left[0] if left else None
+        return untried[0] if untried else None
 
     def takes(self, server: Server) -> bool:
         """Whether a server should get the next image: it is usable, or no other is."""
         now = self.clock()
-        return server.usable(now) or not any(one.usable(now) for one in self.servers)
+        return server.usable(now) or not any(other.usable(now) for other in self.servers)

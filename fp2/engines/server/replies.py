@@ -65,15 +65,15 @@ async def read_body(reply: Any) -> bytes:
 def error_message(text: str) -> str:
     """Return the message of an error body: `error.message`, `message` or `detail`; else the body itself."""
     try:
-        found: Any = json.loads(text)
+        content: Any = json.loads(text)
     except (ValueError, RecursionError):
         return text
     for name in ("error", "message", "detail"):
-        while isinstance(found, dict) and name in found:
-            found = found[name]
-    if isinstance(found, list):  # FastAPI lists the errors, with the input beside each
-        found = "; ".join(str(item.get("msg", "")) if isinstance(item, dict) else str(item) for item in found)
-    return found if isinstance(found, str) else text
+        while isinstance(content, dict) and name in content:
+            content = content[name]
+    if isinstance(content, list):  # FastAPI lists the errors, with the input beside each
+        content = "; ".join(str(item.get("msg", "")) if isinstance(item, dict) else str(item) for item in content)
+    return content if isinstance(content, str) else text
 
 
 def spellings(key: str) -> tuple[str, ...]:

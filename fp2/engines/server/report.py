@@ -125,12 +125,12 @@ def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
 
 def scoring_methods(name: str) -> list[ScoringMethod]:
     """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
-    known: dict[str, list[ScoringMethod]] = {
+    methods_of: dict[str, list[ScoringMethod]] = {
         "systemone": [TypedDecisions("systemone", form) for form in ("assets", "images", "urls")],
         "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
         "logprobs": [TopLogprobs(20), TopLogprobs(5)],
     }
-    return [method for key, methods in known.items() if name in ("auto", key) for method in methods]
+    return [method for key, methods in methods_of.items() if name in ("auto", key) for method in methods]
 
 
 def find_method(channel: Channel, model: str, kind: str, scoring: str, images: Mapping[str, str]) -> ScoringMethod:
@@ -160,8 +160,8 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
             reasons[method.path] = f"{method.path}: {error}"
             continue
         except UnreachableError as error:
-            what, fix = f"asking for probabilities ({method.path}): {error}", "Try again, or name another method"
-            raise Fp2Error(what, where="engine.scoring", fix=fix) from error
+            message, fix = f"asking for probabilities ({method.path}): {error}", "Try again, or name another method"
+            raise Fp2Error(message, where="engine.scoring", fix=fix) from error
         if abs(black - white) > 2 * abs(black - again):
             return method
         reasons[method.path] = f"{method.path}: the numbers do not depend on the image"

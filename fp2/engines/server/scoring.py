@@ -74,12 +74,12 @@ def mean_over_orders(
 ) -> Probabilities:
     """Average over the orders; `rows` (orders, options) are in the order of `question.choices` and sum to one."""
     p = np.array(rows, dtype=np.float64)
-    known = [mass for mass in masses if mass is not None]
+    known_masses = [mass for mass in masses if mass is not None]
     mean = p.mean(axis=0)
     numbers = {
         "p": mean.tolist(),
         "log_likelihood": None,
-        "mass": math.fsum(known) / len(known) if len(known) == len(masses) else None,
+        "mass": math.fsum(known_masses) / len(known_masses) if len(known_masses) == len(masses) else None,
         "order_range": float((p.max(axis=0) - p.min(axis=0)).max()),
     }
     return Probabilities(question.choices[int(mean.argmax())], numbers, tokens)
@@ -182,14 +182,16 @@ def _listed(reply: Reply) -> dict[str, float]:
     top = first.get("top_logprobs") if isinstance(first, dict) else None
     if not isinstance(top, list) or not top:
         raise RefusedError("the server returns no top_logprobs")
-    found: dict[str, float] = {}
-    for one in top:
-        token, logprob = (one.get("token"), one.get("logprob")) if isinstance(one, dict) else (None, None)
+    log_probability_of: dict[str, float] = {}
+    for entry in top:
+        token, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
         if not isinstance(token, str) or not isinstance(logprob, (int, float)) or not logprob <= 1e-6:
             raise RefusedError("the server's top_logprobs cannot be read")
-        shared = math.exp(found[token]) if token in found else 0.0  # several tokens may have the same text
-        found[token] = math.log(shared + math.exp(max(logprob, -700.0)))
-    return found
+        shared = (
+            math.exp(log_probability_of[token]) if token in log_probability_of else 0.0
+        )  # several tokens may have the same text
+        log_probability_of[token] = math.log(shared + math.exp(max(logprob, -700.0)))
+    return log_probability_of
 
 
 def _unlisted_max(tokens: Mapping[str, float]) -> float:
@@ -285,17 +287,17 @@ def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
 def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
     """Return the answer to a question by its name, or by its place if answers have no names."""
     answers = reply.get("answers")
-    found: Any = None
+    entry: Any = None
     if isinstance(answers, dict):
-        found = answers.get(name)
+        entry = answers.get(name)
     elif isinstance(answers, list):
-        named = [one for one in answers if isinstance(one, dict) and one.get("name") == name]
-        found = named[0] if named else answers[place] if place < len(answers) else None
-    if not isinstance(found, dict):
+        named = [answer for answer in answers if isinstance(answer, dict) and answer.get("name") == name]
+        entry = named[0] if named else answers[place] if place < len(answers) else None
+    if not isinstance(entry, dict):
         raise RefusedError("the server's reply lacks the answer")
-    if found.get("type") == "refusal":
+    if entry.get("type") == "refusal":
         raise RefusedError("the model declined to answer")
-    return found
+    return entry
 
 
 def _mass(reply: Reply, name: str, place: int) -> float | None:
