@@ -215,13 +215,7 @@ OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT, artifacts
 
 
 def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
-    """Score the answers of `run_id` (an MLflow run, or a folder with its files) again; return the exit status.
-
-    Raises
-    ------
-    Fp2Error
-        If the run cannot be read or its answers cannot be scored again.
-    """
+    """Score the answers of `run_id` (an MLflow run, or a folder with its files) again; return the exit status."""
     from fp2.app import places_of
     from fp2.progress import Progress
     from fp2.report.terminal import print_results

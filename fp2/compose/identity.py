@@ -23,15 +23,18 @@ from fp2.probes.published import read_wording
 from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
+Plain = dict[str, Any]
+"""Settings as nested data."""
+
 CONFIG_SCHEMA = 1
-LATER: tuple[tuple[str, Any], ...] = (
+LATER: tuple[tuple[str, object], ...] = (
     ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
     ("softmax_dtype", None), ("options", {}),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 
 
-def identity_of(config: Config) -> dict[str, Any]:
+def identity_of(config: Config) -> Plain:
     """Return the allow-listed part of the config that decides a result, without paths and devices.
 
     A file of the user's own (a truth, a lexicon) is represented by the digest of its bytes. A model folder is
@@ -70,13 +73,13 @@ def identity_of(config: Config) -> dict[str, Any]:
     }
 
 
-def _cut_identity(cut: Cut) -> list[Any]:
+def _cut_identity(cut: Cut) -> list[object]:
     """Return attributes, selected values and, where there are any, merged ones."""
     merged = [[name, [[group, list(values)] for group, values in found]] for name, found in cut.merged]
     return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
 
 
-def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
+def _truth_identity(truth: Mapping[str, Any]) -> Plain:
     """Return a truth given as a mapping, with the digest of the list of words in place of its path."""
     yes_no = truth.get("yes_no")
     listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
@@ -85,7 +88,7 @@ def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
     return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
-def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
+def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
     """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
     own, usual = asdict(probe), asdict(ProbeConfig())
     for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
@@ -106,7 +109,7 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
     return own
 
 
-def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
+def _analysis_identity(analysis: AnalysisConfig) -> Plain:
     """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay.
 
     `published` is left out: it shows a further column, and changes no other number.
@@ -123,14 +126,14 @@ def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
     return own
 
 
-def _task_identity(task: TaskConfig) -> dict[str, Any]:
+def _task_identity(task: TaskConfig) -> Plain:
     if task.name == ASK:
         return {}
     files = {name: _digests(value, f"task.files.{name}") for name, value in task.files.items() if value}
     return {"task": {"name": task.name, "options": _task_options(task), "files": files}}
 
 
-def _task_options(task: TaskConfig) -> dict[str, Any]:
+def _task_options(task: TaskConfig) -> Plain:
     """Return a task's options, without those marked `OmitDefault` that have their default."""
     options = dict(task.options)
     _drop_defaults(options, _options_of(PROTOCOLS, task.name, "task"))
@@ -153,7 +156,7 @@ def _digests(value: Any, where: str) -> Any:
     return digest([[one.relative_to(folder).as_posix(), sha256_file(one)] for one in files])
 
 
-def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _scorer_identity(name: str, spec: Plain) -> Plain:
     """Return a scorer's options, without those of this machine; its files by their digests, a folder by its name."""
     options = _options_of(SCORERS, str(spec.get("target", name)), f"scorer.{name}")
     local, content = _marks(options, Local), _marks(options, Content)
@@ -190,7 +193,7 @@ def _marks(options: type[Any] | None, marker: type[Marker]) -> dict[str, Marker]
     return dict(marked(options, marker)) if options else {}
 
 
-def _drop_defaults(given: dict[str, Any], options: type[Any] | None) -> None:
+def _drop_defaults(given: Plain, options: type[Any] | None) -> None:
     """Remove the options marked `OmitDefault` that have their default, which None and [] stand for."""
     usual = {one.name: one.default for one in fields(options)} if options else {}
     for name in _marks(options, OmitDefault):
@@ -212,7 +215,7 @@ def config_hash(config: Config) -> str:
     return digest({"schema": CONFIG_SCHEMA, "config": _one_number(identity_of(config))})
 
 
-def _one_number(value: Any) -> Any:
+def _one_number(value: object) -> object:
     """Write whole floats as integers all the way down: YAML's `1` and `1.0` are one number."""
     if isinstance(value, Mapping):
         return {str(key): _one_number(item) for key, item in value.items()}

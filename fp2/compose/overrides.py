@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.compose.suggestions import GROUPS, usable
 from fp2.compose.validation import build_protocol, is_from_hub, validate
@@ -27,6 +27,10 @@ from fp2.config import (
 from fp2.cuts import expand_overrides
 from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
 
 SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
@@ -95,7 +99,7 @@ def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
         ConfigStore.instance().store(group="cut", name=name, node=node)
 
 
-def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any:
+def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
     """Compose `overrides` (already prepared) into an OmegaConf config.
 
     Raises
@@ -129,11 +133,6 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
 
     Choices come from the command line and from a `sweep=` file. Returns the config of the first job, and of those that
     differ from it by one further choice.
-
-    Raises
-    ------
-    Fp2Error
-        For the first mistake, and for several options on the command line of what is no sweep.
     """
     variants, composed = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
@@ -202,7 +201,7 @@ def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
     return [list(job) for job in itertools.product(*_all_choices(prepare(overrides), sweep=True)[0])]
 
 
-def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]], Any]:
+def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]], DictConfig | None]:
     """Return the options of each override, and the config of the first of each, composed already.
 
     Options are those of the command line and of a file that says what to sweep over; with such a file, no config.
@@ -222,14 +221,8 @@ def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]]
     return [*typed, *(_variants(override) for override in parse_overrides(expanded))], None if filed else composed
 
 
-def parse_overrides(overrides: Sequence[str]) -> list[Any]:
-    """Return overrides as Hydra reads them (its `Override`).
-
-    Raises
-    ------
-    Fp2Error
-        For one that is not written key=value.
-    """
+def parse_overrides(overrides: Sequence[str]) -> list[Override]:
+    """Return overrides as Hydra reads them (its `Override`)."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -239,14 +232,14 @@ def parse_overrides(overrides: Sequence[str]) -> list[Any]:
         raise Fp2Error(_first_line(error), where="override", fix="An override is written key=value") from error
 
 
-def _variants(override: Any) -> list[str]:
+def _variants(override: Override) -> list[str]:
     """Return the overrides that one word of the command line stands for: several if it is a sweep."""
     from hydra.core.override_parser.types import Glob
 
     line = str(override.input_line)
     key = line.partition("=")[0]
-    if isinstance(override.value(), Glob):
-        names = override.value().filter(list(choices(key.lstrip("+"))))
+    if isinstance(value := override.value(), Glob):
+        names = value.filter(list(choices(key.lstrip("+"))))
         if not names:
             raise Fp2Error(f"nothing matches {line}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
@@ -255,7 +248,7 @@ def _variants(override: Any) -> list[str]:
     return [line]
 
 
-def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool, Any]:
+def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool, DictConfig]:
     """Return what a chosen `sweep=` file sweeps over, whether it asks for a sweep, and the composed config."""
     from omegaconf import OmegaConf, open_dict
 

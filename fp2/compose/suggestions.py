@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.compose.validation import build_protocol, validate
 from fp2.config import CONFIG_NAME, choices
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source, required
 from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+Content = dict[str, Any]
+"""What a choice of a config group holds."""
 
 NOT_GIVEN = "not-given"
 """Stands for a folder of the user's that is not given."""
@@ -34,7 +40,7 @@ def usable(group: str, overrides: Sequence[str]) -> list[str] | None:
         return None
 
 
-def without_folders(composed: Any) -> Any:
+def without_folders(composed: DictConfig) -> DictConfig:
     """Return a composed config in which `NOT_GIVEN` stands for the folder that its data set requires and lacks."""
     from omegaconf import OmegaConf
 
@@ -44,7 +50,7 @@ def without_folders(composed: Any) -> Any:
     return composed
 
 
-def _cuts(composed: Any) -> list[str] | None:
+def _cuts(composed: DictConfig) -> list[str] | None:
     """Return the cuts by attributes that the data set states."""
     from omegaconf import OmegaConf
 
@@ -56,13 +62,13 @@ def _cuts(composed: Any) -> list[str] | None:
         return None
     known = [*stated, *derivable(stated)]
 
-    def check(spec: Mapping[str, Any]) -> None:
+    def check(spec: Content) -> None:
         check_publishable(resolve_cuts(spec, known))
 
     return [name for name in choices("cut") if _passes(check, _content("cut", name))]
 
 
-def _scorers(composed: Any) -> list[str]:
+def _scorers(composed: DictConfig) -> list[str]:
     """Return the scorers that protocol and battery take; one that lacks an option is among them."""
     from fp2.probes.battery import load_battery
     from fp2.protocols.requirements import check_scorers, for_battery
@@ -75,7 +81,7 @@ def _scorers(composed: Any) -> list[str]:
     battery = load_battery(asdict(config.probe), config.model.id)
     required = for_battery(protocol, battery).requires.scoring == "required"
 
-    def check(specs: Mapping[str, Any]) -> None:
+    def check(specs: Content) -> None:
         if not specs and required:
             raise Fp2Error("no scorer is selected")
         built = {}
@@ -87,11 +93,11 @@ def _scorers(composed: Any) -> list[str]:
     return [name for name in choices("scorer") if _passes(check, _content("scorer", name))]
 
 
-_USABLE: Mapping[str, Callable[[Any], list[str] | None]] = {"cut": _cuts, "scorer": _scorers}
+_USABLE: Mapping[str, Callable[[DictConfig], list[str] | None]] = {"cut": _cuts, "scorer": _scorers}
 GROUPS = tuple(_USABLE)
 
 
-def _passes(check: Callable[[Any], Any], value: Any) -> bool:
+def _passes(check: Callable[[Content], None], value: Content) -> bool:
     try:
         check(value)
     except Fp2Error:
@@ -99,7 +105,7 @@ def _passes(check: Callable[[Any], Any], value: Any) -> bool:
     return True
 
 
-def _content(group: str, name: str) -> dict[str, Any]:
+def _content(group: str, name: str) -> Content:
     """Return the content of a choice, with the choices that its `defaults` name."""
     from omegaconf import OmegaConf
 

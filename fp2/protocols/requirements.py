@@ -50,13 +50,7 @@ def special_cases(protocol: Fitting) -> list[Fitting]:
 
 
 def check_settings(protocol: Protocol, config: Config, battery: Battery | None) -> None:
-    """Raise for settings that the protocol does not take, before any data are loaded; also of a logged run.
-
-    Raises
-    ------
-    Fp2Error
-        For the first mistake.
-    """
+    """Raise for settings that the protocol does not take, before any data are loaded; also of a logged run."""
     requires = protocol.requires
     if battery is not None and isinstance(protocol, Asks):
         if battery.people != requires.n_people:
@@ -80,13 +74,7 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
 
 
 def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
-    """Raise for scorers that cannot score the battery's answers.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the scorer.
-    """
+    """Raise for scorers that cannot score the battery's answers."""
     for name, scorer in scorers.items():
         if scorer.n_people != battery.people:
             fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
@@ -97,11 +85,6 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
 def check_people(protocol: Protocol, config: Config, *, of_sets: bool) -> None:
     """Raise for counterfactual sets (`of_sets`) in a protocol that compares populations, and for a population in one
     that compares sets.
-
-    Raises
-    ------
-    Fp2Error
-        Naming what fits.
     """
     if of_sets == protocol.requires.within_sets:
         return

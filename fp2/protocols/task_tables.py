@@ -121,11 +121,6 @@ def given_files(files: Mapping[str, Any], known: Collection[str], several: Colle
         The keys that the task takes.
     several : collection of str
         Those of them whose value may also be a list of files, or a table of name -> file.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown key, or a value of another form.
     """
     given = {}
     for name, value in files.items():

@@ -102,11 +102,6 @@ def preview_inputs(
     """Return the protocol and what it will work on where the data set makes its images first; None otherwise.
 
     `asking` may lack the engine. There is no digest.
-
-    Raises
-    ------
-    Fp2Error
-        As `load_inputs`.
     """
     from fp2.data.base import configured_source
 

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 def logged_config(folder: Path, here: Config, run_id: str) -> Config:
-    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read or does not fit this version.
-    """
+    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`."""
     import yaml
 
     try:
@@ -68,13 +62,7 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[Protocol, Job
 
 
 def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
-    """Return the cuts of a logged run.
-
-    Raises
-    ------
-    Fp2Error
-        If its people table lacks the attribute of one.
-    """
+    """Return the cuts of a logged run."""
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 

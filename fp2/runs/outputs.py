@@ -287,11 +287,6 @@ def write_run(
         The report sections of the run's protocol.
     extra : mapping
         What the passport says beyond the results (`decoding`, `preprocessing`, `seeds`).
-
-    Raises
-    ------
-    Fp2Error
-        If something cannot be written.
     """
     from fp2.report.dashboard import write_dashboard
     from fp2.report.keys import load_or_create_key

@@ -103,11 +103,6 @@ def purge(
         Returns the selection, given this machine's salt and the images in the store's index.
     dry : bool
         Only count.
-
-    Raises
-    ------
-    Fp2Error
-        If the store, a run or the MLflow store cannot be read or written.
     """
     from fp2.store.rows import ResponseStore
 

@@ -124,8 +124,9 @@ def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict
             node.pop(last, None)
             continue
         value = override.value()
-        both = isinstance(value, dict) and isinstance(node.get(last), dict)
-        node[last] = {**node[last], **value} if both else value
+        if isinstance(value, dict) and isinstance(node.get(last), dict):
+            value = {**node[last], **value}
+        node[last] = value
     return plain
 
 
