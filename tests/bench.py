@@ -130,6 +130,14 @@ def results_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
 
 
+def notes_of(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the parameters of a run's notes by their codes."""
+    notes: dict[str, list[dict[str, Any]]] = {}
+    for note in results["notes"]:
+        notes.setdefault(note["code"], []).append(note["parameters"])
+    return notes
+
+
 def check_counts(results: dict[str, Any]) -> None:
     """Assert that the answers of a run add up, in all and by group."""
     for counts in (results["answers"], *results["answers_by_group"]):

@@ -18,6 +18,7 @@ from bench import (
     check_counts,
     execute,
     files_in,
+    notes_of,
     results_of,
     write_pictures,
 )
@@ -156,9 +157,8 @@ def test_the_drawn_people_go_through(own_root: Path) -> None:
 
 def test_too_few_permutations_to_find_anything_are_a_limitation(bench: Bench) -> None:
     few = bench.run("analysis.permutations=99").results  # 6 rows: the smallest adjusted p is 6/100
-    assert any("99 permutations" in line for line in few["limitations"])
-    enough = bench.run("analysis.permutations=199").results
-    assert not any("permutations" in line for line in enough["limitations"])
+    assert notes_of(few)["too_few_permutations"][0]["n"] == 99
+    assert "too_few_permutations" not in notes_of(bench.run("analysis.permutations=199").results)
 
 
 # --- stored answers are used again ---

@@ -135,15 +135,15 @@ def test_several_runs_are_compared_in_pairs_with_one_correction(
     assert "the same run" in capsys.readouterr().err
 
 
-def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = bench.run(folder="a").folder
+def test_mistakes_are_one_line(finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = finished.outputs / "one"
     (tmp_path / "empty").mkdir()
     for second, said in (
         (str(folder), "the same run"),
         (str(tmp_path / "empty"), "not a run's"),
         ("0123456789abcdef", "no MLflow store yet"),
     ):
-        assert fp2("compare", str(folder), second, *bench.paths) == 2
+        assert fp2("compare", str(folder), second, *finished.paths) == 2
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1
@@ -151,7 +151,7 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
     without.mkdir()
     for name in ("results.json", "config.yaml"):
         (without / name).write_bytes((folder / name).read_bytes())
-    assert fp2("compare", str(folder), str(without), *bench.paths) == 2
+    assert fp2("compare", str(folder), str(without), *finished.paths) == 2
     assert "has no scores per subject and image" in capsys.readouterr().err
 
 

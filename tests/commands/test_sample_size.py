@@ -10,12 +10,12 @@ from bench import Bench, fp2
 
 
 def test_a_pilot_gives_the_numbers_of_its_own_cuts(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    pilot = bench.run(folder="pilot").folder
+    pilot = finished.outputs / "one"
     out, curve, vector = tmp_path / "n.json", tmp_path / "power.png", tmp_path / "power.svg"
-    words = ["--power", "--pilot", str(pilot), "--gap", "0.2", "--json", str(out), *bench.paths]
+    words = ["--power", "--pilot", str(pilot), "--gap", "0.2", "--json", str(out), *finished.paths]
     assert fp2("plan", *words, "--figure", str(curve)) == 0
     shown = capsys.readouterr().out
     assert "80 % power at a gap of 0.2 (valence)" in shown

@@ -82,18 +82,20 @@ def test_empty_cells_are_nothing():
     assert parse_segments(" ") == {}
 
 
-@pytest.mark.parametrize("cell", ["{'0. Nose': [1, 2]}", "[1", "[1, 2]", "{'0. Nose': 'abc'}"])
-def test_broken_keypoints_are_named(cell):
-    with pytest.raises(Fp2Error, match="keypoints"):
-        parse_keypoints(cell)
-
-
 @pytest.mark.parametrize(
-    "cell", ["[{'class_name': '0. Face skin'}]", "['a']", "[{", "7", "[{'class_name': 3, 'polygon': []}]"]
+    ("parse", "cells"),
+    [
+        (parse_keypoints, ("{'0. Nose': [1, 2]}", "[1", "[1, 2]", "{'0. Nose': 'abc'}")),
+        (
+            parse_segments,
+            ("[{'class_name': '0. Face skin'}]", "['a']", "[{", "7", "[{'class_name': 3, 'polygon': []}]"),
+        ),
+    ],
 )
-def test_broken_segments_are_named(cell):
-    with pytest.raises(Fp2Error, match="segments"):
-        parse_segments(cell)
+def test_broken_cells_are_named(parse, cells):
+    for cell in cells:
+        with pytest.raises(Fp2Error, match=parse.__name__.removeprefix("parse_")):
+            parse(cell)
 
 
 def test_missing_malformed_and_strangers_annotations_are_named(written, tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, fp2, results_of
+from bench import Bench, every_byte, fp2, notes_of, results_of
 from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
@@ -79,7 +79,7 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
         assert purged[name] == fresh[name]
     assert purged["dataset_digest"] not in (one.results["dataset_digest"], fresh["dataset_digest"])
     assert purged["purged"][0]["people_removed"] == 1
-    assert any("removed from this run on" in line for line in purged["limitations"])
+    assert notes_of(purged)["removed"][0]["n"] == 1
 
 
 def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
@@ -87,13 +87,13 @@ def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
     bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run(folder="one")
     (pair,) = one.results["balance"]
-    (warning,) = [line for line in one.results["limitations"] if "are associated in these images" in line]
+    warning = notes_of(one.results)["confounded"]
     for place in (0, 3):
         assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *bench.paths) == 0
         purged = results_of(one.folder)
         assert purged["balance"] == [{**pair, "as_of_first_run": True}]
-        assert purged["limitations"].count(warning) == 1
-        assert sum("is that of the first run" in line for line in purged["limitations"]) == 1
+        assert notes_of(purged)["confounded"] == warning
+        assert len(notes_of(purged)["association_of_first_run"]) == 1
     assert len(purged["purged"]) == 2
 
 
@@ -104,7 +104,7 @@ def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
     assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *bench.paths) == 0
     purged = results_of(one.folder)
     assert [(row["cut"], row["n_subjects"]) for row in purged["balance"]] == [("gender", 35), ("region", 35)]
-    assert not [line for line in purged["limitations"] if "is that of the first run" in line]
+    assert "association_of_first_run" not in notes_of(purged)
 
 
 def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(

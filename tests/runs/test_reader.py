@@ -41,16 +41,17 @@ def test_a_logged_run_is_found_by_the_beginning_of_its_id_or_config_hash(
 
 
 def test_a_run_without_mlflow_is_found_in_its_output_folder(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = bench.run()
-    for word in (outcome.run_id[:8], outcome.results["config_hash"][:12]):
-        assert run_folder(word, bench.config(), tmp_path, ("results.json",)) == outcome.folder
-    assert fp2("rerun", outcome.results["config_hash"], *bench.paths, "tracking.enabled=false") == 0
+    folder = finished.outputs / "one"
+    results = results_of(folder)
+    for word in (results["run_id"][:8], results["config_hash"][:12]):
+        assert run_folder(word, finished.config(), tmp_path, ("results.json",)) == folder
+    assert fp2("rerun", results["config_hash"], *finished.paths, "tracking.enabled=false") == 0
     assert "all numbers are equal" in capsys.readouterr().out
-    again = bench.run_folders()[-1]  # a rerun has the same config hash: the newest complete one is meant
-    config_hash = outcome.results["config_hash"]
-    assert run_folder(config_hash, bench.config(), tmp_path, ("results.json",)) == again != outcome.folder
+    again = finished.run_folders()[-1]  # a rerun has the same config hash: the newest complete one is meant
+    config_hash = results["config_hash"]
+    assert run_folder(config_hash, finished.config(), tmp_path, ("results.json",)) == again != folder
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
@@ -59,7 +60,7 @@ def test_a_run_without_mlflow_is_found_in_its_output_folder(
     ]
     partial = {**results_of(again), "complete": False}
     (again / "results.json").write_text(json.dumps(partial), encoding="utf-8")
-    assert run_folder(config_hash[:9], bench.config(), tmp_path, ("results.json",)) == outcome.folder
+    assert run_folder(config_hash[:9], finished.config(), tmp_path, ("results.json",)) == folder
 
 
 def test_a_beginning_that_several_runs_share_is_refused_with_their_names(bench: Bench, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import Bench, fp2, predicate_of
+from bench import Bench, fp2, notes_of, predicate_of
 from fake_server import FakeServer, Reply, Seen, completion, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -369,7 +369,7 @@ def test_a_run_with_a_judge_from_plan_to_purge(
     assert described["model"]["model"] == "some/judge"
     assert described["lexicon"] == {"name": "valence", "version": "1", "sha256": VALENCE.sha256}
     assert described in predicate_of(run.folder)["scorers"]
-    assert [line for line in rescored["limitations"] if line.startswith("Scored by a model (judge): the language")]
+    assert [note["scorer"] for note in notes_of(rescored)["scored_by_model"]] == ["judge"]
     assert rescored["config_hash"] == run.results["config_hash"]
     assert server.url not in (run.folder / "config.yaml").read_text(encoding="utf-8")
     pictures = [one for one in server.asked(CHAT) if "image" in json.dumps(one.body)]
@@ -383,7 +383,7 @@ def test_a_run_with_a_judge_from_plan_to_purge(
     assert fp2("purge", *(f"--subject={name}" for name in subjects[:-1]), "--yes", *bench.paths) == 0
     assert len(server.seen) == requests
     left = json.loads((run.folder / "results.json").read_text(encoding="utf-8"))
-    assert len([line for line in left["limitations"] if line.startswith("Scored by a model (judge): ")]) == 1
+    assert notes_of(left)["scored_by_model"] == notes_of(rescored)["scored_by_model"]
     assert described in left["scorers"]
     after = kept(bench)
     assert after[0] < before[0] / 10

@@ -99,12 +99,6 @@ def test_no_id_and_no_path_leaves(whole: tuple[Bench, Path]) -> None:
         assert secret.encode() not in text
 
 
-def test_a_rerun_gives_the_same_numbers(whole: tuple[Bench, Path], own_root: Path) -> None:
-    bench = whole[0].copied_to(own_root)
-    again = ("tracking.enabled=false", "report.figures=false", "report.dashboard=false", *bench.paths)
-    assert fp2("rerun", str(whole[1]), *again) == 0
-
-
 def test_the_same_file_elsewhere_has_the_same_hash(bench: Bench) -> None:
     first = load_config(words(bench, "task=fhibe_scores", f"task.files.scores={write_scores(bench)}"))
     second = load_config(words(bench, "task=fhibe_scores", f"task.files.scores={write_scores(bench, 'other.csv')}"))

@@ -136,22 +136,6 @@ def test_what_a_purge_leaves_nothing_of_is_not_signed_again(bench: Bench) -> Non
     assert "findings" not in predicate_of(one.folder)
 
 
-def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = run(bench)
-    (bench.root / "state" / "responses.sqlite").unlink()
-    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 0
-    told = capsys.readouterr().out
-    assert "all numbers are equal" in told
-    path = one.folder / "results.json"
-    results = json.loads(path.read_text(encoding="utf-8"))
-    results["gras"]["metrics"][next(iter(results["gras"]["metrics"]))] += 0.5
-    path.write_text(json.dumps(results), encoding="utf-8")
-    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 1
-    assert "differs: metrics." in capsys.readouterr().out
-
-
 def test_failures_are_counted_by_group(bench: Bench, tmp_path: Path) -> None:
     people = pd.read_csv(bench.table)
     broken = people.assign(file=[str(bench.pictures / name) for name in people["file"]])

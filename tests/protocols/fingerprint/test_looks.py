@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import Bench, fp2, results_of
+from bench import Bench, fp2, notes_of, results_of
 from simulated import QUICK, analysed
 
 from fp2.protocols.fingerprint.family import corrected, shares
@@ -141,11 +141,11 @@ def test_a_run_says_how_often_its_answers_were_analysed_before(bench: Bench) -> 
     same = bench.run("tracking=mlflow").folder
     other = bench.run("tracking=mlflow", "cut.by=[region]").folder
     assert [results_of(folder)["earlier_looks"] for folder in (first, same, other)] == [0, 0, 1]
-    assert any("analysed in 1 earlier run(s)" in line for line in results_of(other)["limitations"])
+    assert notes_of(results_of(other))["earlier_looks"] == [{"n": 1}]
     envelope = json.loads((other / "passport.json").read_text(encoding="utf-8"))
     assert json.loads(base64.b64decode(envelope["payload"]))["predicate"]["earlier_looks"] == 1
     assert fp2("rescore", str(other), *bench.paths, "analysis.alpha=0.01", "tracking=mlflow") == 0
     again = results_of(bench.run_folders()[-1])
     assert again["earlier_looks"] == 2
-    assert sum("analysed in" in line for line in again["limitations"]) == 1
+    assert notes_of(again)["earlier_looks"] == [{"n": 2}]
     assert "earlier_looks" not in results_of(bench.run("cut.by=[region]").folder)
