@@ -70,6 +70,7 @@ def test_a_kind_is_listed_under_its_singular_and_plural(capsys: pytest.CaptureFi
         assert printed.pop().strip()
 
 
+@pytest.mark.package(name="recorded")
 def test_every_form_of_answers_is_listed_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("list", "forms", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["forms"]
