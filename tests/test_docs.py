@@ -319,7 +319,8 @@ def is_python_name(name: str) -> bool:
         file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
         if file.exists():
             rest = parts[length:]
-            return not rest or rest[0] in names_in(file)
+            stub = file.with_suffix(".pyi")
+            return not rest or rest[0] in names_in(stub if stub.exists() else file)
     return False
 
 

@@ -126,6 +126,7 @@ def test_quoted_text_is_no_formula_and_is_read_as_it_was(texts: list[str]) -> No
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(TEXTS, st.sampled_from([".csv", ".tsv"]), st.sampled_from(["object", "str"]))
+@pytest.mark.package(name="recorded")
 def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
     tmp_path: Path, texts: list[str], suffix: str, kind: str
 ) -> None:
@@ -144,6 +145,7 @@ def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
             assert not row["image"].startswith(FORMULAS)
 
 
+@pytest.mark.package(name="recorded")
 def test_a_csv_file_of_others_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text("image,text\na.png,'=1\n", encoding="utf-8")

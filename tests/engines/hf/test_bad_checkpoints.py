@@ -80,7 +80,9 @@ def of_tomorrow(folder: Path) -> None:
         (cut_short, "truncated or damaged"),
         (no_words, "has no tokenizer"),
         (torchvision_only, "PIL version|needs torchvision"),
-        (own_code, "code of its own.*model.trust_remote_code=true"),
+        pytest.param(
+            own_code, "code of its own.*model.trust_remote_code=true", marks=pytest.mark.package(name="custom_code")
+        ),
         (of_tomorrow, "does not know its architecture"),
     ],
 )

@@ -85,6 +85,7 @@ def test_the_plan_says_how_often_each_question_is_asked(bench: Bench, capsys: py
     assert "6: each of 2 sampled 3 times" in capsys.readouterr().out
 
 
+@pytest.mark.package(name="recorded")
 def test_supplied_answers_name_their_sample_in_the_id_of_the_question(bench: Bench) -> None:
     """Every second sample is positive throughout, every first one negative."""
     files = pd.read_csv(bench.table)["file"]
