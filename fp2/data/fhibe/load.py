@@ -142,6 +142,8 @@ class _PeopleReader:
         self.attributes = AttributeReader(expand_regions)
         self.settings = {"form": release.form, "bare_region": "all its subregions" if expand_regions else "listed only"}
         self.columns: dict[str, list[object]] = {}
+        self.main_ids: list[str] = []
+        """The image of each row; of a face crop the image that it is from."""
         self.files: dict[str, ImageFile] = {}
         self.header: list[str] = []
         self.seen: set[tuple[str, str]] = set()
@@ -179,12 +181,13 @@ class _PeopleReader:
             "subject_id": subject_id,
             "image_path": str(file.path),
             "is_primary": self._flag(row["is_primary"], where),
-            "n_people": (main_id, self._stated(row)),
+            "n_people": self._stated(row),  # at least: `dataset` takes the rows of the image into account
             "set_id": row.get("set_id", "").strip() or None,
             **dict(zip(("box_x", "box_y", "box_w", "box_h"), box, strict=True)),
             **{f"attr_{name}": labels for name, labels in self.attributes.read(row).items()},
         }
         self.files[file.image_id] = file
+        self.main_ids.append(main_id)
         for name, value in values.items():
             self.columns.setdefault(name, []).append(value)
 
@@ -197,9 +200,9 @@ class _PeopleReader:
         )
         if not self.columns:
             raise Fp2Error("the FHIBE table has no rows", where=str(self.release.table))
-        counts: list[tuple[str, int]] = self.columns["n_people"]  # type: ignore[assignment]
-        self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
         frame = people_table({name: cells for name, cells in self.columns.items() if not unused(name, cells)})
+        in_image = [self.people_in[main_id] for main_id in self.main_ids]
+        frame["n_people"] = [max(numbers) for numbers in zip(frame["n_people"], in_image, strict=True)]
         self._check_images(frame["image_path"].unique().tolist())
         lines = schema.lines()
         return Dataset(

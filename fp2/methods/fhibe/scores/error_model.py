@@ -222,8 +222,8 @@ def _gaps(
     if not sensitive or not columns.size:
         return []
     residuals = data.y - cross_validate(data, options, tick, columns, shuffled=False).predicted
-    room = float(np.abs(data.y).max() + np.ptp(data.y)) + 1.0
-    before, after = (_disparities(table, outcome, sensitive, room, options) for outcome in (data.y, residuals))
+    largest = float(np.abs(data.y).max() + np.ptp(data.y)) + 1.0
+    before, after = (_disparities(table, outcome, sensitive, largest, options) for outcome in (data.y, residuals))
     return [
         {
             "attribute": name,
@@ -241,7 +241,7 @@ def _gaps(
 
 
 def _disparities(
-    table: pd.DataFrame, outcome: FloatArray, sensitive: Sequence[str], room: float, options: ErrorModelOptions
+    table: pd.DataFrame, outcome: FloatArray, sensitive: Sequence[str], largest: float, options: ErrorModelOptions
 ) -> list[Any]:
     """Return the disparity rows of `outcome` by each sensitive attribute, corrected by Holm's method."""
     from fp2.extension import Cut, adjust, disparity, memberships
@@ -253,7 +253,7 @@ def _disparities(
         rows.append(
             disparity(
                 merged["value"], merged["group"], merged["subject_id"], images=merged["image_id"],
-                value_range=(-room, room), n_permutations=10_000, n_bootstrap=0, seed=options.seed,
+                value_range=(-largest, largest), n_permutations=10_000, n_bootstrap=0, seed=options.seed,
                 alpha=options.alpha, min_subjects=options.min_subjects,
             )
         )  # fmt: skip

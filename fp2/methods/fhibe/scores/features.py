@@ -213,10 +213,10 @@ def _of_shape(shape: Geometry, person: Box | None, face: Box | None) -> dict[str
         hair, skin = (_area(shape.polygons.get(name, ())) for name in ("Head hair", "Face skin"))
         found |= {"bald": float(hair == 0), "headwear": float("Headwear" in shape.polygons)}
         found["eyewear"] = float("Eyewear" in shape.polygons)
-        if person and (room := person[2] * person[3]) > 0:
-            found["visible_hair"] = hair / room
-        if face and (room := face[2] * face[3]) > 0:
-            found["facial_skin"] = skin / room
+        if person and (box_area := person[2] * person[3]) > 0:
+            found["visible_hair"] = hair / box_area
+        if face and (box_area := face[2] * face[3]) > 0:
+            found["facial_skin"] = skin / box_area
     if person and person[3] > 0:
         found["box_aspect"] = person[2] / person[3]
     if shape.size and min(shape.size) > 0:
