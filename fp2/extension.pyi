@@ -297,11 +297,19 @@ from fp2.stats.core.numeric import (
     rounded as rounded,
     stream as stream,
 )
-from fp2.stats.core.resampling import resample_counts as resample_counts
+from fp2.stats.core.resampling import (
+    resample_counts as resample_counts,
+    studentised_moments as studentised_moments,
+    with_agreement as with_agreement,
+)
 from fp2.stats.core.units import (
+    TIE as TIE,
+    Labels as Labels,
     Permuter as Permuter,
+    Prepared as Prepared,
     Units as Units,
     permutation_p as permutation_p,
+    prepare as prepare,
     unit_classes as unit_classes,
 )
 from fp2.stats.composite import composite_test as composite_test
@@ -310,7 +318,7 @@ from fp2.stats.disparities import (
     disparity_panel as disparity_panel,
 )
 from fp2.stats.dyads import dyad_fit as dyad_fit
-from fp2.stats.effects import kruskal_wallis as kruskal_wallis
+from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
 from fp2.stats.matched import (
     FEW as FEW,
     MatchedTest as MatchedTest,
@@ -323,7 +331,15 @@ from fp2.stats.proportions import (
     proportions_by_group as proportions_by_group,
     wilson as wilson,
 )
-from fp2.stats.rows import OK as OK, DisparityRow as DisparityRow, Outcome as Outcome, Panel as Panel
+from fp2.stats.rows import (
+    OK as OK,
+    TOO_FEW as TOO_FEW,
+    UNINFORMATIVE as UNINFORMATIVE,
+    DisparityRow as DisparityRow,
+    Outcome as Outcome,
+    Panel as Panel,
+    PanelSettings as PanelSettings,
+)
 from fp2.stats.specifications.estimators import ADJUSTED as ADJUSTED
 from fp2.stats.specifications.panel import (
     SpecifiedPanel as SpecifiedPanel,
@@ -337,6 +353,7 @@ from fp2.report.templating import environment as environment, stylesheet as styl
 from fp2.report.reading import (
     correction_label as correction_label,
     cut_label as cut_label,
+    first_of as first_of,
     number as number,
     plain as plain,
     primary_scorer as primary_scorer,
@@ -399,3 +416,22 @@ from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.runs.reader import read_results as read_results, run_folder as run_folder
 from fp2.progress import Progress as Progress, Terminal as Terminal
+
+# Not sorted yet.
+from fp2.stats.adjusted import (
+    NOT_SEPARABLE as NOT_SEPARABLE,
+    Design as Design,
+    Fit as Fit,
+    difference as difference,
+    fit_model as fit_model,
+)
+from fp2.stats.core.entries import Entries as Entries, cell_means as cell_means, read_entries as read_entries
+from fp2.stats.core.moments import (
+    GroupMoments as GroupMoments,
+    contrast_weight as contrast_weight,
+    max_t_squared as max_t_squared,
+    pair_table as pair_table,
+    range_of_means as range_of_means,
+)
+from fp2.stats.core.sums import group_sums as group_sums
+from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests

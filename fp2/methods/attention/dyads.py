@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from fp2.stats.core.numeric import FloatArray, IntArray
+from fp2.extension import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,32 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fp2.stats.adjusted import NOT_SEPARABLE, Design, Fit, difference, fit_model
-from fp2.stats.core.entries import Entries
-from fp2.stats.core.moments import GroupMoments, contrast_weight, max_t_squared, pair_table, range_of_means
-from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
-from fp2.stats.core.resampling import studentised_moments, with_agreement
-from fp2.stats.core.sums import group_sums
-from fp2.stats.core.units import Labels, Permuter, Prepared
-from fp2.stats.interval import GapTest, gap_tests
-from fp2.stats.rows import OK, TOO_FEW
+from fp2.extension import (
+    NOT_SEPARABLE,
+    OK,
+    TOO_FEW,
+    BoolArray,
+    Design,
+    Entries,
+    Fit,
+    FloatArray,
+    GapTest,
+    GroupMoments,
+    IntArray,
+    Labels,
+    Permuter,
+    Prepared,
+    contrast_weight,
+    difference,
+    fit_model,
+    gap_tests,
+    group_sums,
+    max_t_squared,
+    pair_table,
+    range_of_means,
+    studentised_moments,
+    with_agreement,
+)
 
 SUBJECTS, IMAGES, ADJUSTED = "subjects", "images", "adjusted"
 _STEP = 64

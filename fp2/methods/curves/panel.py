@@ -15,6 +15,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fp2.extension import (
+    OK,
+    TIE,
+    TOO_FEW,
+    UNINFORMATIVE,
+    Design,
+    DisparityRow,
+    Entries,
+    FloatArray,
+    IntArray,
+    Panel,
+    PanelSettings,
+    Prepared,
+    cell_means,
+    permutation_p,
+    prepare,
+    read_entries,
+    shrunken_range,
+)
 from fp2.methods.curves.estimators import (
     ADJUSTED,
     IMAGES,
@@ -25,12 +44,6 @@ from fp2.methods.curves.estimators import (
     GroupMeans,
     draws,
 )
-from fp2.stats.adjusted import Design
-from fp2.stats.core.entries import Entries, cell_means, read_entries
-from fp2.stats.core.numeric import FloatArray, IntArray
-from fp2.stats.core.units import TIE, Prepared, permutation_p, prepare
-from fp2.stats.effects import shrunken_range
-from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel, PanelSettings
 
 Adjustment = Callable[[Sequence[str]], tuple[Design, np.ndarray]]
 """Returns what is known of the subjects named, and who has all covariates."""

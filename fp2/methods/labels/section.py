@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    Estimate,
+    Kind,
+    Part,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    first_of,
+    number,
+    plain,
+    probability,
+    probe_labels,
+    scorer_label,
+    sentence,
+)
 from fp2.methods.labels.measurement_error import CONFIRMED, FOUND, MEANINGS, NEITHER, NOT_CONFIRMED
-from fp2.report.reading import cut_label, first_of, number, plain, probability, probe_labels, scorer_label, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Part, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
 
 
 class MeasurementErrorSection(Section):

@@ -49,7 +49,6 @@ class Matched(GroupComparison):
         },
     )
 
-
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the comparison within the sets."""
         return {"matched": matched_block(run.scores, run.people, run.cuts, run.scorers, run.comparison)}
