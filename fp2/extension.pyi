@@ -317,7 +317,6 @@ from fp2.stats.disparities import (
     disparity as disparity,
     disparity_panel as disparity_panel,
 )
-from fp2.stats.dyads import dyad_fit as dyad_fit
 from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
 from fp2.stats.matched import (
     FEW as FEW,
@@ -339,13 +338,6 @@ from fp2.stats.rows import (
     Outcome as Outcome,
     Panel as Panel,
     PanelSettings as PanelSettings,
-)
-from fp2.stats.specifications.estimators import ADJUSTED as ADJUSTED
-from fp2.stats.specifications.panel import (
-    SpecifiedPanel as SpecifiedPanel,
-    SpecifiedTest as SpecifiedTest,
-    curve_test as curve_test,
-    specification_panel as specification_panel,
 )
 
 # Reports: sections, findings, figures, and how numbers and names are written.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -195,7 +196,8 @@ def decide(
     n_significant = sum(p is not None and p <= alpha for p in adjusted)
     decided = []
     for row, p, larger, equivalent, level in zip(rows, adjusted, minimum_effect, small, levels, strict=True):
-        significant, changes = p is not None and p <= alpha, {}
+        significant = p is not None and p <= alpha
+        changes: dict[str, Any] = {}
         if row.test is not None:
             changes["mde80"] = finite(row.test.detectable(nominal(level)))
             if significant and row.ci_low is not None and row.ci_high is not None:

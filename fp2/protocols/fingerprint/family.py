@@ -56,7 +56,9 @@ def corrected(
     looks = comparison.looks
     at_look = [row for *_, row in rows]
     if looks is not None:
-        at_look = [replace(row, **{name: looks.repeated(getattr(row, name)) for name in P_VALUES}) for row in at_look]
+        for place, row in enumerate(at_look):
+            repeated: dict[str, Any] = {name: looks.repeated(getattr(row, name)) for name in P_VALUES}
+            at_look[place] = replace(row, **repeated)
         for composite in composites.values():
             composite["repeated_p"] = looks.repeated(composite["p_value"])
     p_name = "repeated_p" if looks else "p_value"
