@@ -171,14 +171,14 @@ def fit_model(y: FloatArray, design: Design, least: int) -> Fit | tuple[str, int
         return UNINFORMATIVE, 0
     if kept.sum() < 2:
         return TOO_FEW, int(used.sum())
-    own = y[used]
-    centre, scale = float(own.mean()), float(own.std())
-    if scale <= 1e-12 * max(1.0, float(np.abs(own).max())):
-        return UNINFORMATIVE, len(own)
+    outcome = y[used]
+    centre, scale = float(outcome.mean()), float(outcome.std())
+    if scale <= 1e-12 * max(1.0, float(np.abs(outcome).max())):
+        return UNINFORMATIVE, len(outcome)
     shares = design.shares[used][:, kept]
     shares = shares / shares.sum(axis=1, keepdims=True)
     x = _standardised(design.covariates[used])
-    return Fit(used, kept, shares, x, Model((own - centre) / scale, shares, x), centre, scale)
+    return Fit(used, kept, shares, x, Model((outcome - centre) / scale, shares, x), centre, scale)
 
 
 def _adjusted(y: FloatArray, design: Design, settings: PanelSettings) -> Adjusted:
@@ -322,8 +322,8 @@ class Model:
 def _standardised(x: FloatArray) -> FloatArray:
     """Return covariates with mean 0 and SD 1; constant ones are left out (0)."""
     spread = x.std(axis=0)
-    kept = spread > 1e-9
-    return np.where(kept, (x - x.mean(axis=0)) / np.where(kept, spread, 1.0), 0.0)
+    varies = spread > 1e-9
+    return np.where(varies, (x - x.mean(axis=0)) / np.where(varies, spread, 1.0), 0.0)
 
 
 def difference(g: int, h: int, groups: int) -> FloatArray:
@@ -349,7 +349,11 @@ def _balance(of_attribute: Sequence[str], fit: Fit) -> tuple[Balance, ...]:
 
     out = []
     for attribute in dict.fromkeys(of_attribute):
-        own = x[:, [k for k, name in enumerate(of_attribute) if name == attribute]]
-        products = _standardised(np.concatenate([own[:, [k]] * x for k in range(own.shape[1])], axis=1))
-        out.append(Balance(attribute, *(apart(w, c) for w, c in ((before, own), (after, own), (after, products)))))
+        of_its_own = x[:, [k for k, name in enumerate(of_attribute) if name == attribute]]
+        products = _standardised(np.concatenate([of_its_own[:, [k]] * x for k in range(of_its_own.shape[1])], axis=1))
+        out.append(
+            Balance(
+                attribute, *(apart(w, c) for w, c in ((before, of_its_own), (after, of_its_own), (after, products)))
+            )
+        )
     return tuple(out)

@@ -60,16 +60,16 @@ def adjust_p_values(
     """
     if method not in METHODS:
         raise ValueError(f"unknown correction {method!r}; choose from {', '.join(METHODS)}")
-    given = np.array([math.nan if p is None else p for p in p_values], dtype=np.float64)
-    known = np.isfinite(given)
-    if ((given[known] < 0) | (given[known] > 1)).any():
+    p_array = np.array([math.nan if p is None else p for p in p_values], dtype=np.float64)
+    present = np.isfinite(p_array)
+    if ((p_array[present] < 0) | (p_array[present] > 1)).any():
         raise ValueError("a p-value lies outside [0, 1]")
-    share = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != given.shape or not (share > 0).all():
+    share = np.ones(len(p_array)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if share.shape != p_array.shape or not (share > 0).all():
         raise ValueError("need one weight above 0 per p-value")
-    adjusted = np.full(len(given), np.nan)
-    if known.any():
-        adjusted[known] = _adjusted(given[known], method, share[known] / share[known].mean())
+    adjusted = np.full(len(p_array), np.nan)
+    if present.any():
+        adjusted[present] = _adjusted(p_array[present], method, share[present] / share[present].mean())
     return [float(p) if math.isfinite(p) else None for p in adjusted]
 
 
@@ -81,9 +81,9 @@ def _adjusted(p: FloatArray, method: str, weight: FloatArray) -> FloatArray:
     if method == "holm":
         # statsmodels' Holm runs a full garbage collection in every call: 0.1 to 0.5 s in our process
         order = np.argsort(weighted, kind="stable")
-        left = np.cumsum(weight[order][::-1])[::-1]
+        remaining = np.cumsum(weight[order][::-1])[::-1]
         out = np.empty(len(p))
-        out[order] = np.minimum(np.maximum.accumulate(weighted[order] * left), 1.0)
+        out[order] = np.minimum(np.maximum.accumulate(weighted[order] * remaining), 1.0)
         return out
     from statsmodels.stats.multitest import multipletests
 
@@ -129,9 +129,9 @@ def step_down(panels: Sequence[Panel], chosen: Sequence[int], *, minimum_effect:
         tests = (row.test for row in rows)
         observed = np.array([t.statistic(r.smallest_effect) if t else 0.0 for t, r in zip(tests, rows, strict=True)])
     observed = np.where([row.p_value is not None for row in rows], observed, np.nan)
-    places = list(chosen)
-    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, places]
-    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(observed[places], permuted)]
+    columns = list(chosen)
+    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, columns]
+    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(observed[columns], permuted)]
 
 
 def adjust(rows: Sequence[DisparityRow], method: str = "holm", alpha: float = 0.05) -> list[DisparityRow]:

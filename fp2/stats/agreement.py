@@ -143,8 +143,8 @@ def _kappa(tables: FloatArray) -> FloatArray:
     share = tables / tables.sum(axis=(1, 2), keepdims=True)
     chance = (share.sum(axis=2) * share.sum(axis=1)).sum(axis=1)
     observed = np.trace(share, axis1=1, axis2=2)
-    known = chance < 1 - 1e-12
-    return np.where(known, (observed - chance) / np.where(known, 1 - chance, 1.0), np.nan)
+    defined = chance < 1 - 1e-12
+    return np.where(defined, (observed - chance) / np.where(defined, 1 - chance, 1.0), np.nan)
 
 
 def _estimate(value: float, drawn: FloatArray, n: int, alpha: float) -> Estimate:
@@ -154,10 +154,10 @@ def _estimate(value: float, drawn: FloatArray, n: int, alpha: float) -> Estimate
     """
     from scipy.stats import t
 
-    known = drawn[np.isfinite(drawn)]
-    if not np.isfinite(value) or abs(value) > 1 - 1e-12 or len(known) < 2:
+    defined = drawn[np.isfinite(drawn)]
+    if not np.isfinite(value) or abs(value) > 1 - 1e-12 or len(defined) < 2:
         return Estimate(finite(value), None, None)
-    z = np.arctanh(np.clip(known, -1 + 1e-6, 1 - 1e-6))
+    z = np.arctanh(np.clip(defined, -1 + 1e-6, 1 - 1e-6))
     reach = float(t.ppf(1 - alpha / 2, n - 1)) * float(z.std(ddof=1))
     centre = float(np.arctanh(value))
     return Estimate(float(value), float(np.tanh(centre - reach)), float(np.tanh(centre + reach)))

@@ -85,12 +85,12 @@ def contingency(
     if not len(sets[0]) == len(sets[1]) == len(subject):
         raise ValueError(f"lengths differ: {len(sets[0])}, {len(sets[1])} and {len(subject)}")
     names = [tuple(sorted({label for labels in attribute for label in labels})) for attribute in sets]
-    place = [{name: k for k, name in enumerate(own)} for own in names]
-    known = np.array([bool(a) and bool(b) for a, b in zip(*sets, strict=True)], dtype=bool)
-    images = np.bincount(subject[known], minlength=int(subject.max(initial=-1)) + 1)
+    position = [{name: k for k, name in enumerate(own)} for own in names]
+    labelled = np.array([bool(a) and bool(b) for a, b in zip(*sets, strict=True)], dtype=bool)
+    images = np.bincount(subject[labelled], minlength=int(subject.max(initial=-1)) + 1)
     table = np.zeros((len(names[0]), len(names[1])))
-    for i in np.flatnonzero(known).tolist():
-        rows, columns = ([place[k][label] for label in sets[k][i]] for k in (0, 1))
+    for i in np.flatnonzero(labelled).tolist():
+        rows, columns = ([position[k][label] for label in sets[k][i]] for k in (0, 1))
         table[np.ix_(rows, columns)] += 1.0 / (images[subject[i]] * len(rows) * len(columns))
     return names[0], names[1], table
 

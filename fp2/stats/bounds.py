@@ -54,23 +54,23 @@ def bounds_between(
         1 - confidence level.
     """
     cells = cell_means(read_entries(ends, groups, subjects, None))
-    known = np.isfinite(cells.mean).all(axis=1)
-    size = np.bincount(cells.group[known], minlength=int(cells.group.max(initial=-1)) + 1)
-    kept = np.flatnonzero(size >= max(min_subjects, 2))
-    if len(kept) < 2:
+    has_ends = np.isfinite(cells.mean).all(axis=1)
+    size = np.bincount(cells.group[has_ends], minlength=int(cells.group.max(initial=-1)) + 1)
+    large_groups = np.flatnonzero(size >= max(min_subjects, 2))
+    if len(large_groups) < 2:
         return GapBounds(None, None, None, None)
-    means = np.empty((len(kept), 2))
-    pull = np.zeros((len(kept), 2, int(cells.subject.max()) + 1))
-    for k, g in enumerate(kept):
-        here = known & (cells.group == g)
-        y, n = cells.mean[here], int(size[g])
+    means = np.empty((len(large_groups), 2))
+    pull = np.zeros((len(large_groups), 2, int(cells.subject.max()) + 1))
+    for k, g in enumerate(large_groups):
+        in_group = has_ends & (cells.group == g)
+        y, n = cells.mean[in_group], int(size[g])
         means[k] = y.mean(axis=0)
-        pull[k][:, cells.subject[here]] = ((y - means[k]) / np.sqrt(n * (n - 1))).T
+        pull[k][:, cells.subject[in_group]] = ((y - means[k]) / np.sqrt(n * (n - 1))).T
     # highest of one group less lowest of another, and the reverse
     above = means[:, 1][:, None] - means[:, 0][None]
     error = np.sqrt(((pull[:, 1][:, None] - pull[:, 0][None]) ** 2).sum(axis=-1))
-    df = np.minimum.outer(size[kept], size[kept]) - 1.0
-    pairs = ~np.eye(len(kept), dtype=bool)
+    df = np.minimum.outer(size[large_groups], size[large_groups]) - 1.0
+    pairs = ~np.eye(len(large_groups), dtype=bool)
     low, high = max(0.0, float((-above)[pairs].max())), float(above[pairs].max())
     largest = float(error[pairs].max())
     width = np.inf if largest == 0 else (high - low) / largest

@@ -134,30 +134,30 @@ def variance_components(
     if not complete.any():
         return None
     labels = (np.asarray(one)[complete] for one in (groups, subjects, images))
-    made = _strata(y[complete], min_subjects, *labels)
-    if made is None:
+    strata_of = _strata(y[complete], min_subjects, *labels)
+    if strata_of is None:
         return None
-    strata, names, n_subjects = made
+    strata, names, n_subjects = strata_of
     if max(strata.square.values()) <= 1e-24 * max(1.0, float(np.nanmax(np.abs(y)))) ** 2:
         return None
     rng = stream(seed, 7)
-    found = _components(strata, {name: np.asarray(square) for name, square in strata.square.items()})
+    estimates = _components(strata, {name: np.asarray(square) for name, square in strata.square.items()})
     drawn = _components(
         strata,
         {name: one * strata.df[name] / rng.chisquare(strata.df[name], DRAWS) for name, one in strata.square.items()},
     )
-    drawn[GROUP] = _group_draws(strata, float(found.get(GROUP_QUESTION, 0.0)), rng)
-    kept = {name: max(float(found[name]), 0.0) for name in found}
-    draws = {name: np.maximum(drawn[name], 0.0) for name in found}
-    total, totals = sum(kept.values()), np.sum(list(draws.values()), axis=0)
+    drawn[GROUP] = _group_draws(strata, float(estimates.get(GROUP_QUESTION, 0.0)), rng)
+    variances = {name: max(float(estimates[name]), 0.0) for name in estimates}
+    draws = {name: np.maximum(drawn[name], 0.0) for name in estimates}
+    total, totals = sum(variances.values()), np.sum(list(draws.values()), axis=0)
     ends = (alpha / 2, 1 - alpha / 2)
     rows = []
-    for name, value in found.items():
+    for name, value in estimates.items():
         low, high = np.quantile(draws[name], ends)
         share_low, share_high = np.quantile(draws[name] / np.where(totals > 0, totals, 1.0), ends)
-        share = kept[name] / total if total else 0.0
+        share = variances[name] / total if total else 0.0
         ranges = (float(low), float(high), share, float(share_low), float(share_high))
-        rows.append(Component(name, kept[name], *ranges, negative=bool(value < 0)))
+        rows.append(Component(name, variances[name], *ranges, negative=bool(value < 0)))
     return Components(names, n_subjects, tuple(rows), left_out)
 
 
@@ -208,8 +208,8 @@ def _group_draws(strata: _Strata, crossed: float, rng: np.random.Generator) -> F
     f = strata.square["w"] / noise
     centrality = np.concatenate([[0.0], np.geomspace(1e-3, 100 * (df * f + 10), 300)])
     below = np.nan_to_num(ncfdtr(df, df_noise, centrality, f))
-    found = np.interp(rng.uniform(size=DRAWS), below[::-1], centrality[::-1])
-    drawn: FloatArray = noise * found / df
+    drawn_centrality = np.interp(rng.uniform(size=DRAWS), below[::-1], centrality[::-1])
+    drawn: FloatArray = noise * drawn_centrality / df
     return drawn
 
 
@@ -245,14 +245,14 @@ class _Squares:
         self.square: dict[str, float] = {}
         self.df: dict[str, float] = {}
 
-    def add(self, name: str, parts: ArrayLike, df: ArrayLike) -> None:
+    def add(self, name: str, squares: ArrayLike, df: ArrayLike) -> None:
         """Add the mean square of sums of squares and degrees of freedom by unit, if there are any of the latter."""
-        parts, df = np.asarray(parts, dtype=np.float64), np.asarray(df, dtype=np.float64)
+        squares, df = np.asarray(squares, dtype=np.float64), np.asarray(df, dtype=np.float64)
         if df.sum() < 1:
             return
-        self.square[name] = square = float(parts.sum() / df.sum())
-        spread = float(((parts - square * df) ** 2).sum()) * len(parts) / max(len(parts) - 1, 1)
-        robust = 2 * float(parts.sum()) ** 2 / spread if spread > 0 else np.inf
+        self.square[name] = square = float(squares.sum() / df.sum())
+        spread = float(((squares - square * df) ** 2).sum()) * len(squares) / max(len(squares) - 1, 1)
+        robust = 2 * float(squares.sum()) ** 2 / spread if spread > 0 else np.inf
         self.df[name] = max(min(robust, float(df.sum())), 1.0)
 
     def within_subjects(self, seen: FloatArray, subject: IntArray) -> float:
@@ -270,9 +270,9 @@ class _Squares:
 
     def between_subjects(self, cells: Cells, n_images: IntArray, large: BoolArray) -> tuple[float, float, float]:
         """Add the strata of subjects, questions and groups; return `per_image`, `noise_c` and `noise_d`."""
-        kept = large[cells.group]
-        group = np.unique(cells.group[kept], return_inverse=True)[1].reshape(-1)
-        means, n_groups = cells.mean[kept][:, : self.n_questions], int(group.max()) + 1
+        in_large_group = large[cells.group]
+        group = np.unique(cells.group[in_large_group], return_inverse=True)[1].reshape(-1)
+        means, n_groups = cells.mean[in_large_group][:, : self.n_questions], int(group.max()) + 1
         size = np.bincount(group).astype(float)
         table = count_and_sum(group, n_groups, means)[1] / size[:, None]
         own, df = means - table[group], (1 - 1 / size)[group]
@@ -289,4 +289,4 @@ class _Squares:
             rest = table - by_group[:, None] - by_question + table.mean()
             self.df["r"], self.df["v"] = (n_groups - 1) * (self.n_questions - 1), self.n_questions - 1
             self.square["r"], self.square["v"] = float((rest**2).sum() / self.df["r"]), float(by_question.var(ddof=1))
-        return float((df / n_images[kept]).sum() / df.sum()), noise[0], noise[1]
+        return float((df / n_images[in_large_group]).sum() / df.sum()), noise[0], noise[1]

@@ -51,21 +51,21 @@ def composite_test(panel: Panel, columns: Sequence[int], alpha: float = 0.05) ->
     """
     if any(not -len(panel.rows) <= c < len(panel.rows) for c in columns):
         raise ValueError(f"columns {list(columns)} are not all among the panel's {len(panel.rows)} rows")
-    used = [c for c in columns if panel.rows[c].raw is not None]
-    if not used:
+    tested = [c for c in columns if panel.rows[c].raw is not None]
+    if not tested:
         return CompositeTest(None, None, None, None, None, 0)
-    value = float(np.mean([panel.rows[c].raw for c in used]))
-    if all(panel.rows[c].p_value is None for c in used):
-        return CompositeTest(value, None, None, None, None, len(used))
-    null = panel.raw_permuted[:, used].mean(axis=1)
+    value = float(np.mean([panel.rows[c].raw for c in tested]))
+    if all(panel.rows[c].p_value is None for c in tested):
+        return CompositeTest(value, None, None, None, None, len(tested))
+    null = panel.raw_permuted[:, tested].mean(axis=1)
     null = null[np.isfinite(null)]
-    p = permutation_p(float(panel.max_t[used].mean()), panel.max_t_permuted[:, used].mean(axis=1))
+    p = permutation_p(float(panel.max_t[tested].mean()), panel.max_t_permuted[:, tested].mean(axis=1))
     if not len(null):
-        return CompositeTest(value, None, None, None, p, len(used))
+        return CompositeTest(value, None, None, None, p, len(tested))
     mean = float(null.mean())
-    magnitude, low, high = _magnitude(value, null, panel.influence[:, used].mean(axis=1), alpha)
+    magnitude, low, high = _magnitude(value, null, panel.influence[:, tested].mean(axis=1), alpha)
     high_null = finite(float(np.quantile(null, 0.95)))
-    return CompositeTest(value, mean, high_null, value - mean, p, len(used), magnitude, low, high)
+    return CompositeTest(value, mean, high_null, value - mean, p, len(tested), magnitude, low, high)
 
 
 def _magnitude(value: float, null: FloatArray, influence: FloatArray, alpha: float) -> tuple[float, float, float]:

@@ -124,9 +124,11 @@ def fingerprint_distance(
     tests = [(max_t, np.concatenate(null_t)), _exchanged(p, used, n_permutations, seed)]
     compared = [p.units.kept[p.eligible[:, j]] for j in used]
     models = [np.where(both, x, np.nan) for x in (a, b)]
+    low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return replace(
         summarised(m, used, difference, np.concatenate(null), tests),
-        **(_interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else {}),
+        ci_low=low,
+        ci_high=high,
         correlation=correlation([_centred_means(values, groups, subjects, compared, used) for values in models]),
         n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
         groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
@@ -179,12 +181,12 @@ def _exchanged(p: Prepared, used: IntArray, n: int, seed: int) -> tuple[FloatArr
     common = (weight * np.nan_to_num(observed.mean)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)
     rest = p.y - common
     fixed = weighted_sums(rest, ones)
-    rng, found = stream(seed, _STREAM), []
+    rng, max_t = stream(seed, _STREAM), []
     step = max(1, CHUNK_BYTES // (8 * (len(rest) + 16 * rest.shape[1] ** 2 * m)))
     for start in range(0, n, step):
         signs = rng.choice([-1.0, 1.0], (min(step, n - start), len(rest)))
-        found.append(np.sqrt(max_t_squared(moments(_signed(fixed, rest, signs), p.eligible, never, v0)))[:, used])
-    return np.sqrt(max_t_squared(observed))[0, used], np.concatenate(found)
+        max_t.append(np.sqrt(max_t_squared(moments(_signed(fixed, rest, signs), p.eligible, never, v0)))[:, used])
+    return np.sqrt(max_t_squared(observed))[0, used], np.concatenate(max_t)
 
 
 def _signed(fixed: Sums, y: FloatArray, signs: FloatArray) -> Sums:
@@ -199,52 +201,52 @@ def _signed(fixed: Sums, y: FloatArray, signs: FloatArray) -> Sums:
 
 def profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
     """Return group means (G, b, m) in the outcomes' units, centred over groups; NaN where a group does not count."""
-    known = np.where(eligible[:, None, :], mean * scale, np.nan)
-    count = np.maximum(np.isfinite(known).sum(axis=0), 1)
-    centred: FloatArray = known - np.where(np.isfinite(known), known, 0.0).sum(axis=0) / count
+    present = np.where(eligible[:, None, :], mean * scale, np.nan)
+    count = np.maximum(np.isfinite(present).sum(axis=0), 1)
+    centred: FloatArray = present - np.where(np.isfinite(present), present, 0.0).sum(axis=0) / count
     return centred
 
 
 def length(centred: FloatArray) -> FloatArray:
     """Return the root mean square over groups and outcomes; (G, b, m) -> (b,)."""
-    found: FloatArray = np.sqrt((lengths(centred) ** 2).mean(axis=-1))
-    return found
+    root: FloatArray = np.sqrt((lengths(centred) ** 2).mean(axis=-1))
+    return root
 
 
 def lengths(centred: FloatArray) -> FloatArray:
     """Return the root mean square over groups; (G, b, m) -> (b, m)."""
-    known = np.isfinite(centred)
-    square = np.where(known, centred, 0.0) ** 2
-    found: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-    return found
+    present = np.isfinite(centred)
+    square = np.where(present, centred, 0.0) ** 2
+    root: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(present.sum(axis=0), 1))
+    return root
 
 
-def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> dict[str, float]:
+def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
     """Return the two ends; distances of resamples are studentised."""
     from scipy.special import ndtri
 
     observed, resamples = resampled_moments(p, n, seed)
-    own = profile(observed.mean, p.eligible, p.scale)[:, :, used]
-    distance, unit = float(length(own)[0]), _unit(observed, p, used)[0]
-    count = np.maximum(np.isfinite(own).sum(axis=0), 1) * len(used)
+    centred = profile(observed.mean, p.eligible, p.scale)[:, :, used]
+    distance, unit = float(length(centred)[0]), _unit(observed, p, used)[0]
+    count = np.maximum(np.isfinite(centred).sum(axis=0), 1) * len(used)
     # the gradient of the length at the observed difference
-    slope = np.where(np.isfinite(own), own, 0.0) / count / max(distance, 1e-300)
+    slope = np.where(np.isfinite(centred), centred, 0.0) / count / max(distance, 1e-300)
     off, along = [], []
-    for found in resamples:
-        apart = profile(found.mean, p.eligible, p.scale)[:, :, used] - own
+    for resampled in resamples:
+        apart = profile(resampled.mean, p.eligible, p.scale)[:, :, used] - centred
         apart[~np.isfinite(apart)] = 0.0
-        own_unit = _unit(found, p, used)
+        own_unit = _unit(resampled, p, used)
         off.append(np.divide(length(apart), own_unit, out=np.zeros(len(own_unit)), where=own_unit > 0))
         along.append((slope * apart).sum(axis=(0, 2)))
     reach = float(np.quantile(np.concatenate(off), 1 - alpha, method="higher")) * float(unit)
     error = float(np.concatenate(along).std()) if distance > 0 else reach
-    return {"ci_low": max(0.0, distance - reach), "ci_high": distance + float(ndtri(1 - alpha / 2)) * error}
+    return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * error
 
 
-def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
+def _unit(group_moments: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
     """Return the root mean squared standard error of the group means, (b,): the length of a profile of noise."""
-    error = np.where(found.valid & np.isfinite(found.error), found.error, 0.0) * p.scale**2
-    per_outcome = error.sum(axis=0) / np.maximum(found.valid.sum(axis=0), 1)
+    error = np.where(group_moments.valid & np.isfinite(group_moments.error), group_moments.error, 0.0) * p.scale**2
+    per_outcome = error.sum(axis=0) / np.maximum(group_moments.valid.sum(axis=0), 1)
     unit: FloatArray = np.sqrt(per_outcome[:, used].mean(axis=-1))
     return unit
 
@@ -254,15 +256,15 @@ def _centred_means(
 ) -> FloatArray:
     """Return one model's centred profile; compared: codes of the groups of each outcome in `used`."""
     cells = cell_means(read_entries(values, groups, subjects, None))
-    parts = []
+    centred = []
     for j, codes in zip(used, compared, strict=True):
         mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])
-        parts.append(mean - mean.mean() if len(mean) else mean)
-    return np.concatenate(parts)
+        centred.append(mean - mean.mean() if len(mean) else mean)
+    return np.concatenate(centred)
 
 
 def correlation(profiles: Sequence[FloatArray]) -> float | None:
     """Return Pearson's correlation of two centred profiles; None where one is constant."""
     if any(np.ptp(profile) <= 1e-12 for profile in profiles):
         return None
-    return finite(float(np.corrcoef(np.stack(profiles))[0, 1]))
+    return finite(float(np.asarray(np.corrcoef(np.stack(profiles)))[0, 1]))

@@ -101,11 +101,11 @@ def answer_d(x: ArrayLike, y: ArrayLike, x_subjects: ArrayLike, y_subjects: Arra
         if len(values) == 0 or code.max() < 1:
             return None
         count = np.bincount(code)
-        own = np.bincount(code, weights=values) / count
-        square = np.bincount(code, weights=(values - own.mean()) ** 2) / count
-        means.append(float(own.mean()))
-        variances.append(float(square.mean() + own.var(ddof=1) / len(own)))
-        sizes.append(len(own))
+        subject_means = np.bincount(code, weights=values) / count
+        square = np.bincount(code, weights=(values - subject_means.mean()) ** 2) / count
+        means.append(float(subject_means.mean()))
+        variances.append(float(square.mean() + subject_means.var(ddof=1) / len(subject_means)))
+        sizes.append(len(subject_means))
     pooled = float(np.average(variances, weights=sizes))
     if pooled <= 1e-24 * max(1.0, *(abs(mean) for mean in means)) ** 2:
         return None
@@ -238,8 +238,8 @@ def divergence(totals: FloatArray, valid: BoolArray) -> FloatArray:
         bits: FloatArray = -np.sum(share * np.log2(np.where(share > 0, share, 1.0)), axis=-1)
         return bits
 
-    mixture, own = entropy(p.sum(axis=0) / safe[..., None]), (entropy(p) * valid).sum(axis=0) / safe
-    return np.where(k >= 2, np.clip((mixture - own) / np.log2(safe), 0.0, 1.0), np.nan)
+    mixture, mean_entropy = entropy(p.sum(axis=0) / safe[..., None]), (entropy(p) * valid).sum(axis=0) / safe
+    return np.where(k >= 2, np.clip((mixture - mean_entropy) / np.log2(safe), 0.0, 1.0), np.nan)
 
 
 def permuted_divergences(
@@ -268,8 +268,8 @@ def permuted_divergences(
 
 def _unit_histograms(p: Prepared, outcomes: Sequence[Outcome]) -> FloatArray:
     """Return each unit's shares of its answered images per bin, (C, m, most bins); zeros where a unit is not used."""
-    most = max((outcome.n_bins or 1 for outcome in outcomes), default=1)
-    table = np.zeros((*p.data.count.shape, most))
+    n_bins = max((outcome.n_bins or 1 for outcome in outcomes), default=1)
+    table = np.zeros((*p.data.count.shape, n_bins))
     for j, outcome in enumerate(outcomes):
         if (bins := outcome.n_bins) is None:
             continue

@@ -49,20 +49,20 @@ def intersection_table(
     subject = np.asarray(subjects)
     if not columns or any(len(column) != len(subject) for column in columns):
         raise ValueError("need at least one attribute, and one label per subject entry in each")
-    lines = list(zip(*columns, strict=True))
-    found: dict[tuple[str, ...], tuple[set[object], int]] = {}
-    for key, one in zip(lines, subject.tolist(), strict=True):
-        members, images = found.get(key, (set(), 0))
-        members.add(one)
-        found[key] = (members, images + 1)
+    rows = list(zip(*columns, strict=True))
+    sizes: dict[tuple[str, ...], tuple[set[object], int]] = {}
+    for key, person in zip(rows, subject.tolist(), strict=True):
+        members, images = sizes.get(key, (set(), 0))
+        members.add(person)
+        sizes[key] = (members, images + 1)
     grid: list[tuple[str, ...]] = [()]
     for column in columns:
         grid = [(*head, label) for head in grid for label in sorted(set(column))]
     table = [
         Intersection(joiner.join(key), key, len(members), images, len(members) >= min_subjects)
-        for key, (members, images) in ((key, found.get(key, (set(), 0))) for key in grid)
+        for key, (members, images) in ((key, sizes.get(key, (set(), 0))) for key in grid)
     ]
-    return [joiner.join(line) for line in lines], sorted(table, key=lambda row: (-row.n_subjects, row.group))
+    return [joiner.join(line) for line in rows], sorted(table, key=lambda row: (-row.n_subjects, row.group))
 
 
 def beyond_additive(
@@ -89,26 +89,26 @@ def beyond_additive(
     entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, subjects, None)
     cells = cell_means(entries)
     labels = {row.group: row.labels for row in table}
-    kept, means, weights = [], [], []
+    large_groups, means, weights = [], [], []
     for code, name in enumerate(entries.names):
         y = cells.known_means(code, 0)
         if len(y) >= max(min_subjects, 2):
-            kept.append(name)
+            large_groups.append(name)
             means.append(float(y.mean()))
             weights.append(float(len(y)))
-    if not kept:
+    if not large_groups:
         return {}
-    design = _dummies([labels[name] for name in kept])
+    design = _dummies([labels[name] for name in large_groups])
     root = np.sqrt(np.array(weights))
     fit = np.linalg.lstsq(design * root[:, None], np.array(means) * root, rcond=None)[0]
-    return {name: float(mean - line @ fit) for name, mean, line in zip(kept, means, design, strict=True)}
+    return {name: float(mean - line @ fit) for name, mean, line in zip(large_groups, means, design, strict=True)}
 
 
 def _dummies(labels: Sequence[tuple[str, ...]]) -> FloatArray:
     """Return a constant and one column per label of every attribute; least squares handles the collinearity."""
     columns = [np.ones(len(labels))]
-    for place in range(len(labels[0])):
-        own = [label[place] for label in labels]
-        columns += [np.array([x == label for x in own], dtype=np.float64) for label in sorted(set(own))]
+    for k in range(len(labels[0])):
+        attribute = [label[k] for label in labels]
+        columns += [np.array([x == label for x in attribute], dtype=np.float64) for label in sorted(set(attribute))]
     design: FloatArray = np.stack(columns, axis=1)
     return design

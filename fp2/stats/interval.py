@@ -103,22 +103,22 @@ class GapTest:
         critical = self.critical(alpha)
         if not np.isfinite(critical) or not len(self.gap):
             return 0.0
-        found, gap = 0.0, np.abs(self.gap)
+        lower_end, gap = 0.0, np.abs(self.gap)
         beyond = gap > critical * self.error * (1 + TIE) + TIE * self.error
         if beyond.any():
-            gap, null, own = gap[beyond], self.error[beyond] ** 2, self.own_error[beyond] ** 2
-            slope = critical**2 * (own - null) / gap
+            gap, null, own_square = gap[beyond], self.error[beyond] ** 2, self.own_error[beyond] ** 2
+            slope = critical**2 * (own_square - null) / gap
             middle = gap + slope / 2
             root = np.sqrt(np.maximum(middle**2 - gap**2 + critical**2 * null, 0.0))
-            found = float(np.maximum(middle - root, 0.0).max())
+            lower_end = float(np.maximum(middle - root, 0.0).max())
         needed = critical * (1 + TIE) + TIE
-        if self._contrast(found) <= needed:
-            return found
+        if self._contrast(lower_end) <= needed:
+            return lower_end
         high = float(np.ptp(self.mean))
         for _ in range(40):
-            middle_x = (found + high) / 2
-            found, high = (middle_x, high) if self._contrast(middle_x) > needed else (found, middle_x)
-        return found
+            middle_x = (lower_end + high) / 2
+            lower_end, high = (middle_x, high) if self._contrast(middle_x) > needed else (lower_end, middle_x)
+        return lower_end
 
     def _contrast(self, bound: float) -> float:
         """Return the largest contrast of all groups beyond means that differ by at most `bound`, times `overall`.
@@ -149,8 +149,8 @@ class GapTest:
         above = gap > bound
         if not above.any():
             return 0.0
-        gap, null, own = gap[above], self.error[above] ** 2, self.own_error[above] ** 2
-        error = np.sqrt(null + bound / gap * (own - null))
+        gap, null, own_square = gap[above], self.error[above] ** 2, self.own_error[above] ** 2
+        error = np.sqrt(null + bound / gap * (own_square - null))
         with np.errstate(divide="ignore"):
             t = np.where(error > 0, (gap - bound) / np.where(error > 0, error, 1.0), np.inf)
         return max(float(t.max()), self._contrast(bound))
@@ -197,15 +197,15 @@ class GapTest:
             return float((critical * self.error + z * self.error).max())
         threshold = (critical + self._next(critical)) / 2 * self.error
         first, second = self._pairs
-        middle, found = float(np.average(self.mean, weights=self.size)), threshold
+        middle, gaps = float(np.average(self.mean, weights=self.size)), threshold
         for _ in range(20):
-            high, low = (np.clip(middle + side * found / 2, 0.0, 1.0) for side in (1, -1))
+            high, low = (np.clip(middle + side * gaps / 2, 0.0, 1.0) for side in (1, -1))
             one = high * (1 - high) / self.size[first] + low * (1 - low) / self.size[second]
             other = low * (1 - low) / self.size[first] + high * (1 - high) / self.size[second]
-            found = threshold + z * np.sqrt(np.maximum(one, other))
+            gaps = threshold + z * np.sqrt(np.maximum(one, other))
         if not 0.0 < middle < 1.0:
-            return float(found.max())
-        return self._rates_apart(int(found.argmax()), float(found.max()), middle, threshold, power)
+            return float(gaps.max())
+        return self._rates_apart(int(gaps.argmax()), float(gaps.max()), middle, threshold, power)
 
     def _next(self, critical: float) -> float:
         """Return the next larger permuted maximum where `critical` is a value that several permutations share."""
@@ -339,14 +339,14 @@ def _off_the_mode(samples: list[FloatArray], scale: float) -> tuple[FloatArray, 
     Where few of a group's subjects are off it, their number says more about the mean than their spread. The distance is
     0 where at least `FEW` are, or where no value is frequent.
     """
-    known = [np.round(sample, 9) for sample in samples]
-    size = np.array([len(sample) for sample in known])
-    values, counts = np.unique(np.concatenate(known), return_counts=True)
+    rounded_samples = [np.round(sample, 9) for sample in samples]
+    size = np.array([len(sample) for sample in rounded_samples])
+    values, counts = np.unique(np.concatenate(rounded_samples), return_counts=True)
     if counts.max() == 1:
         return np.ones(len(size)), np.zeros(len(size))
     modes = values[counts == counts.max()]
     # of several modes the one that leaves the fewest subjects off it
-    off = np.min([[int((sample != mode).sum()) for sample in known] for mode in modes], axis=0)
+    off = np.min([[int((sample != mode).sum()) for sample in rounded_samples] for mode in modes], axis=0)
     furthest = float(np.abs(values[:, None] - modes).max()) * scale
     return off / size, np.where(off < FEW, furthest, 0.0)
 

@@ -140,12 +140,12 @@ def matched_panel(
         alike.setdefault(np.isfinite(table).tobytes(), []).append(j)
     out: list[MatchedTest | None] = [None] * m
     for members in alike.values():
-        known = np.isfinite(tables[members[0]])
-        shared = known.T.astype(np.intp) @ known
-        pairs = [(g, h) for g, h in combinations(range(known.shape[1]), 2) if shared[g, h] >= max(min_sets, 2)]
+        present = np.isfinite(tables[members[0]])
+        shared = present.T.astype(np.intp) @ present
+        pairs = [(g, h) for g, h in combinations(range(present.shape[1]), 2) if shared[g, h] >= max(min_sets, 2)]
         if not pairs:
             for j in members:
-                out[j] = MatchedTest(None, None, None, None, None, None, len(known), n_permutations, ())
+                out[j] = MatchedTest(None, None, None, None, None, None, len(present), n_permutations, ())
             continue
         centred = [tables[j] - np.nanmean(tables[j], axis=1, keepdims=True) for j in members]
         scales = [float(np.nanmax(np.abs(tables[j]))) for j in members]
@@ -169,7 +169,7 @@ def _assembled(
     # the pair with the largest difference: with incomplete sets it need not have the extreme levels
     low, high = pairs[extreme] if gap[extreme] < 0 else pairs[extreme][::-1]
     worst, best = (low, high) if higher_is_better else (high, low)
-    known = np.isfinite(y).sum(axis=0)
+    present = np.isfinite(y).sum(axis=0)
     return MatchedTest(
         raw=raw,
         null_mean=finite(float(largest_gap.mean())),
@@ -185,7 +185,7 @@ def _assembled(
         ),
         versions=tuple(
             MatchedVersion(name, int(size), finite(float(level)))
-            for name, size, level in zip(names, known, levels, strict=True)
+            for name, size, level in zip(names, present, levels, strict=True)
             if size
         ),
         permuted=largest_t,
@@ -220,13 +220,13 @@ def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tu
 
     The same cells are known in all tables of a batch. Sums of squared differences come from sums and cross products.
     """
-    known = np.isfinite(y[0])
-    k = known.astype(np.float64)
-    filled = np.where(known, y, 0.0)
+    present = np.isfinite(y[0])
+    k = present.astype(np.float64)
+    filled = np.where(present, y, 0.0)
     both = k.T @ k
     turned = filled.transpose(0, 2, 1)
     cross = turned @ filled
-    if known.all():
+    if present.all():
         total = filled.sum(axis=1)[:, :, None] + np.zeros_like(k[0])
         square = np.diagonal(cross, axis1=1, axis2=2)[:, :, None] + np.zeros_like(k[0])
     else:
@@ -250,25 +250,25 @@ def _permute(
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Permute the answers of every set among its versions; return max |t| and max |gap| of each table, (n,)."""
     rng, (rows, k) = stream(seed, 0, 4), tables[0].shape
-    known = np.isfinite(tables[0])
+    present = np.isfinite(tables[0])
     # versions in the order of columns, absent ones last, so that the present ones are permuted among themselves
-    place = np.argsort(~known, axis=1, kind="stable")
-    back = np.argsort(place, axis=1, kind="stable")
+    position = np.argsort(~present, axis=1, kind="stable")
+    back = np.argsort(position, axis=1, kind="stable")
     step = max(1, CHUNK_BYTES // (8 * 6 * rows * k))
-    found: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in tables]
+    statistics: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in tables]
     for start in range(0, n, step):
         b = min(step, n - start)
-        drawn = np.where(known, rng.random((b, rows, k)), 2.0)
+        drawn = np.where(present, rng.random((b, rows, k)), 2.0)
         order = np.argsort(drawn, axis=2, kind="stable")
         from_version = np.take_along_axis(order, np.broadcast_to(back, (b, rows, k)), axis=2)
-        for y, scale, parts in zip(tables, scales, found, strict=True):
+        for y, scale, parts in zip(tables, scales, statistics, strict=True):
             if np.nanmax(np.abs(y)) <= NO_SPREAD * scale:  # no set has answers that differ between versions
                 parts.append((np.zeros(b), np.zeros(b)))
                 continue
             shuffled = np.take_along_axis(np.broadcast_to(y, (b, rows, k)), from_version, axis=2)
             t, gap = _statistics(shuffled, pairs, scale)
             parts.append((t.max(axis=1), np.abs(gap).max(axis=1)))
-    return [(np.concatenate([t for t, _ in parts]), np.concatenate([gap for _, gap in parts])) for parts in found]
+    return [(np.concatenate([t for t, _ in parts]), np.concatenate([gap for _, gap in parts])) for parts in statistics]
 
 
 def _level(gap: FloatArray, pairs: list[tuple[int, int]], k: int) -> FloatArray:

@@ -117,8 +117,11 @@ def pairwise_permutation_panel(
         return [[] for _ in range(entries.values.shape[1])]
     by_name = np.argsort(p.units.kept).tolist()
     pairs = list(combinations(by_name, 2))
-    seen, batches = permuted_moments(p, np.array(yes_no, dtype=bool), n_permutations, seed)
-    permuted, observed = np.concatenate([_pair_t(found, pairs) for found in batches]), _pair_t(seen, pairs)[0]
+    observed_moments, batches = permuted_moments(p, np.array(yes_no, dtype=bool), n_permutations, seed)
+    permuted, observed = (
+        np.concatenate([_pair_t(relabelled, pairs) for relabelled in batches]),
+        _pair_t(observed_moments, pairs)[0],
+    )
     out = []
     for j in range(entries.values.shape[1]):
         usable = [k for k, (g, h) in enumerate(pairs) if p.eligible[g, j] and p.eligible[h, j]]
@@ -139,12 +142,12 @@ def pairwise_permutation_panel(
     return out
 
 
-def _pair_t(found: GroupMoments, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+def _pair_t(group_moments: GroupMoments, pairs: Sequence[tuple[int, int]]) -> FloatArray:
     """Return |T| of each pair, (b, pairs, m); NaN where a group of the pair has fewer than two answers."""
     columns = []
     for g, h in pairs:
-        gap = (found.mean[g] - found.mean[h]) ** 2
+        gap = (group_moments.mean[g] - group_moments.mean[h]) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.sqrt(np.where(gap <= NO_GAP, 0.0, gap / pair_error(found, g, h)))
-        columns.append(np.where(found.valid[g] & found.valid[h], t, np.nan))
+            t = np.sqrt(np.where(gap <= NO_GAP, 0.0, gap / pair_error(group_moments, g, h)))
+        columns.append(np.where(group_moments.valid[g] & group_moments.valid[h], t, np.nan))
     return np.stack(columns, axis=1)

@@ -75,23 +75,25 @@ def spread_of(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike) -> Spre
     """
     entries = read_entries(values, groups, subjects, None)
     cells = cell_means(entries)
-    known = np.isfinite(entries.values[:, 0])
-    value, cell = entries.values[known, 0], cells.of_entry[known]
+    present = np.isfinite(entries.values[:, 0])
+    value, cell = entries.values[present, 0], cells.of_entry[present]
     used, cell = np.unique(cell, return_inverse=True)
     if not len(used) or np.ptp(value) <= 1e-12 * max(1.0, float(np.abs(value).max())):
         return None
     size, mean = np.bincount(cell).astype(np.float64), np.bincount(cell, weights=value) / np.bincount(cell)
-    own = cells.group[used]
-    images, n_groups = np.bincount(own, weights=size), len(np.unique(own))
-    centre = np.bincount(own, weights=size * mean) / np.maximum(images, 1.0)
+    group_of = cells.group[used]
+    images, n_groups = np.bincount(group_of, weights=size), len(np.unique(group_of))
+    centre = np.bincount(group_of, weights=size * mean) / np.maximum(images, 1.0)
     between_df, within_df = len(used) - n_groups, len(value) - len(used)
     if between_df < 1:
         return None
-    between = float((size * (mean - centre[own]) ** 2).sum()) / between_df
+    between = float((size * (mean - centre[group_of]) ** 2).sum()) / between_df
     if within_df < 1:
         return Spread(math.sqrt(between), None, between_df) if between > 0 else None
     within = float(((value - mean[cell]) ** 2).sum()) / within_df
-    k0 = (len(value) - float((np.bincount(own, weights=size**2)[images > 0] / images[images > 0]).sum())) / between_df
+    k0 = (
+        len(value) - float((np.bincount(group_of, weights=size**2)[images > 0] / images[images > 0]).sum())
+    ) / between_df
     subject = max((between - within) / k0, 0.0) if k0 > 0 else 0.0
     total = subject + within
     return Spread(math.sqrt(total), subject / total, between_df) if total > 0 else None

@@ -51,8 +51,8 @@ class Profiles:
 
     def squares(self) -> FloatArray:
         """Return the unbiased mean squared difference of two groups, (b, K); negative by chance where there is none."""
-        found: FloatArray = (self.means**2).sum(axis=(0, 3)) - self.bias
-        return found
+        mean_squares: FloatArray = (self.means**2).sum(axis=(0, 3)) - self.bias
+        return mean_squares
 
 
 class _Sizes(NamedTuple):
@@ -65,7 +65,7 @@ class _Sizes(NamedTuple):
     linear_error: FloatArray
 
 
-def profiles(found: GroupMoments, valid: BoolArray, scale: FloatArray, n_models: int) -> Profiles:
+def profiles(group_moments: GroupMoments, valid: BoolArray, scale: FloatArray, n_models: int) -> Profiles:
     """Return the profiles of group moments (G, b, K m) on a scale (K m,).
 
     `valid` (G, K m): groups that count. A group that a resample has lost (fewer than two answers) has no noise there.
@@ -74,18 +74,18 @@ def profiles(found: GroupMoments, valid: BoolArray, scale: FloatArray, n_models:
     n_outcomes = len(scale) // n_models
     # mean over pairs of squared differences = 2 / (G - 1) times the sum of squared deviations
     root = np.sqrt(2.0 / (n_groups - 1) / n_outcomes) * scale
-    here = valid[:, None] & found.valid
-    mean = np.where(here, found.mean, 0.0) * root
-    centred = np.where(here, mean - mean.sum(axis=0) / np.maximum(here.sum(axis=0), 1), 0.0)
-    own = np.where(here, found.variance / np.where(here, found.n, 1.0), 0.0) * root**2
-    noise = np.where(here, found.error, 0.0) * root**2
+    counts = valid[:, None] & group_moments.valid
+    mean = np.where(counts, group_moments.mean, 0.0) * root
+    centred = np.where(counts, mean - mean.sum(axis=0) / np.maximum(counts.sum(axis=0), 1), 0.0)
+    variance = np.where(counts, group_moments.variance / np.where(counts, group_moments.n, 1.0), 0.0) * root**2
+    noise = np.where(counts, group_moments.error, 0.0) * root**2
     total, square = noise.sum(axis=0), (noise**2).sum(axis=0)
     inverse = 1.0 / n_groups
-    bias = own.sum(axis=0) * (1 - inverse)
-    if found.correlation is not None:
-        error = np.sqrt(own)
-        between = np.einsum("ghbc,gbc,hbc->bc", found.correlation, error, error)
-        bias = bias - inverse * (between - own.sum(axis=0))
+    bias = variance.sum(axis=0) * (1 - inverse)
+    if group_moments.correlation is not None:
+        error = np.sqrt(variance)
+        between = np.einsum("ghbc,gbc,hbc->bc", group_moments.correlation, error, error)
+        bias = bias - inverse * (between - variance.sum(axis=0))
     # twice the sum over g, h of C_gh^2 v_g v_h, C the centring matrix
     quadratic = 2 * (square * ((1 - inverse) ** 2 - inverse**2) + total**2 * inverse**2)
 
@@ -120,7 +120,7 @@ def smaller_profiles(
         differences (Satterthwaite 1946), makes up for a small group.
     """
     k = observed.means.shape[2]
-    seen = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
+    around_observed = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
     directions = _directions(observed)
     parts = [[_around(one, batch.means - observed.means, batch) for one in directions] for batch in batches]
     smaller, critical = np.ones((k, k), dtype=bool), 0.0
@@ -129,11 +129,11 @@ def smaller_profiles(
         by_group = (direction**2 * observed.noise[:, 0]).sum(axis=-1)
         t, null = np.zeros((k, k)), []
         for a, b in combinations(range(k), 2):
-            found, common = _statistic(seen.sizes(a, 1.0), seen.sizes(b, 1.0))
+            statistic, common = _statistic(around_observed.sizes(a, 1.0), around_observed.sizes(b, 1.0))
             root = float(np.sqrt(common[0]))
             draws = np.abs(_statistic(drawn.sizes(a, root), drawn.sizes(b, root))[0])
             unit = max(float(np.quantile(draws, 1 - alpha, method="higher")), _TINY)
-            t[a, b] = float(found[0]) / unit
+            t[a, b] = float(statistic[0]) / unit
             null.append(draws / unit)
             t[a, b] /= _student(by_group[:, a] + by_group[:, b], sizes, alpha)
         level = float(np.quantile(np.max(null, axis=0), 1 - alpha, method="higher"))
@@ -146,25 +146,25 @@ def _student(variance: FloatArray, sizes: FloatArray, alpha: float) -> float:
     """Return the quantile of Student's t over that of the normal distribution, for a sum of variances (G,)."""
     from scipy.special import ndtri, stdtrit
 
-    parts = float((variance**2 / np.maximum(sizes - 1, 1)).sum())
-    if parts <= 0:
+    squares = float((variance**2 / np.maximum(sizes - 1, 1)).sum())
+    if squares <= 0:
         return 1.0
-    return float(stdtrit(variance.sum() ** 2 / parts, 1 - alpha / 2) / ndtri(1 - alpha / 2))
+    return float(stdtrit(variance.sum() ** 2 / squares, 1 - alpha / 2) / ndtri(1 - alpha / 2))
 
 
 def _directions(observed: Profiles) -> tuple[FloatArray, FloatArray]:
     """Return unit profiles (G, K, m): the estimated one, and its size per outcome put into the noisiest group."""
     means, noise = observed.means[:, 0], observed.noise[:, 0]
     by_outcome = (means**2).sum(axis=0)
-    whole = by_outcome.sum(axis=-1, keepdims=True)
-    share = np.where(whole > 0, by_outcome / np.where(whole > 0, whole, 1.0), 1.0 / by_outcome.shape[-1])
+    total = by_outcome.sum(axis=-1, keepdims=True)
+    share = np.where(total > 0, by_outcome / np.where(total > 0, total, 1.0), 1.0 / by_outcome.shape[-1])
     used = observed.noise[:, 0] > 0
     size = np.maximum(used.sum(axis=0), 2)
     spike = (np.arange(len(noise))[:, None, None] == noise.argmax(axis=0)).astype(np.float64)
     spike = np.where(used | (spike > 0), spike - 1.0 / size, 0.0)
     spike *= np.sqrt(share / np.maximum((spike**2).sum(axis=0), _TINY))
-    own = np.where(whole > 0, means / np.sqrt(np.where(whole > 0, whole, 1.0)), spike)
-    return own, spike
+    estimated = np.where(total > 0, means / np.sqrt(np.where(total > 0, total, 1.0)), spike)
+    return estimated, spike
 
 
 class _Around(NamedTuple):
@@ -216,13 +216,13 @@ def _statistic(a: _Sizes, b: _Sizes) -> tuple[FloatArray, FloatArray]:
     the common size can reach in the noisiest group. Common subjects of two models are accounted for by the resamples.
     """
     top = np.maximum(np.maximum(a.theta, b.theta), 0.0)
-    weight = [1.0 / np.maximum(4 * one.largest * top + one.quadratic, _TINY) for one in (a, b)]
+    weight = [1.0 / np.maximum(4 * model.largest * top + model.quadratic, _TINY) for model in (a, b)]
     common = np.maximum((weight[0] * a.theta + weight[1] * b.theta) / (weight[0] + weight[1]), 0.0)
     variance = np.zeros_like(top)
-    for one in (a, b):
-        shrink = np.where(one.theta > common, common / np.where(one.theta > common, one.theta, 1.0), 1.0)
-        estimate = np.maximum(one.linear + UPPER * one.linear_error, 0.0) * shrink
-        variance = variance + 4 * np.minimum(one.largest * common, estimate) + one.quadratic
+    for model in (a, b):
+        shrink = np.where(model.theta > common, common / np.where(model.theta > common, model.theta, 1.0), 1.0)
+        estimate = np.maximum(model.linear + UPPER * model.linear_error, 0.0) * shrink
+        variance = variance + 4 * np.minimum(model.largest * common, estimate) + model.quadratic
     gap = a.theta - b.theta
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(np.abs(gap) <= 1e-12 * np.maximum(top, _TINY), 0.0, gap / np.sqrt(variance))
@@ -297,7 +297,7 @@ def rank_models(
     drawn, resamples = resampled_moments(p, n_bootstrap, seed)
     valid = drawn.valid[:, 0]
     observed = profiles(drawn, valid, p.scale, k)
-    batches = (profiles(found, valid, p.scale, k) for found in resamples)
+    batches = (profiles(resampled, valid, p.scale, k) for resampled in resamples)
     better, critical = smaller_profiles(observed, batches, p.member.sum(axis=0), alpha)
     squares = observed.squares()[0]
     order = np.argsort(squares, kind="stable")
@@ -307,11 +307,11 @@ def rank_models(
         Ranked(
             str(names[model]),
             float(np.sqrt(max(squares[model], 0.0))),
-            1 + int(better[:, place].sum()),
-            k - int(better[place].sum()),
-            letters[place],
+            1 + int(better[:, position].sum()),
+            k - int(better[position].sum()),
+            letters[position],
         )
-        for place, model in enumerate(order.tolist())
+        for position, model in enumerate(order.tolist())
     )
     return RankTable(rows, critical, better)
 

@@ -80,39 +80,39 @@ def beyond(table: GroupTable, alpha: float) -> Beyond | None:
         Of two groups or more, and two levels or more.
     alpha : float
     """
-    names, own, means = table.names, table.own, table.means
+    names, subject_means, means = table.names, table.own, table.means
     levels = means.shape[1]
-    error = np.array([y.var(ddof=1) / len(y) for y in own])
+    error = np.array([y.var(ddof=1) / len(y) for y in subject_means])
     rest = means - means.mean(axis=0) - means.mean(axis=1, keepdims=True) + means.mean()
     df_pooled = (len(names) - 1) * (levels - 1)
     pooled = 2 * float((rest**2).sum()) / df_pooled / levels
     few = levels == 2 or df_pooled <= 2
     corrected = 1 - alpha / (len(names) * (len(names) - 1))
-    found, ends = [], []
+    clearest, ends = [], []
     for g, h in combinations(range(len(names)), 2):
         by_level = means[g] - means[h]
         single = float(by_level.var(ddof=1)) / levels
         df = df_pooled if pooled >= single and not few else levels - 1
         between = max(pooled, single)
-        parts = np.array([between, error[g], error[h]])
-        if parts.sum() <= 0:
+        variances = np.array([between, error[g], error[h]])
+        if variances.sum() <= 0:
             continue
-        dfs = np.array([df, len(own[g]) - 1, len(own[h]) - 1])
-        size, margin = abs(float(by_level.mean())), _margin(parts, dfs, corrected, few)
-        found.append((size / margin, size - margin, g, h, margin))
-        ends.append(size + _margin(parts, dfs, 1 - alpha / 2, few))
-    if not found:
+        dfs = np.array([df, len(subject_means[g]) - 1, len(subject_means[h]) - 1])
+        size, margin = abs(float(by_level.mean())), _margin(variances, dfs, corrected, few)
+        clearest.append((size / margin, size - margin, g, h, margin))
+        ends.append(size + _margin(variances, dfs, 1 - alpha / 2, few))
+    if not clearest:
         return None
-    _, _, g, h, margin = max(found)
+    _, _, g, h, margin = max(clearest)
     if means[g].mean() > means[h].mean():
         g, h = h, g
     difference = float(means[h].mean() - means[g].mean())
     low, high = difference - margin, difference + margin
-    least = max(0.0, *(one[1] for one in found))
-    return Beyond(names[g], names[h], difference, low, high, bool(low > 0), least, max(ends))
+    lower_end = max(0.0, *(pair[1] for pair in clearest))
+    return Beyond(names[g], names[h], difference, low, high, bool(low > 0), lower_end, max(ends))
 
 
-def _margin(parts: FloatArray, dfs: FloatArray, level: float, few: bool) -> float:
+def _margin(variances: FloatArray, dfs: FloatArray, level: float, few: bool) -> float:
     """Return the margin of a difference whose variance is the sum of `parts`, at a one-sided level.
 
     few: whether the first part has too few degrees of freedom for one t quantile of the sum.
@@ -120,15 +120,15 @@ def _margin(parts: FloatArray, dfs: FloatArray, level: float, few: bool) -> floa
     from scipy.special import stdtrit
 
     if few:
-        error, df = parts[1:].sum(), _satterthwaite(parts[1:], dfs[1:])
-        return float(np.sqrt(stdtrit(dfs[0], level) ** 2 * parts[0] + stdtrit(df, level) ** 2 * error))
-    return float(stdtrit(_satterthwaite(parts, dfs), level) * np.sqrt(parts.sum()))
+        error, df = variances[1:].sum(), _satterthwaite(variances[1:], dfs[1:])
+        return float(np.sqrt(stdtrit(dfs[0], level) ** 2 * variances[0] + stdtrit(df, level) ** 2 * error))
+    return float(stdtrit(_satterthwaite(variances, dfs), level) * np.sqrt(variances.sum()))
 
 
-def _satterthwaite(parts: FloatArray, dfs: FloatArray) -> float:
+def _satterthwaite(variances: FloatArray, dfs: FloatArray) -> float:
     """Return the degrees of freedom of a sum of estimated variances; 1 without any variance."""
-    squares = float((parts**2 / dfs).sum())
-    return float(parts.sum() ** 2) / squares if squares > 0 else 1.0
+    squares = float((variances**2 / dfs).sum())
+    return float(variances.sum() ** 2) / squares if squares > 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -180,16 +180,16 @@ def between_samples(
     from scipy.special import chdtri, stdtrit
 
     y = np.asarray(values, dtype=np.float64)
-    known = np.isfinite(y)
-    level = np.nansum(y, axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)
-    by_sample = np.nansum(y - level[:, None], axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    answered = np.isfinite(y)
+    level = np.nansum(y, axis=(0, 2)) / np.maximum(answered.sum(axis=(0, 2)), 1)
+    by_sample = np.nansum(y - level[:, None], axis=1) / np.where(answered.any(axis=1), answered.sum(axis=1), np.nan)
     complete = np.isfinite(by_sample).all(axis=1)
-    left_out = int((known.any(axis=(1, 2)) & ~complete).sum())
+    left_out = int((answered.any(axis=(1, 2)) & ~complete).sum())
     if not complete.any():
         return None
-    shown = None if images is None else np.asarray(images)[complete]
+    image_labels = None if images is None else np.asarray(images)[complete]
     people = np.asarray(subjects)[complete]
-    table = group_table(by_sample[complete], np.asarray(groups)[complete], people, shown, min_subjects)
+    table = group_table(by_sample[complete], np.asarray(groups)[complete], people, image_labels, min_subjects)
     others = beyond(table, alpha) if len(table.names) > 1 else None
     if others is None:
         return None

@@ -55,8 +55,8 @@ def nominal_levels(alpha: float, fractions: Sequence[float], spending: str = "ob
     """
     if not fractions or any(b <= a for a, b in pairwise(fractions)):
         raise ValueError(f"information fractions must increase, got {list(fractions)}")
-    used = [spent(alpha, t, spending) for t in fractions]
-    return list(_levels(tuple(fractions), tuple(b - a for a, b in pairwise([0.0, *used]))))
+    spent_so_far = [spent(alpha, t, spending) for t in fractions]
+    return list(_levels(tuple(fractions), tuple(b - a for a, b in pairwise([0.0, *spent_so_far]))))
 
 
 @cache
@@ -118,5 +118,5 @@ def _curve(fractions: tuple[float, ...], spending: str) -> tuple[FloatArray, Flo
     """Return a grid of alpha and the nominal level of the last look at each; p below the grid count as its first."""
     alphas = np.exp(np.concatenate([np.linspace(-14.0, -5.0, 25)[:-1], np.linspace(-5.0, math.log(0.999), 50)]))
     levels = np.array([nominal_levels(float(alpha), fractions, spending)[-1] for alpha in alphas])
-    kept = np.concatenate([[True], np.diff(np.maximum.accumulate(levels)) > 0]) & (levels > 0)
-    return alphas[kept], levels[kept]
+    increasing = np.concatenate([[True], np.diff(np.maximum.accumulate(levels)) > 0]) & (levels > 0)
+    return alphas[increasing], levels[increasing]

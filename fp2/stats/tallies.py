@@ -94,38 +94,38 @@ def tally_extremes(
     n_groups = len(prepared.units.kept)
     permuted = np.empty((2, n_permutations, n_groups))
     done = 0
-    for found in batches:
-        b = found.mean.shape[1]
-        permuted[:, done : done + b] = _counts(_ends(found, sign)[:, :, counted], n_groups)
+    for relabelled in batches:
+        b = relabelled.mean.shape[1]
+        permuted[:, done : done + b] = _counts(_ends(relabelled, sign)[:, :, counted], n_groups)
         done += b
         tick(b)
-    own = _counts(ends[:, :, counted], n_groups)[:, 0]
+    counts = _counts(ends[:, :, counted], n_groups)[:, 0]
     names = [entries.names[code] for code in prepared.units.kept]
-    worst, best = (_tallies(own[end], permuted[end], names) for end in (0, 1))
+    worst, best = (_tallies(counts[end], permuted[end], names) for end in (0, 1))
     return Tally(int(counted.sum()), worst, best)
 
 
-def _ends(found: GroupMoments, sign: FloatArray) -> IntArray:
+def _ends(group_moments: GroupMoments, sign: FloatArray) -> IntArray:
     """Return the worst and the best group of each relabelling and outcome, (2, b, m); -1 where all means are equal.
 
     As `disparities.named_pair`: the largest |T|, of ties the largest gap.
     """
-    mean = np.where(found.valid, found.mean, 0.0) * sign
+    mean = np.where(group_moments.valid, group_moments.mean, 0.0) * sign
     shape = mean.shape[1:]
     top, width, ends = np.full(shape, -1.0), np.full(shape, -1.0), np.full((2, *shape), -1, dtype=np.intp)
     for g, h in pairs(len(mean)):
         gap = mean[h] - mean[g]
         square = gap * gap
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.sqrt(np.where(square <= NO_GAP, 0.0, square / pair_error(found, g, h)))
+            t = np.sqrt(np.where(square <= NO_GAP, 0.0, square / pair_error(group_moments, g, h)))
             tied = t >= top * (1 - TIE)
-        both = found.valid[g] & found.valid[h]
+        both = group_moments.valid[g] & group_moments.valid[h]
         better = both & ((t > top * (1 + TIE)) | (tied & (np.abs(gap) > width)))
         top, width = np.where(better, t, top), np.where(better, np.abs(gap), width)
         ends[0] = np.where(better, np.where(gap >= 0, g, h), ends[0])
         ends[1] = np.where(better, np.where(gap >= 0, h, g), ends[1])
     with np.errstate(invalid="ignore"):
-        apart = range_of_means(found) > MEAN_TIE
+        apart = range_of_means(group_moments) > MEAN_TIE
     return np.where(apart, ends, -1)
 
 
@@ -134,19 +134,19 @@ def _counts(ends: IntArray, n_groups: int) -> FloatArray:
     return np.stack([(ends == g).sum(axis=2, dtype=np.float64) for g in range(n_groups)], axis=2)
 
 
-def _tallies(own: FloatArray, permuted: FloatArray, names: Sequence[str]) -> tuple[GroupTally, ...]:
-    """Return the tallies of one end: own (groups,), permuted (B, groups)."""
+def _tallies(counts: FloatArray, permuted: FloatArray, names: Sequence[str]) -> tuple[GroupTally, ...]:
+    """Return the tallies of one end: counts (groups,), permuted (B, groups)."""
     expected, spread = permuted.mean(axis=0), permuted.std(axis=0)
-    known = spread > 0
-    scale = np.where(known, spread, 1.0)
-    largest = np.where(known, (permuted - expected) / scale, -np.inf).max(axis=1, initial=-np.inf)
-    above = np.where(known, (own - expected) / scale, -np.inf)
+    varies = spread > 0
+    scale = np.where(varies, spread, 1.0)
+    largest = np.where(varies, (permuted - expected) / scale, -np.inf).max(axis=1, initial=-np.inf)
+    above = np.where(varies, (counts - expected) / scale, -np.inf)
     high = np.quantile(permuted, 0.95, axis=0)
-    found = [
+    tallies = [
         GroupTally(
-            name, int(own[g]), float(expected[g]), float(high[g]),
-            permutation_p(float(above[g]), largest) if known[g] else 1.0,
+            name, int(counts[g]), float(expected[g]), float(high[g]),
+            permutation_p(float(above[g]), largest) if varies[g] else 1.0,
         )
         for g, name in enumerate(names)
     ]  # fmt: skip
-    return tuple(sorted(found, key=lambda one: one.group))
+    return tuple(sorted(tallies, key=lambda tally: tally.group))

@@ -90,8 +90,8 @@ def template_sensitivity(
     images = None if images is None else np.asarray(images)[complete]
     if not len(y):
         return TemplateSensitivity(n_left_out=left_out)
-    made = group_table(y, groups, subjects, images, settings.min_subjects)
-    names, table = made.names, made.means
+    group_means = group_table(y, groups, subjects, images, settings.min_subjects)
+    names, table = group_means.names, group_means.means
     if len(names) < 2:
         return TemplateSensitivity(names, n_left_out=left_out)
     centred, outcome = y - y.mean(axis=1, keepdims=True), Outcome(value_range=(-np.inf, np.inf))
@@ -113,7 +113,7 @@ def template_sensitivity(
         kendalls_w=w,
         interaction_p=permutation_p(float(panel.max_t.max()), panel.max_t_permuted.max(axis=1)) if tested else None,
         n_left_out=left_out,
-        wordings=beyond(made, settings.alpha),
+        wordings=beyond(group_means, settings.alpha),
     )
 
 
@@ -123,11 +123,11 @@ def variance_shares(table: ArrayLike) -> tuple[float | None, float | None, float
     centre = y.mean()
     rows, columns = y.mean(axis=1, keepdims=True) - centre, y.mean(axis=0, keepdims=True) - centre
     rest = y - centre - rows - columns
-    parts = [float((part**2 + 0 * y).sum()) for part in (rows, columns, rest)]
-    whole = sum(parts)
-    if whole <= 1e-24 * max(1.0, float(np.abs(y).max())) ** 2:
+    squares = [float((part**2 + 0 * y).sum()) for part in (rows, columns, rest)]
+    total = sum(squares)
+    if total <= 1e-24 * max(1.0, float(np.abs(y).max())) ** 2:
         return None, None, None
-    return parts[0] / whole, parts[1] / whole, parts[2] / whole
+    return squares[0] / total, squares[1] / total, squares[2] / total
 
 
 def _sign_flips(table: FloatArray) -> tuple[float | None, int | None]:

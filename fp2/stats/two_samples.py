@@ -85,15 +85,19 @@ def independent_distance(
     names = [name for name in sorted(labels[0]) if name in labels[1]]
     if len(names) < 2:
         return nothing
-    cells = [_common(p, [own.index(name) for name in names]) for p, own in zip(both, labels, strict=True)]
+    cells = [
+        _common(p, [group_names.index(name) for name in names]) for p, group_names in zip(both, labels, strict=True)
+    ]
     eligible = np.all([c.prepared.eligible[c.kept] for c in cells], axis=0)
     used = np.flatnonzero(eligible.sum(axis=0) >= 2)
     if not len(used):
         return nothing
     t, difference, null_t, null = _test(cells, eligible, used, n_permutations, seed)
+    low, high = _interval(cells, eligible, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return replace(
         summarised(m, used, difference, null, [(t, null_t)]),
-        **(_interval(cells, eligible, used, n_bootstrap, seed, alpha) if n_bootstrap else {}),
+        ci_low=low,
+        ci_high=high,
         correlation=correlation([_centred_means(cell, eligible, used) for cell in cells]),
         n_subjects=sum(int(np.isfinite(cell.y[:, :, used]).any(axis=(1, 2)).sum()) for cell in cells),
         groups=tuple(name for name, counts in zip(names, eligible[:, used], strict=True) if counts.any()),
@@ -103,8 +107,8 @@ def independent_distance(
 def _common(p: Prepared, kept: Sequence[int]) -> _Cells:
     """Return the cells of the chosen groups in the outcomes' own units."""
     chosen = np.array(kept, dtype=np.intp)
-    here = p.member[:, chosen].any(axis=1)
-    return _Cells(p.y[here][:, chosen] * p.scale, p.member[here][:, chosen], p, chosen)
+    in_groups = p.member[:, chosen].any(axis=1)
+    return _Cells(p.y[in_groups][:, chosen] * p.scale, p.member[in_groups][:, chosen], p, chosen)
 
 
 def _test(
@@ -132,9 +136,9 @@ def _test(
     largest, apart = [], []
     for start in range(0, n, step):
         who = _exchanged(is_first[0], stratum.reshape(-1), min(step, n - start), rng)
-        found = _both(rest, who, counts)
-        largest.append(_max_t(*found))
-        apart.append(lengths(_difference(found, counts) * unit))
+        exchanged = _both(rest, who, counts)
+        largest.append(_max_t(*exchanged))
+        apart.append(lengths(_difference(exchanged, counts) * unit))
     return t, _difference(observed, counts) * unit, np.concatenate(largest), np.concatenate(apart)
 
 
@@ -142,8 +146,8 @@ def _exchanged(is_first: FloatArray, stratum: IntArray, b: int, rng: np.random.G
     """Return `b` permutations of who is in the first sample, within subjects of the same groups, (b, N)."""
     out = np.empty((b, len(is_first)))
     for code in np.unique(stratum):
-        here = np.flatnonzero(stratum == code)
-        out[:, here] = rng.permuted(np.broadcast_to(is_first[here], (b, len(here))), axis=1)
+        members = np.flatnonzero(stratum == code)
+        out[:, members] = rng.permuted(np.broadcast_to(is_first[members], (b, len(members))), axis=1)
     return out
 
 
@@ -171,23 +175,23 @@ def _max_t(first: GroupMoments, second: GroupMoments) -> FloatArray:
     return np.where(valid.sum(axis=0) >= 2, np.sqrt(best), np.nan)
 
 
-def _difference(found: tuple[GroupMoments, GroupMoments], eligible: BoolArray) -> FloatArray:
+def _difference(moments_of_both: tuple[GroupMoments, GroupMoments], eligible: BoolArray) -> FloatArray:
     """Return the difference of the two centred profiles, (G, b, m)."""
-    return profile(found[0].mean - found[1].mean, eligible, np.ones(eligible.shape[1]))
+    return profile(moments_of_both[0].mean - moments_of_both[1].mean, eligible, np.ones(eligible.shape[1]))
 
 
 def _resampled(cell: _Cells, used: IntArray, n: int, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield means and squared errors (G, b, u), the observed ones first."""
     p = cell.prepared
     observed, resamples = resampled_moments(p, n, seed)
-    for found in (observed, *resamples):
-        mean, error = found.mean[cell.kept][:, :, used], found.error[cell.kept][:, :, used]
+    for resampled in (observed, *resamples):
+        mean, error = resampled.mean[cell.kept][:, :, used], resampled.error[cell.kept][:, :, used]
         yield mean * p.scale[used], np.where(np.isfinite(error), error, 0.0) * p.scale[used] ** 2
 
 
 def _interval(
     cells: Sequence[_Cells], eligible: BoolArray, used: IntArray, n: int, seed: int, alpha: float
-) -> dict[str, float]:
+) -> tuple[float, float]:
     """Return the ends, as `fp2.stats.distance` does for one sample."""
     from scipy.special import ndtri
 
@@ -206,7 +210,7 @@ def _interval(
     off = np.divide(length(apart), unit[1:], out=np.zeros(len(unit) - 1), where=unit[1:] > 0)
     reach = float(np.quantile(off, 1 - alpha, method="higher")) * float(unit[0])
     spread = float(along.std()) if distance > 0 else reach
-    return {"ci_low": max(0.0, distance - reach), "ci_high": distance + float(ndtri(1 - alpha / 2)) * spread}
+    return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * spread
 
 
 def _centred_means(cell: _Cells, eligible: BoolArray, used: IntArray) -> FloatArray:

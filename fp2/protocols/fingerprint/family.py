@@ -56,9 +56,10 @@ def corrected(
     looks = comparison.looks
     at_look = [row for *_, row in rows]
     if looks is not None:
-        for place, row in enumerate(at_look):
-            repeated: dict[str, Any] = {name: looks.repeated(getattr(row, name)) for name in P_VALUES}
-            at_look[place] = replace(row, **repeated)
+        repeated: list[dict[str, Any]] = [
+            {name: looks.repeated(getattr(row, name)) for name in P_VALUES} for row in at_look
+        ]
+        at_look = [replace(row, **p_values) for row, p_values in zip(at_look, repeated, strict=True)]
         for composite in composites.values():
             composite["repeated_p"] = looks.repeated(composite["p_value"])
     p_name = "repeated_p" if looks else "p_value"

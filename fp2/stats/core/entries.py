@@ -159,14 +159,14 @@ def subject_means_by_group(
         raise ValueError(f"values must be one-dimensional, got shape {column.shape}")
     entries = read_entries(column, groups, subjects, None)
     cells = cell_means(entries)
-    known = np.isfinite(cells.mean[:, 0])
+    has_mean = np.isfinite(cells.mean[:, 0])
     present = np.isfinite(entries.values[:, 0])
-    kept, members = [], []
+    large_groups, members = [], []
     for code, name in enumerate(entries.names):
-        here = known & (cells.group == code)
-        if here.sum() >= max(min_subjects, 2):
+        in_group = has_mean & (cells.group == code)
+        if in_group.sum() >= max(min_subjects, 2):
             images = int((present & (entries.group == code)).sum())
-            kept.append(SubjectMeans(name, cells.mean[here, 0], images))
-            members.append(cells.subject[here])
+            large_groups.append(SubjectMeans(name, cells.mean[in_group, 0], images))
+            members.append(cells.subject[in_group])
     everyone = np.concatenate(members) if members else np.zeros(0, dtype=np.intp)
-    return SubjectMeansByGroup(tuple(kept), len(np.unique(everyone)) < len(everyone))
+    return SubjectMeansByGroup(tuple(large_groups), len(np.unique(everyone)) < len(everyone))

@@ -113,9 +113,9 @@ def _yes_no_variance(
     single = np.maximum(rate * (1 - rate), 0.0) / square
     pooled = pool if relative is None else pool * relative
     common = np.minimum(pooled / np.maximum(overall, NO_SPREAD), 1.0)
-    own = np.where(variance > 0, variance * (n - 1) / n / np.maximum(single, NO_SPREAD), 0.0)
-    design = np.clip(own, common, 1.0)
-    return np.maximum(pooled, overall * np.minimum(own, 1.0)), design
+    own_ratio = np.where(variance > 0, variance * (n - 1) / n / np.maximum(single, NO_SPREAD), 0.0)
+    design = np.clip(own_ratio, common, 1.0)
+    return np.maximum(pooled, overall * np.minimum(own_ratio, 1.0)), design
 
 
 def _correlation(sums: Sums, mean: FloatArray, variance: FloatArray, size: FloatArray) -> FloatArray:
@@ -135,20 +135,20 @@ def pairs(n_groups: int) -> Iterator[tuple[int, int]]:
     return ((g, h) for g in range(n_groups) for h in range(g + 1, n_groups))
 
 
-def pair_error(found: GroupMoments, g: int, h: int) -> FloatArray:
+def pair_error(group_moments: GroupMoments, g: int, h: int) -> FloatArray:
     """Return the squared standard error of mean_g - mean_h, (b, m); infinite where a group is not valid."""
-    error_g, error_h = found.error[g], found.error[h]
+    error_g, error_h = group_moments.error[g], group_moments.error[h]
     total: FloatArray = error_g + error_h
-    if found.correlation is None:
+    if group_moments.correlation is None:
         return total
     # scaling the influences with the regularised variances keeps the squared error non-negative
     with np.errstate(invalid="ignore"):
-        less = 2 * found.correlation[g, h] * np.sqrt(error_g * error_h)
+        less = 2 * group_moments.correlation[g, h] * np.sqrt(error_g * error_h)
         rest: FloatArray = np.where(total - less > NO_SPREAD * total, total - less, 0.0)
     return np.where(np.isfinite(total), rest, np.inf)
 
 
-def max_t_squared(found: GroupMoments, less: FloatArray | None = None) -> FloatArray:
+def max_t_squared(group_moments: GroupMoments, less: FloatArray | None = None) -> FloatArray:
     """Return the largest squared studentised contrast of the means, (b, m); 0/0 = 0, x/0 = infinity.
 
     Over pairs of valid groups and, times `contrast_weight`, over all contrasts of the groups (Scheffe 1953): a group
@@ -156,31 +156,31 @@ def max_t_squared(found: GroupMoments, less: FloatArray | None = None) -> FloatA
     subjects, or a group has no spread, pairs alone count. `less` (G, 1, m) is subtracted from the means first (the
     bootstrap compares with what was observed). NaN where fewer than two groups are valid.
     """
-    mean = np.where(found.valid, found.mean, 0.0)
+    mean = np.where(group_moments.valid, group_moments.mean, 0.0)
     if less is not None:
         mean = mean - less
     best = np.zeros(mean.shape[1:])
-    exact = bool((found.pool > 0).all()) and found.correlation is None
+    exact = bool((group_moments.pool > 0).all()) and group_moments.correlation is None
     for g, h in pairs(len(mean)):
         gap = mean[g] - mean[h]
         gap *= gap
-        error = pair_error(found, g, h)
+        error = pair_error(group_moments, g, h)
         if exact:
             gap /= error
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
                 gap = np.where(gap <= NO_GAP, 0.0, gap / error)
         np.maximum(best, gap, out=best)
-    n_valid = found.valid.sum(axis=0)
-    weight = np.array([contrast_weight(found, k) for k in range(len(mean) + 1)])
+    n_valid = group_moments.valid.sum(axis=0)
+    weight = np.array([contrast_weight(group_moments, k) for k in range(len(mean) + 1)])
     if weight.any():
-        np.maximum(best, weight[n_valid] ** 2 * squared_contrast(mean, found.error), out=best)
+        np.maximum(best, weight[n_valid] ** 2 * squared_contrast(mean, group_moments.error), out=best)
     return np.where(n_valid >= 2, best, np.nan)
 
 
-def contrast_weight(found: GroupMoments, n_groups: int) -> float:
+def contrast_weight(group_moments: GroupMoments, n_groups: int) -> float:
     """Return `all_contrasts` of so many groups; 0 where groups have common subjects."""
-    return 0.0 if found.correlation is not None else all_contrasts(n_groups)
+    return 0.0 if group_moments.correlation is not None else all_contrasts(n_groups)
 
 
 @cache
@@ -203,31 +203,31 @@ def squared_contrast(mean: FloatArray, error: FloatArray) -> FloatArray:
     `m` is the mean weighted by 1 / error. mean, error : (G, ...), error infinite for groups that do not count; 0 where
     a squared error is 0.
     """
-    known = error > 0
-    weight = np.where(known, 1.0 / np.where(known, error, 1.0), 0.0)
+    positive = error > 0
+    weight = np.where(positive, 1.0 / np.where(positive, error, 1.0), 0.0)
     centre = (weight * mean).sum(axis=0) / np.maximum(weight.sum(axis=0), NO_SPREAD)
     total: FloatArray = (weight * (mean - centre) ** 2).sum(axis=0)
-    return np.where(known.all(axis=0), total, 0.0)
+    return np.where(positive.all(axis=0), total, 0.0)
 
 
-def range_of_means(found: GroupMoments) -> FloatArray:
+def range_of_means(group_moments: GroupMoments) -> FloatArray:
     """Return max - min of the valid group means, (b, m); NaN where fewer than two are valid."""
-    if found.valid.all():
-        gap: FloatArray = found.mean.max(axis=0) - found.mean.min(axis=0)
+    if group_moments.valid.all():
+        gap: FloatArray = group_moments.mean.max(axis=0) - group_moments.mean.min(axis=0)
         return gap
-    high = np.where(found.valid, found.mean, -np.inf).max(axis=0)
-    low = np.where(found.valid, found.mean, np.inf).min(axis=0)
+    high = np.where(group_moments.valid, group_moments.mean, -np.inf).max(axis=0)
+    low = np.where(group_moments.valid, group_moments.mean, np.inf).min(axis=0)
     with np.errstate(invalid="ignore"):
-        return np.where(found.valid.sum(axis=0) >= 2, high - low, np.nan)
+        return np.where(group_moments.valid.sum(axis=0) >= 2, high - low, np.nan)
 
 
-def worst_shares(found: GroupMoments, sign: FloatArray) -> FloatArray:
+def worst_shares(group_moments: GroupMoments, sign: FloatArray) -> FloatArray:
     """Return 1 for the worst group of each batch and outcome, (G, b, m); tied groups share it.
 
     `sign` (m,): +1 where a low mean is bad, else -1.
     """
-    mean = np.where(found.valid, found.mean * sign, np.inf)
-    lowest = (mean <= mean.min(axis=0) + MEAN_TIE) & found.valid
+    mean = np.where(group_moments.valid, group_moments.mean * sign, np.inf)
+    lowest = (mean <= mean.min(axis=0) + MEAN_TIE) & group_moments.valid
     ties = np.maximum(lowest.sum(axis=0), 1)
     shares: FloatArray = lowest / ties
     return shares
@@ -249,17 +249,17 @@ class PairTable:
         return PairTable(self.gap[:, j], self.error[:, j], self.df[:, j])
 
 
-def pair_table(found: GroupMoments) -> PairTable:
+def pair_table(group_moments: GroupMoments) -> PairTable:
     """Tabulate the pairs of an observed batch of one (b = 1)."""
     gaps, errors, dfs = [], [], []
-    n = np.where(found.valid, found.n, np.nan)[:, 0]
-    single = np.where(found.valid, found.error, np.nan)[:, 0]
-    for g, h in pairs(len(found.mean)):
-        ok = found.valid[g, 0] & found.valid[h, 0]
-        gaps.append(np.abs(found.mean[g, 0] - found.mean[h, 0]))
-        errors.append(np.sqrt(np.where(ok, pair_error(found, g, h)[0], np.nan)))
+    n = np.where(group_moments.valid, group_moments.n, np.nan)[:, 0]
+    single = np.where(group_moments.valid, group_moments.error, np.nan)[:, 0]
+    for g, h in pairs(len(group_moments.mean)):
+        ok = group_moments.valid[g, 0] & group_moments.valid[h, 0]
+        gaps.append(np.abs(group_moments.mean[g, 0] - group_moments.mean[h, 0]))
+        errors.append(np.sqrt(np.where(ok, pair_error(group_moments, g, h)[0], np.nan)))
         # Welch's degrees of freedom, infinite where both errors are 0
-        parts = single[g] ** 2 / (n[g] - 1) + single[h] ** 2 / (n[h] - 1)
+        terms = single[g] ** 2 / (n[g] - 1) + single[h] ** 2 / (n[h] - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            dfs.append(np.where(parts == 0, np.inf, (single[g] + single[h]) ** 2 / parts))
+            dfs.append(np.where(terms == 0, np.inf, (single[g] + single[h]) ** 2 / terms))
     return PairTable(np.array(gaps), np.array(errors), np.array(dfs))

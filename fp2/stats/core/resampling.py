@@ -62,17 +62,17 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     if no outcome has it.
     """
     count, total = p.data.count, p.total
-    known = count > 0
+    answered = count > 0
     largest = count.max(axis=0)
-    uneven = (np.where(known, count, largest) < largest).any(axis=0) & (pooled | _uneven_images(p))
+    uneven = (np.where(answered, count, largest) < largest).any(axis=0) & (pooled | _uneven_images(p))
     if not uneven.any():
         return None
-    mean = np.where(known, total / np.where(known, count, 1.0), 0.0)
+    mean = np.where(answered, total / np.where(answered, count, 1.0), 0.0)
     squares = count_and_sum(p.image_unit, len(count), p.image_values**2)[1]
-    images, subjects = count.sum(axis=0), known.sum(axis=0)
+    images, subjects = count.sum(axis=0), answered.sum(axis=0)
     centre = (count * mean).sum(axis=0) / np.maximum(images, 1)
     between = (count * (mean - centre) ** 2).sum(axis=0) / np.maximum(subjects - 1, 1)
-    rest = np.where(known, np.maximum(squares - count * mean**2, 0.0), 0.0)
+    rest = np.where(answered, np.maximum(squares - count * mean**2, 0.0), 0.0)
     within = rest.sum(axis=0) / np.maximum(images - subjects, 1)
     k0 = (images - (count**2).sum(axis=0) / np.maximum(images, 1)) / np.maximum(subjects - 1, 1)
     below = between + (k0 - 1) * within
@@ -86,8 +86,8 @@ def _uneven_images(p: Prepared) -> BoolArray:
     answered = member @ (p.data.count > 0).astype(np.float64)
     mean = (member @ p.data.count) / np.maximum(answered, 1.0)
     counts = p.eligible & (answered > 0)
-    most, least = np.where(counts, mean, -np.inf).max(axis=0), np.where(counts, mean, np.inf).min(axis=0)
-    uneven: BoolArray = most >= UNEVEN_IMAGES * least
+    largest, smallest = np.where(counts, mean, -np.inf).max(axis=0), np.where(counts, mean, np.inf).min(axis=0)
+    uneven: BoolArray = largest >= UNEVEN_IMAGES * smallest
     return uneven
 
 
@@ -120,7 +120,7 @@ def joint_permutations(p: Prepared, yes_no: BoolArray, sign: FloatArray, n: int,
     """
     m = len(p.scale)
     raw, largest = np.empty((n, m)), np.empty((n, m))
-    worst, again = np.zeros(p.eligible.shape), np.zeros(p.eligible.shape)
+    worst, repeated_shares = np.zeros(p.eligible.shape), np.zeros(p.eligible.shape)
     normal = stream(seed, 0, 2)
     observed, batches = permuted_moments(p, yes_no, n, seed)
     start = 0
@@ -134,9 +134,9 @@ def joint_permutations(p: Prepared, yes_no: BoolArray, sign: FloatArray, n: int,
         noise = normal.standard_normal((b, len(p.eligible))).T[:, :, None]
         error = np.sqrt(permuted.variance / np.maximum(permuted.n, 1.0))
         mean = np.where(permuted.valid, permuted.mean * sign + noise * error, np.inf)
-        again += np.where(mean <= mean.min(axis=0), shares, 0.0).sum(axis=1)
+        repeated_shares += np.where(mean <= mean.min(axis=0), shares, 0.0).sum(axis=1)
         start += b
-    repeated = np.where(worst > 0, again / np.where(worst > 0, worst, 1.0), np.nan)
+    repeated = np.where(worst > 0, repeated_shares / np.where(worst > 0, worst, 1.0), np.nan)
     return JointPermutations(observed, np.sqrt(max_t_squared(observed)[0]), raw, largest, repeated)
 
 
@@ -199,13 +199,13 @@ def resample_counts(rng: np.random.Generator, b: int, size: int) -> FloatArray:
 
 
 def _disjoint(y: FloatArray, counts: list[FloatArray], member: BoolArray) -> Sums:
-    parts = []
+    sums = []
     for g, count in enumerate(counts):
-        own = y[member[:, g], g]
-        present = np.isfinite(own)
-        own = np.where(present, own, 0.0)
-        parts.append([count @ part for part in (present.astype(np.float64), own, own * own)])
-    n, s, q = (np.stack([p[i] for p in parts]) for i in range(3))
+        y_group = y[member[:, g], g]
+        present = np.isfinite(y_group)
+        y_group = np.where(present, y_group, 0.0)
+        sums.append([count @ table for table in (present.astype(np.float64), y_group, y_group * y_group)])
+    n, s, q = (np.stack([p[i] for p in sums]) for i in range(3))
     return Sums(n, s, q, None)
 
 
@@ -236,14 +236,14 @@ def _weighted(y: FloatArray, weights: FloatArray) -> Sums:
     # pairs of groups without a common subject add nothing
     first, second = np.nonzero(mask.T @ mask)
     table = np.concatenate([a[:, first] * z[:, second] for a, z in ((mask, mask), (filled, mask), (filled, filled))], 1)
-    parts = np.zeros((3, groups, groups, b))
-    parts[:, first, second] = (weights @ table).T.reshape(3, len(first), b)
-    n, s, q = parts
+    sums = np.zeros((3, groups, groups, b))
+    sums[:, first, second] = (weights @ table).T.reshape(3, len(first), b)
+    n, s, q = sums
     diagonal = np.arange(groups)
     weight = n[diagonal, diagonal]
     size = np.broadcast_to(present.sum(axis=0)[:, None].astype(np.float64), weight.shape)
     scale = size / np.where(weight > 0, weight, 1.0)
     root = np.sqrt(scale[:, None] * scale[None])
     cross = Cross(*((part * root)[..., None] for part in (n, s, q)))
-    own = (s[diagonal, diagonal] * scale, q[diagonal, diagonal] * scale)
-    return Sums(size[..., None], own[0][..., None], own[1][..., None], cross)
+    scaled = (s[diagonal, diagonal] * scale, q[diagonal, diagonal] * scale)
+    return Sums(size[..., None], scaled[0][..., None], scaled[1][..., None], cross)

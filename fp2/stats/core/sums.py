@@ -39,29 +39,35 @@ class Sums(NamedTuple):
 
 def group_sums(data: UnitData, labels: Labels) -> Sums:
     """Return the sums of the subject means in every relabelled group, over all classes of subjects."""
-    parts = []
+    class_sums = []
     for members, lab in zip(data.units.classes, labels, strict=True):
         # the cheapest way that is exact for the label sets of these subjects
         if not data.disjoint(members):
-            parts.append(_overlapping(data, members, lab))
+            class_sums.append(_overlapping(data, members, lab))
             continue
         sums = _by_unit(data, members.reshape(-1), lab.reshape(len(lab), -1))
         if sums.cross is not None and members.shape[1] > 1:
             pairs = [list(pair) for pair in combinations(range(members.shape[1]), 2)]
             between = [_between_units(data, members[:, pair], lab[:, :, pair]) for pair in pairs]
-            crosses = zip(sums.cross, *between, strict=True)
-            sums = sums._replace(cross=Cross(*(_added(list(cross)) for cross in crosses)))
-        parts.append(sums)
-    if len(parts) == 1:
-        return parts[0]
-    crosses = [p.cross for p in parts if p.cross is not None]
-    cross = Cross(*(np.sum(part, axis=0) for part in zip(*crosses, strict=True)))
-    spread = None if data.agreement is None else _added([p.spread for p in parts if p.spread is not None])
-    return Sums(_added([p.n for p in parts]), _added([p.s for p in parts]), _added([p.q for p in parts]), cross, spread)
+            by_kind = zip(sums.cross, *between, strict=True)
+            sums = sums._replace(cross=Cross(*(_added(list(parts)) for parts in by_kind)))
+        class_sums.append(sums)
+    if len(class_sums) == 1:
+        return class_sums[0]
+    crosses = [p.cross for p in class_sums if p.cross is not None]
+    cross = Cross(*(np.sum(tables, axis=0) for tables in zip(*crosses, strict=True)))
+    spread = None if data.agreement is None else _added([p.spread for p in class_sums if p.spread is not None])
+    return Sums(
+        _added([p.n for p in class_sums]),
+        _added([p.s for p in class_sums]),
+        _added([p.q for p in class_sums]),
+        cross,
+        spread,
+    )
 
 
-def _added(parts: list[FloatArray]) -> FloatArray:
-    return np.asarray(np.sum(parts, axis=0))
+def _added(tables: list[FloatArray]) -> FloatArray:
+    return np.asarray(np.sum(tables, axis=0))
 
 
 def _one_hot(labels: IntArray, n: int) -> FloatArray:
@@ -80,8 +86,8 @@ def _between_units(data: UnitData, members: IntArray, labels: IntArray) -> Cross
         [mask[:, 0] * mask[:, 1], y[:, 0] * mask[:, 1], mask[:, 0] * y[:, 1], y[:, 0] * y[:, 1]], axis=1
     )
     hot = _one_hot(group[:, :, 0] * groups + group[:, :, 1], groups * groups).reshape(groups * groups * b, -1)
-    found = (hot @ table).reshape(groups, groups, b, 4, m)
-    n, s, t, q = (found[:, :, :, i] for i in range(4))
+    sums = (hot @ table).reshape(groups, groups, b, 4, m)
+    n, s, t, q = (sums[:, :, :, i] for i in range(4))
     # the first unit's group is g or h: each subject counts for (g, h) and for (h, g)
     return Cross(n + n.swapaxes(0, 1), s + t.swapaxes(0, 1), q + q.swapaxes(0, 1))
 
@@ -109,21 +115,21 @@ def _by_unit(data: UnitData, unit: IntArray, labels: IntArray) -> Sums:
     return Sums(n, s, q, cross, spread)
 
 
-def _diagonal(part: FloatArray) -> FloatArray:
+def _diagonal(table: FloatArray) -> FloatArray:
     """(G, G, b, m) -> what each group has with itself, (G, b, m)."""
-    groups = np.arange(len(part))
-    return part[groups, groups]
+    groups = np.arange(len(table))
+    return table[groups, groups]
 
 
-def _between_groups(label_sets: BoolArray, part: FloatArray) -> FloatArray:
+def _between_groups(label_sets: BoolArray, by_set: FloatArray) -> FloatArray:
     """Add sums by label set (L, b, m) for the pairs of groups that each set holds: (G, G, b, m), mostly zeros."""
     groups = label_sets.shape[1]
-    out = np.zeros((groups, groups, *part.shape[1:]))
-    for members, own in zip(label_sets, part, strict=True):
+    out = np.zeros((groups, groups, *by_set.shape[1:]))
+    for members, of_set in zip(label_sets, by_set, strict=True):
         inside = np.flatnonzero(members)
         for g in inside:
             for h in inside:
-                out[g, h] += own
+                out[g, h] += of_set
     return out
 
 
@@ -132,10 +138,10 @@ def _overlapping(data: UnitData, members: IntArray, labels: IntArray) -> Sums:
     member = data.units.label_sets[labels]  # (b, S, k, G)
     count, total = data.count[members], data.total[members]  # (S, k, m)
     den = num = np.zeros(())
-    for place in range(members.shape[1]):
-        here = member[:, :, place].transpose(0, 2, 1)[:, None].astype(np.float64)  # (b, 1, G, S)
-        den = den + here * count[:, place].T[None, :, None]
-        num = num + here * total[:, place].T[None, :, None]
+    for k in range(members.shape[1]):
+        in_group = member[:, :, k].transpose(0, 2, 1)[:, None].astype(np.float64)  # (b, 1, G, S)
+        den = den + in_group * count[:, k].T[None, :, None]
+        num = num + in_group * total[:, k].T[None, :, None]
     mask = (den > 0).astype(np.float64)  # (b, m, G, S)
     y = num / np.where(den > 0, den, 1.0)
     turn = (2, 3, 0, 1)
@@ -193,8 +199,8 @@ def weighted_sums(y: FloatArray, weights: FloatArray) -> Sums:
     filled, mask = np.where(present, y, 0.0), present.astype(np.float64)
 
     def added(table: FloatArray) -> FloatArray:
-        found = weights @ table.reshape(len(table), -1)
-        return np.moveaxis(found.reshape(len(weights), -1, m), 0, 1)
+        sums = weights @ table.reshape(len(table), -1)
+        return np.moveaxis(sums.reshape(len(weights), -1, m), 0, 1)
 
     n, s, q = (added(part) for part in (mask, filled, filled * filled))
     if not (present.any(axis=2).sum(axis=1) > 1).any():

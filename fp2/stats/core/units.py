@@ -170,9 +170,9 @@ def prepare(entries: Entries, cells: Cells, min_subjects: int) -> Prepared | Non
     y = np.full((int(cells.subject.max()) + 1, len(units.kept), len(scale)), np.nan)
     member = np.zeros(y.shape[:2], dtype=bool)
     for g, code in enumerate(units.kept):
-        here = cells.group == code
-        member[cells.subject[here], g] = True
-        y[cells.subject[here], g] = _scaled(cells.mean[here], centre, scale)
+        in_group = cells.group == code
+        member[cells.subject[in_group], g] = True
+        y[cells.subject[in_group], g] = _scaled(cells.mean[in_group], centre, scale)
     total = np.where(count > 0, count * _scaled(unit_total / np.where(count > 0, count, np.nan), centre, scale), 0.0)
     data = UnitData(units, count, total)
     return Prepared(units, data, unit_total, image_unit, image_values, y, member, eligible, centre, scale)
@@ -211,9 +211,9 @@ def _number_units(subject: IntArray, label_set: IntArray, by_image: bool) -> tup
         np.stack([subject, label_set], axis=1), axis=0, return_index=True, return_inverse=True
     )
     rank = np.lexsort((first if by_image else pairs[:, 1], pairs[:, 0]))
-    place = np.empty_like(rank)
-    place[rank] = np.arange(len(rank))
-    return place[unit.reshape(-1)], pairs[rank, 0].astype(np.intp), pairs[rank, 1].astype(np.intp)
+    position = np.empty_like(rank)
+    position[rank] = np.arange(len(rank))
+    return position[unit.reshape(-1)], pairs[rank, 0].astype(np.intp), pairs[rank, 1].astype(np.intp)
 
 
 def unit_classes(unit_subject: IntArray) -> tuple[IntArray, ...]:
@@ -226,11 +226,11 @@ def unit_classes(unit_subject: IntArray) -> tuple[IntArray, ...]:
 
 def _centre_and_scale(total: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and spread of the unit means per outcome; the spread is 0 where it is rounding error."""
-    used = count > 0
-    mean = np.where(used, total / np.where(used, count, 1.0), 0.0)
-    n = np.maximum(used.sum(axis=0), 1)
+    answered = count > 0
+    mean = np.where(answered, total / np.where(answered, count, 1.0), 0.0)
+    n = np.maximum(answered.sum(axis=0), 1)
     centre = mean.sum(axis=0) / n
-    spread = np.sqrt((np.where(used, mean - centre, 0.0) ** 2).sum(axis=0) / n)
+    spread = np.sqrt((np.where(answered, mean - centre, 0.0) ** 2).sum(axis=0) / n)
     return centre, np.where(spread > 1e-12 * np.maximum(1.0, np.abs(centre)), spread, 0.0)
 
 
@@ -259,19 +259,20 @@ class Permuter:
 
     def observed(self) -> Labels:
         """Return the observed labels, as a batch of one."""
-        return [own[None] for own in self._own]
+        return [label_sets[None] for label_sets in self._own]
 
     def draw(self, b: int) -> Labels:
         """Return `b` random relabellings."""
         return [
-            self._draw(own, across, within, b) for own, (across, within) in zip(self._own, self._streams, strict=True)
+            self._draw(label_sets, across, within, b)
+            for label_sets, (across, within) in zip(self._own, self._streams, strict=True)
         ]
 
     @staticmethod
-    def _draw(own: IntArray, across: np.random.Generator, within: np.random.Generator, b: int) -> IntArray:
-        if own.shape[1] == 1:
-            return across.permuted(np.broadcast_to(own[:, 0], (b, len(own))), axis=1)[:, :, None]
-        tuples = own[across.permuted(np.broadcast_to(np.arange(len(own)), (b, len(own))), axis=1)]
+    def _draw(label_sets: IntArray, across: np.random.Generator, within: np.random.Generator, b: int) -> IntArray:
+        if label_sets.shape[1] == 1:
+            return across.permuted(np.broadcast_to(label_sets[:, 0], (b, len(label_sets))), axis=1)[:, :, None]
+        tuples = label_sets[across.permuted(np.broadcast_to(np.arange(len(label_sets)), (b, len(label_sets))), axis=1)]
         return within.permuted(tuples, axis=2)
 
 
