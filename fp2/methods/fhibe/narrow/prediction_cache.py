@@ -44,11 +44,11 @@ class PredictionCache:
             row = self._connection.execute(query, (self._model, shown)).fetchone()
             if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
                 return None
-        return [_prediction(one) for one in json.loads(row[1])]
+        return [_prediction(record) for record in json.loads(row[1])]
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
         """Store the predictions about the image at `path`."""
-        text = json.dumps([_record(one) for one in predictions], separators=(",", ":"))
+        text = json.dumps([_record(prediction) for prediction in predictions], separators=(",", ":"))
         row = (self._model, shown, os.path.abspath(path), text)
         with transaction(self._connection, file_of(self._connection)):
             self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
