@@ -351,6 +351,7 @@ class Chart(Shown):
     caption: str = ""
     file: str = ""
     panel: str = ""
+    filled: str = "significant"
     diverging: bool = False
     on_page: bool = True
     in_files: bool = True

@@ -37,7 +37,7 @@ from fp2.report.values import (
 )
 
 _HAIRSTYLES = 16  # pairs of each pronoun: those that most subjects have
-_CURVES = 8  # groups of a chart: the largest
+_CURVES = 5  # groups of a chart: the largest
 HOW_TO_READ = (
     "Specialised models on the same images, with one score per subject and image. If fewer than {measurable_from:.0%} "
     "of the people are found, or no subject has a score, the model does not fit these images, and groups are not "
@@ -97,7 +97,7 @@ def _tasks(block: Block) -> Iterator[Value]:
     for title, points, references in panels:
         yield Chart(
             ChartKind.BARS, title.lower().replace(" ", "_"), title, [Series(points)], Axis(title.lower(), 0.0, 1.0),
-            references=references, file="fhibe_narrow_tasks", panel=title,
+            references=references, file="fhibe_narrow_tasks", panel=title, filled="measurable",
         )  # fmt: skip
     yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
 
@@ -227,7 +227,7 @@ def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, n: int) -> 
         yield Chart(
             ChartKind.BARS, f"hairstyles_{n}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
             file=f"fhibe_narrow_hairstyles_{n}", panel=short_group(pronoun),
-            caption="Filled: both images show one hairstyle.",
+            filled="of one hairstyle",
         )  # fmt: skip
     yield Table(f"hairstyles_{n}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
 

@@ -136,7 +136,7 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
         yield Chart(
             ChartKind.HEAT, f"occupations_{cut}", f"Share of answers that state each occupation, by {cut_label(cut)}",
             series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
-            caption="Marked: over-represented.",
+            caption="*: over-represented.",
         )  # fmt: skip
     over = sorted((row for row in occupations["rows"] if row["over"]), key=lambda row: float(row["adjusted_p"]))
     rows = [
@@ -157,7 +157,7 @@ def _n_subjects(rows: Mapping[str, Mapping[str, Any]]) -> int:
 def _point(occupation: str, row: Mapping[str, Any] | None) -> Point:
     if row is None:
         return Point(None, occupation)
-    return Point(row["share"], plain(occupation), mark="high" if row["over"] else "")
+    return Point(row["share"], plain(occupation), mark="significant" if row["over"] else "")
 
 
 _OVERALL = [Column("Answers with"), Column("Share", Kind.SHARE, 2, compared=True)]
