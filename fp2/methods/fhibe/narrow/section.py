@@ -97,7 +97,7 @@ def _tasks(block: Block) -> Iterator[Value]:
     for title, points, references in panels:
         yield Chart(
             ChartKind.BARS, title.lower().replace(" ", "_"), title, [Series(points)], Axis(title.lower(), 0.0, 1.0),
-            references=references, file="fhibe_narrow_tasks", panel=title, filled="measurable",
+            references=references, file="fhibe_narrow_tasks", panel=title, filled="measurable", on_page=False,
         )  # fmt: skip
     yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
 
@@ -227,7 +227,8 @@ def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, n: int) -> 
         yield Chart(
             ChartKind.BARS, f"hairstyles_{n}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
             file=f"fhibe_narrow_hairstyles_{n}", panel=short_group(pronoun),
-            filled="of one hairstyle",
+            filled="",
+            caption=f"{short_group(pronoun)}; filled: both images show one hairstyle.",
         )  # fmt: skip
     yield Table(f"hairstyles_{n}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
 

@@ -115,7 +115,8 @@ def highest_disparities(block: Block, file: str) -> Iterator[Value]:
     title = "Highest significant disparities between groups"
     yield Chart(
         ChartKind.BARS, "top", title, [Series(points[:_DRAWN])], D, file=file,
-        filled="significant in both analyses",
+        filled="",
+        caption="Filled: significant in the subject-level analysis, too.",
     )  # fmt: skip
     count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
     yield Table(
@@ -257,7 +258,8 @@ def _error_model(model: Mapping[str, Any], label: str, n: int) -> Iterator[Value
     yield Chart(
         ChartKind.INTERVALS, f"importances_{n}", title, [Series(points[:_RULES])], axis,
         references=[Reference(0.0)], file=f"fhibe_scores_{n}_importances",
-        filled="above 0 after Bonferroni correction",
+        filled="",
+        caption="Filled: above 0 after Bonferroni correction.",
     )  # fmt: skip
     yield Table(f"importances_{n}", _IMPORTANCES, rows, fold="Importances of all features")
     yield Table(f"tree_{n}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")

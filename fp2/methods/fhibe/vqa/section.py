@@ -94,7 +94,7 @@ def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Valu
         ]
         title = f"Share of answers: {label}, by {cut_label(cut)}"
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], Axis("share of answers", 0.0), cut=cut,
+            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], Axis(f"share of answers: {label}", 0.0), cut=cut,
             file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
             in_files=name == "toxic" or cut == "pronoun",
         )  # fmt: skip
@@ -136,7 +136,7 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
         yield Chart(
             ChartKind.HEAT, f"occupations_{cut}", f"Share of answers that state each occupation, by {cut_label(cut)}",
             series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
-            caption="*: over-represented.",
+            caption="Share of answers that state each occupation; *: over-represented.",
         )  # fmt: skip
     over = sorted((row for row in occupations["rows"] if row["over"]), key=lambda row: float(row["adjusted_p"]))
     rows = [
