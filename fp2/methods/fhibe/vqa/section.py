@@ -92,9 +92,9 @@ def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Valu
             Point(row["rate"], row["group"], low=row["ci_low"], high=row["ci_high"], subjects=row["n_subjects"])
             for row in rows
         ]
-        title = f"Share of answers: {label}, by {cut_label(cut)}"
+        title, axis = f"Share of answers: {label}, by {cut_label(cut)}", Axis(f"share of answers: {label}", 0.0)
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], Axis(f"share of answers: {label}", 0.0), cut=cut,
+            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
             file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
             in_files=name == "toxic" or cut == "pronoun",
         )  # fmt: skip
