@@ -116,10 +116,10 @@ def _accuracies(block: Block) -> Iterator[Chart]:
             Series([_point(row) for row in rows if row["label"] == label], _label(label))
             for label in dict.fromkeys(row["label"] for row in rows)
         ]
-        title = f"Share of images with the right label, by image variant: {scorer_label(question)}"
+        title = "Share of images with the right label, by image variant"
         yield Chart(
             ChartKind.INTERVALS, f"accuracy_{question}", title, series, Axis("share with the right label", 0.0, 1.0),
-            file="fhibe_clip_accuracy", panel=scorer_label(question), caption=title + ".",
+            file="fhibe_clip_accuracy", panel=scorer_label(question), caption=f"{title}: {scorer_label(question)}.",
         )  # fmt: skip
 
 

@@ -223,7 +223,7 @@ def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, n: int) -> 
             for row in sorted(common, key=lambda row: -(row["missed"] or 0.0))
             if row["missed"] is not None
         ]  # fmt: skip
-        title = f"Errors of {model} by the hairstyles of the two images: {short_group(pronoun)}"
+        title = f"Errors of {model} by the hairstyles of the two images"
         yield Chart(
             ChartKind.BARS, f"hairstyles_{n}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
             file=f"fhibe_narrow_hairstyles_{n}", panel=short_group(pronoun),

@@ -140,7 +140,7 @@ def group_charts(
             if row["cut"] == cut and row[keys[0]] is not None
         ]  # fmt: skip
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", f"{title}, by {cut_label(cut)}", [Series(points)], axis, cut=cut,
+            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
             file=name, panel=cut_label(cut),
         )  # fmt: skip
 

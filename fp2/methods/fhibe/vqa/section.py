@@ -92,7 +92,8 @@ def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Valu
             Point(row["rate"], row["group"], low=row["ci_low"], high=row["ci_high"], subjects=row["n_subjects"])
             for row in rows
         ]
-        title, axis = f"Share of answers: {label}, by {cut_label(cut)}", Axis(f"share of answers: {label}", 0.0)
+        title = f"Share of answers with a {label}" if name == "toxic" else f"Share of answers by {cut_label(cut)}"
+        axis = Axis(f"share of answers: {label}", 0.0)
         yield Chart(
             ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
             file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
@@ -134,7 +135,7 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
             for group, rows in of_group.items()
         ]
         yield Chart(
-            ChartKind.HEAT, f"occupations_{cut}", f"Share of answers that state each occupation, by {cut_label(cut)}",
+            ChartKind.HEAT, f"occupations_{cut}", "Share of answers that state each occupation",
             series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
             caption="Share of answers that state each occupation; *: over-represented.",
         )  # fmt: skip
