@@ -100,10 +100,10 @@ def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
     variants = list(dict.fromkeys(labels["variant"]))
     tables, rows = [], []
     for variant in variants:
-        own = labels[labels["variant"] == variant]
-        made = [_table(own, table, setting, variant) for table in options.tables]
-        tables += [shown for shown, _ in made]
-        rows += _adjusted([row for _, compared in made for row in compared], run.comparison)
+        of_variant = labels[labels["variant"] == variant]
+        tables_and_rows = [_table(of_variant, table, setting, variant) for table in options.tables]
+        tables += [shown for shown, _ in tables_and_rows]
+        rows += _adjusted([row for _, compared in tables_and_rows for row in compared], run.comparison)
     return {
         "variants": variants,
         "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
@@ -152,8 +152,10 @@ def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
 
 
 def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    found = [group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)]
-    return list(dict.fromkeys(found))
+    groups_held = [
+        group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)
+    ]
+    return list(dict.fromkeys(groups_held))
 
 
 def _matches(value: str, held: str) -> bool:
@@ -201,38 +203,40 @@ def _table(
 
 def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.DataFrame:
     """Return `image_id, subject_id` and a 0/1 column per label, and one for any other label than the right one."""
-    own = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
-    columns = {label: (own["label"] == label).astype(float) for label in setting.battery.classes[table.question]}
-    made = own.assign(**columns)
+    of_question = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
+    columns = {
+        label: (of_question["label"] == label).astype(float) for label in setting.battery.classes[table.question]
+    }
+    outcomes = of_question.assign(**columns)
     right = setting.right_labels(table.question)
     if right is not None:
-        made = made.merge(right, on=KEYS)
-        made[WRONG] = (made["label"] != made["right"]).astype(float).where(made["right"].notna())
-        made = made.drop(columns="right")
-    return made.drop(columns="label")
+        outcomes = outcomes.merge(right, on=KEYS)
+        outcomes[WRONG] = (outcomes["label"] != outcomes["right"]).astype(float).where(outcomes["right"].notna())
+        outcomes = outcomes.drop(columns="right")
+    return outcomes.drop(columns="label")
 
 
-def _group(group: str, part: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
-    n = int(part["subject_id"].nunique())
+def _group(group: str, entries: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
+    n = int(entries["subject_id"].nunique())
     enough = n >= comparison.min_subjects
-    labels = [entry for name in names if (entry := _share(part, name, comparison)) is not None] if enough else []
-    return {"group": group, "n_subjects": n, "n_images": len(part), "labels": labels}
+    labels = [entry for name in names if (entry := _share(entries, name, comparison)) is not None] if enough else []
+    return {"group": group, "n_subjects": n, "n_images": len(entries), "labels": labels}
 
 
-def _share(part: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:
+def _share(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:
     """Return one label's share of a group; None if too few subjects have a known outcome."""
-    values = part[name].to_numpy(dtype=float)
-    groups = np.full(len(part), "g", dtype=object)
-    found = proportions_by_group(
-        values, groups, part["subject_id"].to_numpy(dtype=object), alpha=comparison.alpha,
+    values = entries[name].to_numpy(dtype=float)
+    groups = np.full(len(entries), "g", dtype=object)
+    proportions = proportions_by_group(
+        values, groups, entries["subject_id"].to_numpy(dtype=object), alpha=comparison.alpha,
         min_subjects=comparison.min_subjects,
     ).groups  # fmt: skip
-    if not found:
+    if not proportions:
         return None
-    one = found[0]
+    proportion = proportions[0]
     return {
-        "label": name, "share_images": float(np.nanmean(values)), "rate": one.rate, "ci_low": one.ci_low,
-        "ci_high": one.ci_high, "n_images": one.n_images, "n_subjects": one.n_subjects,
+        "label": name, "share_images": float(np.nanmean(values)), "rate": proportion.rate, "ci_low": proportion.ci_low,
+        "ci_high": proportion.ci_high, "n_images": proportion.n_images, "n_subjects": proportion.n_subjects,
     }  # fmt: skip
 
 
@@ -257,9 +261,11 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
     ).rows  # fmt: skip
 
 
-def _adjusted(found: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
-    rows = adjust([row for _, row in found], comparison.correction, comparison.alpha)
-    return [{**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)]
+def _adjusted(compared: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
+    rows = adjust([row for _, row in compared], comparison.correction, comparison.alpha)
+    return [
+        {**head, "family_size": len(compared), **row.to_dict()} for (head, _), row in zip(compared, rows, strict=True)
+    ]
 
 
 def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
@@ -269,9 +275,9 @@ def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
         right_labels = setting.right_labels(question)
         if right_labels is None:
             continue
-        own = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
-        for (variant, right), part in own.groupby(["variant", "right"], sort=False):
-            hit = part.assign(hit=(part["label"] == right).astype(float))
+        of_question = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
+        for (variant, right), entries in of_question.groupby(["variant", "right"], sort=False):
+            hit = entries.assign(hit=(entries["label"] == right).astype(float))
             share = _share(hit, "hit", setting.comparison)
             if share is not None:
                 out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
@@ -281,11 +287,11 @@ def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
 def _summary(tables: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return `metrics` (flat, for MLflow) and `headline` (for the passport): significant differences of originals."""
     metrics: dict[str, float] = {}
-    found = []
+    differences = []
     for row in rows:
         if row["raw"] is None:
             continue
         metrics[f"{row['variant']}.{row['question']}.{'_'.join(row['by'])}.{row['label']}.raw"] = row["raw"]
         if row["significant"] and row["variant"] == ORIGINAL:
-            found.append({key: row[key] for key in ("question", "by", "label", "raw", "adjusted_p", "verdict")})
-    return {"metrics": metrics, "headline": {"tables": len(tables), "differences": found}}
+            differences.append({key: row[key] for key in ("question", "by", "label", "raw", "adjusted_p", "verdict")})
+    return {"metrics": metrics, "headline": {"tables": len(tables), "differences": differences}}

@@ -99,7 +99,8 @@ def _shares(block: Block, table: Mapping[str, Any]) -> Iterator[Value]:
         rows.append(Row([row["group"], row["n_subjects"], row["n_images"], *cells], row["n_subjects"]))
     name = f"fhibe_clip_{re.sub(r'[^0-9A-Za-z_-]', '-', '_'.join([table['question'], *table['by']]))}"
     if original and labels:
-        yield Chart(ChartKind.HEAT, name, f"Shares of the labels: {title}", series, Axis("share of images", 0.0, 1.0))
+        axis = Axis("share of images", 0.0, 1.0)
+        yield Chart(ChartKind.HEAT, name, f"Shares of the labels: {title}", series, axis, on_page=False)
     columns = [*_GROUP, *(Column(_label(label), Kind.ESTIMATE, 2) for label in labels)]
     empty = f"{title}: no table, {plain(table['reason'])}." if table["reason"] and original else ""
     caption, fold = (title, "") if original else ("", title)
@@ -121,10 +122,10 @@ def _accuracies(block: Block) -> Iterator[Chart]:
             Series([_point(row) for row in rows if row["label"] == label], _label(label))
             for label in dict.fromkeys(row["label"] for row in rows)
         ]
-        title = f"Share of images with the right label, by image variant: {scorer_label(question)}"
+        title = "Share of images with the right label, by image variant"
         yield Chart(
             ChartKind.INTERVALS, f"accuracy_{question}", title, series, Axis("share with the right label", 0.0, 1.0),
-            file="fhibe_clip_accuracy", panel=scorer_label(question),
+            file="fhibe_clip_accuracy", panel=scorer_label(question), caption=f"{title}: {scorer_label(question)}.",
         )  # fmt: skip
 
 

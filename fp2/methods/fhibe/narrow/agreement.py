@@ -91,17 +91,17 @@ def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: b
     task = narrow_task(SHAPES[kind])
     content = None if path.suffix.lower() in PARQUET else read_json(path, "annotations")
     entries = read_entries(path, task, content)
-    known = people_by_image(people)
+    images = people_by_image(people)
     given: Given = defaultdict(dict)
     for number, entry in enumerate(entries, start=1):
         where = f"{path}, entry {number}"
         said = parse(entry, task, where, path.parent)
-        person = _person(known, said.image_id, said.subject_id, where)
+        person = _person(images, said.image_id, said.subject_id, where)
         _add(given, person, entry.get("annotator"), said, where)
     for person in people if with_data else ():
         unit = (person.image_id, person.subject_id)
-        if unit in given and (own := _own_shape(person, kind)) is not None:
-            given[unit][OWN] = own
+        if unit in given and (shape := _own_shape(person, kind)) is not None:
+            given[unit][OWN] = shape
     return dict(given)
 
 
@@ -124,11 +124,11 @@ def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[
     attributes = [name for name in columns if name not in ("image_id", "subject_id", "annotator")]
     if not attributes:
         raise Fp2Error("the table has no column of an attribute", where=str(path))
-    known = people_by_image(people)
+    images = people_by_image(people)
     found: dict[str, Given] = {name: defaultdict(dict) for name in attributes}
     for number, row in enumerate(table.to_dict("records"), start=1):
         where = f"{path}, row {number}"
-        person = _person(known, str(row["image_id"]), str(row.get("subject_id") or "") or None, where)
+        person = _person(images, str(row["image_id"]), str(row.get("subject_id") or "") or None, where)
         for name in attributes:
             labels = frozenset(part.strip() for part in str(row[name] or "").split(";") if part.strip())
             if labels:
@@ -186,9 +186,9 @@ def _own_shape(person: Person, kind: str) -> Prediction | None:
     return Prediction(person.image_id, keypoints=places) if visible.any() else None
 
 
-def _person(known: Mapping[str, list[Person]], image: str, subject: str | None, where: str) -> Person | None:
+def _person(images: Mapping[str, list[Person]], image: str, subject: str | None, where: str) -> Person | None:
     """Return the person that an entry is about; None of images outside the run."""
-    group = known.get(image)
+    group = images.get(image)
     if group is None:
         return None
     if subject is None and len(group) > 1:

@@ -108,7 +108,7 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
         import pandas as pd
 
         people = people_of(inputs.people)
-        persons = {(one.image_id, one.subject_id): one for one in people}
+        persons = {(person.image_id, person.subject_id): person for person in people}
         rows: list[tuple[str, str, str, str, float]] = []
         outcomes = []
         with inputs.progress.steps("Comparing annotations", len(_FILES)) as tick:
@@ -129,15 +129,15 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
     def _given(self, inputs: Inputs, people: list[Person]) -> dict[str, Given]:
         """Return what was annotated, by kind of shape or attribute."""
         files = given_files(inputs.config.task.files, _FILES)
-        found: dict[str, Given] = {}
+        annotations: dict[str, Given] = {}
         for kind in (name for name in files if name in SHAPES):
             path = Path(files[kind]).expanduser()
-            found[kind] = read_shapes(path, kind, people, with_data=self.options.data)
+            annotations[kind] = read_shapes(path, kind, people, with_data=self.options.data)
         if "labels" in files:
-            own = _own_labels(inputs.people) if self.options.data else {}
-            labels = read_labels(Path(files["labels"]).expanduser(), people, own)
-            found |= {name: given for name, given in labels.items() if given}
-        return found
+            own_labels = _own_labels(inputs.people) if self.options.data else {}
+            labels = read_labels(Path(files["labels"]).expanduser(), people, own_labels)
+            annotations |= {name: given for name, given in labels.items() if given}
+        return annotations
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the agreement of every kind, overall and by group."""
@@ -172,20 +172,20 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
         computed = ("metric", "mean", "benchmark")
         return {
             "outcomes": [
-                {name: value for name, value in one.items() if name not in computed}
-                for one in results[BLOCK]["outcomes"]
+                {name: value for name, value in outcome.items() if name not in computed}
+                for outcome in results[BLOCK]["outcomes"]
             ]
         }
 
 
 def _agreements(kind: str, given: Given, persons: Mapping[Unit, Person]) -> dict[Unit, float]:
-    found = {}
+    agreements = {}
     for unit, said in given.items():
         compare = similarity(kind, persons, unit) if kind in SHAPES else jaccard
         value = agreement(list(said.values()), compare) if len(said) > 1 else None
         if value is not None and value == value:
-            found[unit] = value
-    return found
+            agreements[unit] = value
+    return agreements
 
 
 def _outcome(kind: str, given: Given) -> dict[str, Any]:
@@ -229,25 +229,25 @@ class AgreementSection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the agreement of each kind of annotation, and whether it depends on the group."""
         rows = []
-        for one in block["outcomes"]:
-            annotators = Cell(one["n_annotators"], "with the data set’s" if one["with_data"] else "")
-            rows.append(Row([one["label"], one["measure"], annotators, one["n_compared"],
-                             one["benchmark"]["n_subjects"], one["mean"], one["alpha"]]))  # fmt: skip
+        for outcome in block["outcomes"]:
+            annotators = Cell(outcome["n_annotators"], "with the data set’s" if outcome["with_data"] else "")
+            rows.append(Row([outcome["label"], outcome["measure"], annotators, outcome["n_compared"],
+                             outcome["benchmark"]["n_subjects"], outcome["mean"], outcome["alpha"]]))  # fmt: skip
         yield Table("agreement", _AGREEMENT, rows, primary=True)
-        for place, one in enumerate(block["outcomes"]):
+        for n, outcome in enumerate(block["outcomes"]):
             groups = [
                 {"cut": row["cut"], "low": None, "high": None, **group}
-                for row in one["benchmark"]["rows"]
+                for row in outcome["benchmark"]["rows"]
                 for group in row["ours"]["groups"]
             ]
-            name, keys = f"annotator_agreement_{place}", ("mean", "low", "high")
-            yield from group_charts(groups, name, f"Agreement: {one['label']}", Axis(one["measure"]), keys)
+            name, keys = f"annotator_agreement_{n}", ("mean", "low", "high")
+            yield from group_charts(groups, name, f"Agreement: {outcome['label']}", Axis(outcome["measure"]), keys)
             cuts = [
                 Row([cut_label(row["cut"]), estimate(row["ours"], "raw"), row["ours"]["null_mean"],
                      row["ours"]["adjusted_p"], (row["published"] or {}).get("disparity")])
-                for row in one["benchmark"]["rows"]
+                for row in outcome["benchmark"]["rows"]
             ]  # fmt: skip
-            yield Table(f"cuts_{place}", _CUTS, cuts, [Name(one["label"]), ": does the agreement depend on the group?"])
+            yield Table(f"cuts_{n}", _CUTS, cuts, [Name(outcome["label"]), ": does the agreement depend on the group?"])
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 

@@ -29,28 +29,28 @@ def visible_parts(geometry: Geometry, *, as_published: bool = False) -> set[str]
     as_published : knees and ankles do not show a leg, as in FHIBE's evaluation code.
     """
     seen = {name for name, point in geometry.keypoints.items() if point.visible}
-    found = {"Face", *geometry.polygons}
+    parts = {"Face", *geometry.polygons}
     leg = _FOOT if as_published else _LEG
     for side in ("Left", "Right"):
         if any(f"{side} {name}" in seen for name in _HAND):
-            found.add(f"{side} hand")
-        if f"{side} shoe" in found or any(f"{side} {name}" in seen for name in leg):
-            found.add(f"{side} leg")
-    if found & {"Left hand", "Right hand", "Glove"}:
-        found.add("Hand")
-    if found & {"Left leg", "Right leg"}:
-        found.add("Leg")
-    return found
+            parts.add(f"{side} hand")
+        if f"{side} shoe" in parts or any(f"{side} {name}" in seen for name in leg):
+            parts.add(f"{side} leg")
+    if parts & {"Left hand", "Right hand", "Glove"}:
+        parts.add("Hand")
+    if parts & {"Left leg", "Right leg"}:
+        parts.add("Leg")
+    return parts
 
 
-def score_parts(group: list[Person], found: Sequence[Prediction], scores: TaskScores) -> None:
+def score_parts(group: list[Person], predictions: Sequence[Prediction], scores: TaskScores) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predictions about them.
 
     A prediction without a subject is about the only person of the image.
     """
     named: dict[str, Prediction] = {}
     here = {person.subject_id for person in group}
-    for prediction in sorted(found, key=lambda one: one.score):
+    for prediction in sorted(predictions, key=lambda one: one.score):
         subject = prediction.subject_id or (group[0].subject_id if group[0].n_people == 1 else None)
         if subject is None or subject not in here:
             scores.ignored[NO_SUBJECT if subject is None else UNKNOWN_SUBJECT] += 1

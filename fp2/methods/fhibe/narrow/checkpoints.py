@@ -40,23 +40,25 @@ class CheckpointModel:
         self._spec = spec
         self._device_name = device_of(config.engine)
         self._checkpoint: Checkpoint = resolve_checkpoint(spec.id, spec.revision)
-        found = self._checkpoint.model_type
-        if found not in self.types:
-            what = f"the model {self._checkpoint.id} is {found or 'of no named type'}, not {' or '.join(self.types)}"
+        model_type = self._checkpoint.model_type
+        if model_type not in self.types:
+            what = (
+                f"the model {self._checkpoint.id} is {model_type or 'of no named type'}, not {' or '.join(self.types)}"
+            )
             raise Fp2Error(what, where=where, fix="Set target and id to the same kind of model")
         self._loaded: tuple[Any, Any, str] | None = None
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of weights and processor, and how they are used."""
-        own = self._checkpoint.identity()
-        own.pop("chat_template", None)
+        digests = self._checkpoint.identity()
+        digests.pop("chat_template", None)
         used = {
             "family": self._checkpoint.model_type,
             "dtype": self._spec.dtype,
             "class": self._spec.person,
             "backend": "pil",
         }
-        return {**own, **used, "transformers": version("transformers"), "method": 1}
+        return {**digests, **used, "transformers": version("transformers"), "method": 1}
 
     def close(self) -> None:
         """Release the model."""
@@ -127,10 +129,10 @@ class Detector(CheckpointModel):
         processor, outputs = self._run(self._model()[0](images=[image], return_tensors="pt"))
         sizes = [(image.height, image.width)]
         extra = {"top_k": MAX_DETECTIONS} if self._checkpoint.model_type == "deformable_detr" else {}
-        (found,) = processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=sizes, **extra)
-        keep = (found["labels"] == self._person()).cpu().numpy()
-        corners = found["boxes"].float().cpu().numpy()[keep].astype(np.float64)
-        scores = found["scores"].float().cpu().numpy()[keep]
+        (result,) = processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=sizes, **extra)
+        keep = (result["labels"] == self._person()).cpu().numpy()
+        corners = result["boxes"].float().cpu().numpy()[keep].astype(np.float64)
+        scores = result["scores"].float().cpu().numpy()[keep]
         boxes = np.concatenate([corners[:, :2], np.clip(corners[:, 2:] - corners[:, :2], 0, None)], axis=1)
         order = np.argsort(-scores, kind="stable")[:MAX_DETECTIONS]
         return [Prediction("", score=float(scores[n]), box=tuple(boxes[n].tolist())) for n in order]
@@ -147,12 +149,12 @@ class Segmenter(CheckpointModel):
         """Return the masks of the class person, highest score first."""
         image = shown.image
         processor, outputs = self._run(self._model()[0](images=[image], return_tensors="pt"))
-        (found,) = processor.post_process_instance_segmentation(
+        (result,) = processor.post_process_instance_segmentation(
             outputs, threshold=0.0, target_sizes=[(image.height, image.width)], return_binary_maps=True
         )
-        person, maps = self._person(), found["segmentation"]
+        person, maps = self._person(), result["segmentation"]
         scores = {
-            n: float(info["score"]) for n, info in enumerate(found["segments_info"]) if int(info["label_id"]) == person
+            n: float(info["score"]) for n, info in enumerate(result["segments_info"]) if int(info["label_id"]) == person
         }
         order = sorted(scores, key=lambda n: -scores[n])[:MAX_DETECTIONS]
         return [Prediction("", score=scores[n], mask=encode_mask(maps[n].cpu().numpy() > 0)) for n in order]
@@ -180,7 +182,7 @@ class PoseEstimator(CheckpointModel):
             inputs["dataset_index"] = torch.zeros(len(boxed), dtype=torch.int64)
         processor, outputs = self._run(inputs)
         outputs.heatmaps = outputs.heatmaps.float()
-        (found,) = processor.post_process_pose_estimation(outputs, boxes=boxes)
+        (result,) = processor.post_process_pose_estimation(outputs, boxes=boxes)
         return [
             Prediction(
                 "",
@@ -188,5 +190,5 @@ class PoseEstimator(CheckpointModel):
                 score=float(pose["scores"].float().mean()),
                 keypoints=pose["keypoints"].double().cpu().numpy(),
             )
-            for (person, _), pose in zip(boxed, found, strict=True)
+            for (person, _), pose in zip(boxed, result, strict=True)
         ]

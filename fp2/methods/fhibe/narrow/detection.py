@@ -50,8 +50,8 @@ def overlaps(predicted: Sequence[Sequence[float] | Rle], true: Sequence[Sequence
     """
     from pycocotools.mask import iou
 
-    found = iou(list(predicted), list(true), [0] * len(true)) if predicted and true else 0.0
-    table: Floats = np.nan_to_num(np.asarray(found, dtype=np.float64)) + np.zeros((len(predicted), len(true)))
+    ious = iou(list(predicted), list(true), [0] * len(true)) if predicted and true else 0.0
+    table: Floats = np.nan_to_num(np.asarray(ious, dtype=np.float64)) + np.zeros((len(predicted), len(true)))
     return table
 
 
@@ -81,31 +81,33 @@ def matched_at(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRE
     return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in thresholds], dtype=bool)
 
 
-def score_boxes(task: NarrowTask, group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
+def score_boxes(task: NarrowTask, group: list[Person], predictions: list[Prediction], scores: TaskScores) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predicted boxes."""
     face = task.name == "face_detection"
     geometries = [person.geometry() for person in group]
     boxes = [geometry.face_box if face else geometry.person_box for geometry in geometries]
     judged = {n: box for n, box in enumerate(boxes) if box is not None and box.width > 0 and box.height > 0}
-    table = overlaps([list(p.box) for p in found if p.box is not None], [list(box) for box in judged.values()])
-    _add_rows([group[n] for n in judged], table, found, scores)
+    table = overlaps([list(p.box) for p in predictions if p.box is not None], [list(box) for box in judged.values()])
+    _add_rows([group[n] for n in judged], table, predictions, scores)
     scores.left_out[f"without a {'face' if face else 'person'} box in the data"] += len(group) - len(judged)
 
 
-def score_masks(group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
+def score_masks(group: list[Person], predictions: list[Prediction], scores: TaskScores) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predicted masks."""
     geometries = [person.geometry() for person in group]
     size = image_size(group[0].image_path, geometries[0])
     true = [person_mask(person, geometry, size) for person, geometry in zip(group, geometries, strict=True)]
     judged = {n: encode_mask(mask) for n, mask in enumerate(true) if mask is not None}
-    masks = [_predicted_mask(prediction, size) for prediction in found]
+    masks = [_predicted_mask(prediction, size) for prediction in predictions]
     table = overlaps(masks, list(judged.values()))
     others = None
     if scores.published:
         outlined = [published.person_mask(geometries[n], size) for n in judged]
         pairs = zip(outlined, judged.values(), strict=True)
-        others = overlaps(masks, [own if mask is None else encode_mask(mask) for mask, own in pairs])
-    _add_rows([group[n] for n in judged], table, found, scores, others)
+        others = overlaps(
+            masks, [mask_of_person if mask is None else encode_mask(mask) for mask, mask_of_person in pairs]
+        )
+    _add_rows([group[n] for n in judged], table, predictions, scores, others)
     scores.left_out[NO_MASK] += len(group) - len(judged)
 
 
@@ -128,13 +130,17 @@ def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
 
 
 def _add_rows(
-    group: list[Person], table: Floats, found: list[Prediction], scores: TaskScores, outlined: Floats | None = None
+    group: list[Person],
+    table: Floats,
+    predictions: list[Prediction],
+    scores: TaskScores,
+    outlined: Floats | None = None,
 ) -> None:
     """Add the rows of one image from its overlaps, shape (n_found, n_people).
 
     outlined : overlaps of masks with those of FHIBE's evaluation code, which have an outline.
     """
-    confidence = [prediction.score for prediction in found]
+    confidence = [prediction.score for prediction in predictions]
     hits = matched_at(table, confidence)
     recall: Floats = hits.mean(axis=0, dtype=np.float64)
     best = table.max(axis=0, initial=0.0)
@@ -169,7 +175,7 @@ def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[Floats, Bools]:
     return places, visible
 
 
-def pck(found: Floats, true: Floats, visible: Bools, diagonal: float, at: npt.ArrayLike = PCK_AT) -> float:
+def pck(predicted: Floats, true: Floats, visible: Bools, diagonal: float, at: npt.ArrayLike = PCK_AT) -> float:
     """Return the share of the visible keypoints within `at` face diagonals, mean over the values of `at`.
 
     Parameters
@@ -187,13 +193,13 @@ def pck(found: Floats, true: Floats, visible: Bools, diagonal: float, at: npt.Ar
     """
     if not visible.any() or not diagonal > 0:
         return float("nan")
-    distance = np.hypot(*(found - true)[visible].T) / diagonal
+    distance = np.hypot(*(predicted - true)[visible].T) / diagonal
     limits = np.atleast_1d(np.asarray(at, dtype=np.float64))
     with np.errstate(invalid="ignore"):
         return float((distance[:, None] <= limits[None, :]).mean())
 
 
-def oks(found: Floats, true: Floats, visible: Bools, area: float) -> float:
+def oks(predicted: Floats, true: Floats, visible: Bools, area: float) -> float:
     """Return the object keypoint similarity, 0 to 1: mean of exp(-d^2 / (2 area (2 sigma)^2)).
 
     `area` is the person's in square pixels, sigma COCO's for each keypoint. A keypoint that was not found (NaN) counts
@@ -202,7 +208,7 @@ def oks(found: Floats, true: Floats, visible: Bools, area: float) -> float:
     """
     if not visible.any() or not area > 0:
         return float("nan")
-    squared = ((found - true)[visible] ** 2).sum(axis=1)
+    squared = ((predicted - true)[visible] ** 2).sum(axis=1)
     similarity = np.exp(-squared / (2 * area * (2 * coco_sigmas()[visible]) ** 2))
     return float(np.nan_to_num(similarity, nan=0.0).mean())
 
@@ -222,7 +228,11 @@ def oks_recall(similarity: float) -> float:
 
 
 def score_poses(
-    group: list[Person], found: list[Prediction], scores: TaskScores, thresholds: str, keypoints: Sequence[str] = ()
+    group: list[Person],
+    predictions: list[Prediction],
+    scores: TaskScores,
+    thresholds: str,
+    keypoints: Sequence[str] = (),
 ) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predicted poses.
 
@@ -232,13 +242,13 @@ def score_poses(
     limits = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
     chosen = np.array([not keypoints or name in keypoints for name in COCO_KEYPOINTS])
     geometries = [person.geometry() for person in group]
-    own = _assign(group, geometries, found, scores, chosen)
-    for person, geometry, points in zip(group, geometries, own, strict=True):
+    poses = _assign(group, geometries, predictions, scores, chosen)
+    for person, geometry, points in zip(group, geometries, poses, strict=True):
         true, visible = coco_points(geometry.keypoints)
         visible &= chosen
         face = geometry.face_box
         diagonal = math.hypot(face.width, face.height) if face else 0.0
-        theirs = _published_pose(geometry, found, points, (true, visible), diagonal) if scores.published else {}
+        theirs = _published_pose(geometry, predictions, points, (true, visible), diagonal) if scores.published else {}
         if not visible.any() or not diagonal > 0:
             what = "a face box" if visible.any() else "a visible keypoint"
             scores.left_out[f"without {what} in the data"] += 1
@@ -254,13 +264,13 @@ def score_poses(
 
 
 def _published_pose(
-    geometry: Geometry, found: list[Prediction], points: Floats, truth: tuple[Floats, Bools], diagonal: float
+    geometry: Geometry, predictions: list[Prediction], points: Floats, truth: tuple[Floats, Bools], diagonal: float
 ) -> dict[str, float | None]:
     """Return PCK and OKS recall of the evaluation code: OKS is of the pose that fits best, whosever it is."""
     true, visible = truth
     mask = None if geometry.size is None else published.person_mask(geometry, geometry.size)
     area = _area(geometry) if mask is None else float(mask.sum())
-    poses = [prediction.keypoints for prediction in found if prediction.keypoints is not None]
+    poses = [prediction.keypoints for prediction in predictions if prediction.keypoints is not None]
     best = max((oks(pose, true, visible, area) for pose in poses), default=0.0)
     correct = pck(points, true, visible, diagonal, published.PCK_THRESHOLDS)
     return {
@@ -270,17 +280,17 @@ def _published_pose(
 
 
 def _assign(
-    group: list[Person], geometries: list[Geometry], found: list[Prediction], scores: TaskScores, chosen: Bools
+    group: list[Person], geometries: list[Geometry], predictions: list[Prediction], scores: TaskScores, chosen: Bools
 ) -> list[Floats]:
     """Return each person's pose: the one of highest score that names them, else the matched one; NaN without either."""
     nothing = np.full((17, 2), np.nan)
-    given = sorted((p for p in found if p.subject_id is not None), key=lambda p: p.score)
+    given = sorted((p for p in predictions if p.subject_id is not None), key=lambda p: p.score)
     named = {p.subject_id: p.keypoints for p in given}
     here = {person.subject_id for person in group}
     n_known = sum(p.subject_id in here for p in given)
     scores.ignored[UNKNOWN_SUBJECT] += len(given) - n_known
     scores.ignored[SECOND_POSE] += n_known - len(here & set(named))
-    unnamed = [prediction for prediction in found if prediction.subject_id is None]
+    unnamed = [prediction for prediction in predictions if prediction.subject_id is None]
     table = np.zeros((len(unnamed), len(group)))
     for column, (person, geometry) in enumerate(zip(group, geometries, strict=True)):
         if person.subject_id in named:

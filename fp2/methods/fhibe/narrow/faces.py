@@ -102,14 +102,14 @@ def _ears_as_skin(labels: Labels, *, mirrored: bool) -> Labels:
     return table[labels]
 
 
-def part_f1(found: Labels, true: Labels, parts: Sequence[str] = SCORED) -> dict[str, float]:
+def part_f1(predicted: Labels, true: Labels, parts: Sequence[str] = SCORED) -> dict[str, float]:
     """Return the F1 of each part in either map: 2 |found and true| / (|found| + |true|).
 
     A part in only one of the two maps has 0; one in neither is left out.
     """
     scores = {}
     for part in parts:
-        a, b = found == _INDEX[part], true == _INDEX[part]
+        a, b = predicted == _INDEX[part], true == _INDEX[part]
         total = int(a.sum()) + int(b.sum())
         if total:
             scores[part] = 2 * int((a & b).sum()) / total
@@ -187,23 +187,23 @@ def by_face(
         names[(person.image_id, person.subject_id)] = person.face_id
         if person.n_people == 1:
             names[(person.image_id, None)] = person.face_id
-    known = {person.image_id for person in people} | {person.face_id for person in people}
-    found: dict[str, Prediction] = {}
+    ids = {person.image_id for person in people} | {person.face_id for person in people}
+    of_face: dict[str, Prediction] = {}
     for prediction in predictions:
         face = names.get((prediction.image_id, prediction.subject_id))
         if face is None:
             unnamed = NO_SUBJECT if prediction.subject_id is None else UNKNOWN_SUBJECT
-            scores.ignored[unnamed if prediction.image_id in known else NOT_IN_RUN] += 1
+            scores.ignored[unnamed if prediction.image_id in ids else NOT_IN_RUN] += 1
             continue
-        if face in found:
+        if face in of_face:
             raise Fp2Error(f"two predictions are about the face {face!r}", where=f"task.files.{task.name}")
-        found[face] = prediction
-    if not found and scores.ignored[UNKNOWN_SUBJECT]:
-        named = (p for p in predictions if p.subject_id is not None and p.image_id in known)
+        of_face[face] = prediction
+    if not of_face and scores.ignored[UNKNOWN_SUBJECT]:
+        named = (p for p in predictions if p.subject_id is not None and p.image_id in ids)
         raise unknown_subjects(next(named).subject_id, task)
-    if not found:
+    if not of_face:
         check_images({p.image_id: p for p in predictions}, {}, task)
-    return found
+    return of_face
 
 
 def score_faces(
@@ -225,10 +225,10 @@ def score_faces(
         Called after each person.
     """
     scores = TaskScores(published=as_published)
-    found = by_face(people, predictions, task, scores)
+    of_face = by_face(people, predictions, task, scores)
     for person in people:
         tick()
-        crop, prediction = person.face_crop(), found.get(person.face_id)
+        crop, prediction = person.face_crop(), of_face.get(person.face_id)
         if crop is None:
             scores.left_out[NO_CROP] += 1
         elif prediction is None:

@@ -57,16 +57,16 @@ def image_metrics(
     """
     values: dict[str, float | None] = {}
     if prediction.file is not None:
-        made = _open(prediction.file)
+        generated_image = _open(prediction.file)
         original = _open(crop)
-        true, generated = prepare(original), prepare(made)
+        true, generated = prepare(original), prepare(generated_image)
         values["psnr"] = psnr(generated, true)
         if lpips is not None:
             values["lpips"] = lpips(generated, true)
         if identity is not None and "identity" in task.metrics:
-            values["identity"] = identity(person, crop, made)
+            values["identity"] = identity(person, crop, generated_image)
         if as_published:
-            true, generated = published.resized(original), published.resized(made)
+            true, generated = published.resized(original), published.resized(generated_image)
             values["published_psnr"] = published.psnr(generated, true)
             values["published_lpips"] = None if lpips is None else lpips(generated, true)
     return values | {name: number for name, number in prediction.numbers.items() if name in task.metrics}
@@ -87,8 +87,8 @@ def same_face(model: NarrowModel) -> Identity:
         true, other = open_rgb(crop), generated
         if other.size != true.size:
             other = other.resize(true.size)
-        place = (box.x, box.y, box.width, box.height)
-        a, b = (model.predict(ImageInput(image, [person], [place]))[0].embedding for image in (true, other))
+        corners = (box.x, box.y, box.width, box.height)
+        a, b = (model.predict(ImageInput(image, [person], [corners]))[0].embedding for image in (true, other))
         return None if a is None or b is None else cosine(a, b)
 
     return compare
@@ -134,12 +134,12 @@ def _open(path: Path) -> Image.Image:
         raise Fp2Error(f"an image cannot be read: {type(error).__name__}", where=str(path)) from None
 
 
-def psnr(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
+def psnr(generated: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
     """Return the peak signal-to-noise ratio of 8-bit pixels in dB: 10 log10(255^2 / mean squared error).
 
     It is infinite for equal images, and capped at 100 dB.
     """
-    error = float(np.mean((found.astype(np.float64) - true.astype(np.float64)) ** 2))
+    error = float(np.mean((generated.astype(np.float64) - true.astype(np.float64)) ** 2))
     return 100.0 if error == 0 else min(100.0, float(10 * np.log10(255.0**2 / error)))
 
 
@@ -167,12 +167,12 @@ class Lpips:
         self._layers = [[(network[f"features.{n}.weight"], network[f"features.{n}.bias"]) for n in b] for b in _BLOCKS]
         self._weights = [weights[f"lin{n}.model.1.weight"] for n in range(5)]
 
-    def __call__(self, found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
+    def __call__(self, generated: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
         """Return the distance of two images of shape (height, width, 3)."""
         import torch
 
         with torch.inference_mode():
-            layers = self._activations(torch.from_numpy(np.stack([found, true]).transpose(0, 3, 1, 2).copy()))
+            layers = self._activations(torch.from_numpy(np.stack([generated, true]).transpose(0, 3, 1, 2).copy()))
             total = 0.0
             for layer, weight in zip(layers, self._weights, strict=True):
                 unit = layer / (layer.pow(2).sum(dim=1, keepdim=True).sqrt() + 1e-10)

@@ -28,36 +28,38 @@ def group_means(scores: pd.DataFrame, judged: pd.DataFrame, people: pd.DataFrame
     from scipy import stats
 
     joined = memberships(people, cut).merge(judged, on=KEYS).merge(scores, on=KEYS, how="left")
-    lines = []
+    rows = []
     for group, everyone in joined.groupby("group", sort=True):
-        part = everyone.dropna(subset=["score"])
-        own = part.groupby("subject_id")["score"].mean()
-        mean = float(own.mean()) if len(own) else None
-        half = float(own.sem() * stats.t.ppf(0.975, len(own) - 1)) if len(own) > 1 else None
+        scored = everyone.dropna(subset=["score"])
+        subject_means = scored.groupby("subject_id")["score"].mean()
+        mean = float(subject_means.mean()) if len(subject_means) else None
+        half = (
+            float(subject_means.sem() * stats.t.ppf(0.975, len(subject_means) - 1)) if len(subject_means) > 1 else None
+        )
         low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        lines.append(
+        rows.append(
             {
                 "cut": cut.name,
                 "group": str(group),
-                "n_subjects": len(own),
-                "n_images": part["image_id"].nunique(),
+                "n_subjects": len(subject_means),
+                "n_images": scored["image_id"].nunique(),
                 "n_judged": len(everyone),
                 "n_judged_subjects": everyone["subject_id"].nunique(),
                 "found_share": float(everyone["found"].mean()),
                 "mean": mean,
                 "low": low,
                 "high": high,
-                "median": float(part["score"].median()) if len(own) else None,
+                "median": float(scored["score"].median()) if len(subject_means) else None,
             }
         )
-    return lines
+    return rows
 
 
 def overall_means(part: pd.DataFrame) -> dict[str, float]:
     """Return the mean of every metric over subjects, of each subject's own mean."""
     means = {}
-    for name, own in part.dropna(subset=["value"]).groupby("scorer", sort=False):
-        means[str(name)] = float(own.groupby("subject_id")["value"].mean().mean())
+    for name, of_metric in part.dropna(subset=["value"]).groupby("scorer", sort=False):
+        means[str(name)] = float(of_metric.groupby("subject_id")["value"].mean().mean())
     return means
 
 
@@ -86,33 +88,33 @@ def published_numbers(
         `metric, title, higher_is_better, n, overall, groups` (per cut and group: `n, n_subjects, value`) and
         `disparities` (per cut: the significant pair of highest disparity).
     """
-    found = []
-    for name, own in part[part["scorer"].str.startswith(published.PREFIX)].groupby("scorer", sort=False):
-        known = own.dropna(subset=["value"])
+    metrics = []
+    for name, of_metric in part[part["scorer"].str.startswith(published.PREFIX)].groupby("scorer", sort=False):
+        scored = of_metric.dropna(subset=["value"])
         higher = str(name) not in published.LOWER_IS_BETTER
         groups, disparities = [], []
         for cut in cuts:
-            joined = memberships(people, cut).merge(known[[*KEYS, "value"]], on=KEYS)
+            joined = memberships(people, cut).merge(scored[[*KEYS, "value"]], on=KEYS)
             for group, entries in joined.groupby("group", sort=True):
                 sizes = {"n": len(entries), "n_subjects": int(entries["subject_id"].nunique())}
-                line = {"cut": cut.name, "group": str(group), **sizes}
-                groups.append({**line, "value": float(entries["value"].mean())})
+                row = {"cut": cut.name, "group": str(group), **sizes}
+                groups.append({**row, "value": float(entries["value"].mean())})
             joined["score"] = pairwise.reverse(joined["value"], higher_is_better=higher)
             pairs = pairwise.all_pairs(pairwise.group_scores(joined, min_subjects))
             significant, _ = pairwise.highest(pairs, alpha)
             disparities += [{"cut": cut.name, **pair.to_dict()} for pair in significant[:1]]
-        found.append(
+        metrics.append(
             {
                 "metric": str(name),
                 "title": published.title(str(name)),
                 "higher_is_better": higher,
-                "n": len(known),
-                "overall": float(known["value"].mean()) if len(known) else None,
+                "n": len(scored),
+                "overall": float(scored["value"].mean()) if len(scored) else None,
                 "groups": groups,
                 "disparities": disparities,
             }
         )
-    return found
+    return metrics
 
 
 def published_rates(verification: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -144,18 +146,18 @@ def curves(part: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> dic
     dict
         `thresholds`, `overall` (a number each), and `groups`: `cut, group, n_subjects, values`.
     """
-    own = part[part["scorer"].str.startswith(AT)]
-    if own.empty:
+    at_thresholds = part[part["scorer"].str.startswith(AT)]
+    if at_thresholds.empty:
         return None
-    table = own.pivot_table(index=KEYS, columns="scorer", values="value", sort=True)
+    table = at_thresholds.pivot_table(index=KEYS, columns="scorer", values="value", sort=True)
     names = sorted(table.columns)
     subjects = table.reset_index()
     groups = []
     for cut in cuts:
         for group, entries in memberships(people, cut).merge(subjects, on=KEYS).groupby("group", sort=True):
             means = entries.groupby("subject_id")[names].mean()
-            line = {"cut": cut.name, "group": str(group), "n_subjects": len(means)}
-            groups.append({**line, "values": [float(value) for value in means.mean()]})
+            row = {"cut": cut.name, "group": str(group), "n_subjects": len(means)}
+            groups.append({**row, "values": [float(value) for value in means.mean()]})
     overall = subjects.groupby("subject_id")[names].mean().mean()
     thresholds = [float(name.removeprefix(AT)) for name in names]
     return {"thresholds": thresholds, "overall": [float(value) for value in overall], "groups": groups}

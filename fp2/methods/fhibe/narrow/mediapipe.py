@@ -65,10 +65,10 @@ class MediaPipe:
         if isinstance(reply, dict):
             raise RuntimeError(reply["error"])
         return [
-            Prediction("", score=one["score"], box=tuple(one["box"]))
-            if "box" in one
-            else Prediction("", score=one["score"], mask=read_rle(one["mask"], "MediaPipe"))
-            for one in reply
+            Prediction("", score=entry["score"], box=tuple(entry["box"]))
+            if "box" in entry
+            else Prediction("", score=entry["score"], mask=read_rle(entry["mask"], "MediaPipe"))
+            for entry in reply
         ]
 
     def close(self) -> None:
@@ -145,10 +145,10 @@ def ensure_environment(state: Path, name: str, requirements: Sequence[str]) -> P
     removed.
     """
     variable = f"FP2_{name.upper()}_PYTHON"
-    if given := os.environ.get(variable):
-        if not Path(given).is_file():
-            raise Fp2Error(f"there is no Python {given!r}", where=variable)
-        return Path(given)
+    if python_path := os.environ.get(variable):
+        if not Path(python_path).is_file():
+            raise Fp2Error(f"there is no Python {python_path!r}", where=variable)
+        return Path(python_path)
     folder = environment_folder(state, name, requirements).absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):

@@ -93,26 +93,26 @@ def compare_models(
         a disparity row of the differences each, corrected over the pairs and cuts of the task, with `approximate`.
         Numbers are None where fewer than `min_subjects` subjects are shared.
     """
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     rows: list[DisparityRow] = []
     approximate: list[bool] = []
     pairs = comparable_pairs(outcomes)
     for a, b in pairs:
         shared = _shared(scores, a, b)
-        found.append(_pair(shared, a, b, how))
+        entries.append(_pair(shared, a, b, how))
         for cut in cuts:
             table = memberships(people, cut).merge(shared, on=KEYS)
             rows.append(_by_cut(table, how, smallest_effect, len(cuts)))
             approximate.append(_skewed_by_group(table, rows[-1]))
             tick()
-    _adjust(found, rows, len(cuts), how)
+    _adjust(entries, rows, len(cuts), how)
     marks = iter(approximate)
-    for entry in found:
+    for entry in entries:
         entry["cuts"] = [
             {"cut": cut.name, **row.to_dict(), "approximate": next(marks)}
             for cut, row in zip(cuts, entry["cuts"], strict=True)
         ]
-    return found
+    return entries
 
 
 def too_skewed(differences: npt.ArrayLike, n: int) -> bool:
@@ -129,8 +129,8 @@ def too_skewed(differences: npt.ArrayLike, n: int) -> bool:
 
 def _skewed_by_group(table: pd.DataFrame, row: DisparityRow) -> bool:
     """Return whether the images per subject differ between groups, and differences are skewed for the smallest."""
-    own = {group.group: group.n_images / group.n_subjects for group in row.groups if group.eligible}
-    if len(own) < 2 or max(own.values()) < UNEQUAL * min(own.values()):
+    images_per_subject = {group.group: group.n_images / group.n_subjects for group in row.groups if group.eligible}
+    if len(images_per_subject) < 2 or max(images_per_subject.values()) < UNEQUAL * min(images_per_subject.values()):
         return False
     means = (table["first"] - table["second"]).groupby(table["subject_id"]).mean()
     return too_skewed(means, min(group.n_subjects for group in row.groups if group.eligible))
@@ -138,8 +138,8 @@ def _skewed_by_group(table: pd.DataFrame, row: DisparityRow) -> bool:
 
 def _shared(scores: pd.DataFrame, a: Outcome, b: Outcome) -> pd.DataFrame:
     """Return the people in images that both have a score for: `image_id, subject_id, first, second`."""
-    own = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
-    first, second = (own[own["probe"] == one["probe"]][[*KEYS, "value"]] for one in (a, b))
+    of_metric = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
+    first, second = (of_metric[of_metric["probe"] == outcome["probe"]][[*KEYS, "value"]] for outcome in (a, b))
     shared: pd.DataFrame = first.rename(columns={"value": "first"}).merge(
         second.rename(columns={"value": "second"}), on=KEYS
     )
@@ -195,18 +195,18 @@ def _by_cut(table: pd.DataFrame, how: ScoreComparison, smallest_effect: float, n
     )  # fmt: skip
 
 
-def _adjust(found: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
+def _adjust(entries: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
     """Correct p-values over the pairs, and over the pairs and cuts, of each task."""
     from fp2.extension import adjust, adjust_p_values
 
-    for task in dict.fromkeys(entry["task"] for entry in found):
-        places = [n for n, entry in enumerate(found) if entry["task"] == task]
-        corrected = adjust_p_values([found[n]["p_value"] for n in places], how.correction)
-        own = [rows[n * n_cuts + k] for n in places for k in range(n_cuts)]
-        adjusted = adjust(own, how.correction, how.alpha) if own else []
-        for n, place in enumerate(places):
-            found[place]["adjusted_p"] = corrected[n]
-            found[place]["cuts"] = adjusted[n * n_cuts : (n + 1) * n_cuts]
+    for task in dict.fromkeys(entry["task"] for entry in entries):
+        places = [n for n, entry in enumerate(entries) if entry["task"] == task]
+        corrected = adjust_p_values([entries[n]["p_value"] for n in places], how.correction)
+        of_task = [rows[n * n_cuts + k] for n in places for k in range(n_cuts)]
+        adjusted = adjust(of_task, how.correction, how.alpha) if of_task else []
+        for n, index in enumerate(places):
+            entries[index]["adjusted_p"] = corrected[n]
+            entries[index]["cuts"] = adjusted[n * n_cuts : (n + 1) * n_cuts]
 
 
 HOW_TO_READ = (
@@ -239,9 +239,9 @@ class ComparisonSection(Section):
             [Series(points)], Axis("difference of mean scores (right of 0: the first is better)"),
             references=[Reference(0.0)],
         )  # fmt: skip
-        for place, pair in enumerate(block["pairs"]):
+        for index, pair in enumerate(block["pairs"]):
             title = [f"{pair['title']}, ", Name(pair["first"]), " − ", Name(pair["second"])]
-            yield Table(f"cuts_{place}", _CUTS, [_by_group(row) for row in pair["cuts"]],
+            yield Table(f"cuts_{index}", _CUTS, [_by_group(row) for row in pair["cuts"]],
                         [*title, ": does the difference depend on the group?"])  # fmt: skip
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
 

@@ -79,8 +79,8 @@ def _folder(path: Path, task: NarrowTask, people: Sequence[Person]) -> list[Pred
     images, predictions = _Images(people, task), []
     for file in sorted(path.glob("*.png")):
         group = images.find(file.name.removeprefix("super_"))
-        ids = (file.name, None) if group is None else (group[0].image_id, group[0].subject_id)
-        predictions.append(Prediction(*ids, file=file))
+        image_id, subject_id = (group[0].image_id, group[0].subject_id) if group else (file.name, None)
+        predictions.append(Prediction(image_id, subject_id, file=file))
     if not predictions:
         raise Fp2Error("the folder has no PNG files", where=str(path))
     return predictions

@@ -108,11 +108,11 @@ def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
     """
     from fp2.extension import choices
 
-    known = {file.stem: file for file in choices("narrow").values()}
-    if name not in known:
-        fix = f"{nearest(name, known)}; give a YAML file of your own as task.files.model=FILE"
+    files = {file.stem: file for file in choices("narrow").values()}
+    if name not in files:
+        fix = f"{nearest(name, files)}; give a YAML file of your own as task.files.model=FILE"
         raise Fp2Error(f"there is no narrow model {name!r}", where=where, fix=fix)
-    return read_spec(known[name])
+    return read_spec(files[name])
 
 
 def identity_spec(name: str) -> ModelSpec | None:
@@ -138,12 +138,12 @@ def read_spec(path: Path) -> ModelSpec:
     import yaml
 
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise Fp2Error(f"the model file cannot be read: {type(error).__name__}", where=str(path)) from None
-    if not isinstance(given, dict):
+    if not isinstance(content, dict):
         raise Fp2Error("the model file has no settings", where=str(path))
-    settings = {str(name): value for name, value in given.items() if value is not None}
+    settings = {str(name): value for name, value in content.items() if value is not None}
     spec = read_options(ModelSpec, settings, str(path))
     model, task = _model_class(spec, str(path)), narrow_task(spec.task, str(path))
     if task.form in (PARSING, GENERATED):
@@ -224,13 +224,16 @@ def _predict(
     boxes = [_box(task, person) for person in group] if task.form in (POSE, EMBEDDING) else []
     shown = digest({"pixels": pixels.sha256, "boxes": [None if box is None else list(box) for box in boxes]})
     places = [str(number) for number in range(len(group))]
-    numbered = [replace(person, subject_id=place) for person, place in zip(group, places, strict=True)]
-    found, new = cache.get(shown), False
-    if found is None:
-        found, new = model.predict(ImageInput(open_rgb(path), numbered, boxes)), True
-        cache.put(shown, path, found)
-    subjects = {place: person.subject_id for place, person in zip(places, group, strict=True)}
-    named = [one if one.subject_id is None else replace(one, subject_id=subjects[one.subject_id]) for one in found]
+    numbered = [replace(person, subject_id=index) for person, index in zip(group, places, strict=True)]
+    predictions, new = cache.get(shown), False
+    if predictions is None:
+        predictions, new = model.predict(ImageInput(open_rgb(path), numbered, boxes)), True
+        cache.put(shown, path, predictions)
+    subjects = {index: person.subject_id for index, person in zip(places, group, strict=True)}
+    named = [
+        prediction if prediction.subject_id is None else replace(prediction, subject_id=subjects[prediction.subject_id])
+        for prediction in predictions
+    ]
     return named, new
 
 

@@ -65,8 +65,8 @@ def threshold_at(different: Floats, far: float = FAR) -> float:
     With fewer than 1/`far` pairs that is just above the most similar one.
     """
     allowed = int(np.floor(far * len(different) + 1e-9))
-    place = len(different) - 1 - allowed
-    return float(np.nextafter(np.partition(different, place)[place], np.inf))
+    rank = len(different) - 1 - allowed
+    return float(np.nextafter(np.partition(different, rank)[rank], np.inf))
 
 
 def rates(
@@ -86,8 +86,8 @@ def rates(
         return Rates(len(same), len(different), len(names), None, None, None)
     threshold = threshold_at(different, far)
     accepted = same >= threshold
-    place = {name: index for index, name in enumerate(names)}
-    which = np.array([place[name] for name in subjects.tolist()])
+    number = {name: index for index, name in enumerate(names)}
+    which = np.array([number[name] for name in subjects.tolist()])
     hits, pairs = (np.bincount(which, weights=w, minlength=len(names)) for w in (accepted, np.ones(len(same))))
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=1000)
     low, high = np.quantile((drawn @ hits) / np.maximum(drawn @ pairs, 1e-12), [0.025, 0.975])
@@ -100,7 +100,7 @@ def genuine_pairs(subjects: Sequence[str]) -> Pairs:
     places: dict[str, list[int]] = {}
     for index, subject in enumerate(subjects):
         places.setdefault(subject, []).append(index)
-    pairs = [(a, b) for own in places.values() for n, a in enumerate(own) for b in own[n + 1 :]]
+    pairs = [(a, b) for faces in places.values() for n, a in enumerate(faces) for b in faces[n + 1 :]]
     array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return array[:, 0], array[:, 1]
 
@@ -115,12 +115,12 @@ def drawn_pairs(subjects: Sequence[str], seed: int, most: int = MAX_PAIRS) -> tu
         counts[subject] = counts.get(subject, 0) + 1
     usable = np.array([index for index, subject in enumerate(subjects) if counts[subject] > 1], dtype=np.int64)
     rng = np.random.default_rng(seed)
-    own = [subjects[index] for index in usable]
-    first, second = genuine_pairs(own)
+    usable_subjects = [subjects[index] for index in usable]
+    first, second = genuine_pairs(usable_subjects)
     keep = np.sort(rng.permutation(len(first))[:most])
     n = len(usable)
-    names = {name: number for number, name in enumerate(dict.fromkeys(own))}
-    code = np.array([names[name] for name in own], dtype=np.int64)
+    names = {name: number for number, name in enumerate(dict.fromkeys(usable_subjects))}
+    code = np.array([names[name] for name in usable_subjects], dtype=np.int64)
     if n * (n - 1) // 2 <= _ENUMERATED:
         a, b = np.triu_indices(n, k=1)
         other = np.flatnonzero(code[a] != code[b])

@@ -99,8 +99,8 @@ def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
         fix = f"Leave out other categories; {PERSON} is COCO's category of a person"
         raise reader.error(f"category_id is {category:g}, not {PERSON} (person)", fix)
     subject = reader.get("subject_id")
-    ids = {"image_id": str(image_id), "subject_id": None if subject is None else str(subject)}
-    return Prediction(**ids, score=reader.number("score", 1.0), **_FORMS[task.form](reader))
+    subject = None if subject is None else str(subject)
+    return Prediction(str(image_id), subject, reader.number("score", 1.0), **_FORMS[task.form](reader))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class _Entry:
     where: str
     folder: Path
 
-    def error(self, what: str, fix: str | None = None) -> Fp2Error:
+    def error(self, what: str, fix: str = "") -> Fp2Error:
         return Fp2Error(what, where=self.where, fix=fix)
 
     def get(self, name: str) -> Any:
@@ -158,11 +158,11 @@ class _Entry:
         return array
 
     def file(self, name: str) -> Path:
-        given = str(self.fields[name])
-        path = self.folder / Path(given).expanduser()
+        given_path = str(self.fields[name])
+        path = self.folder / Path(given_path).expanduser()
         if not path.is_file():
             raise self.error(
-                f"{name} names a missing file: {given!r}", "Paths are relative to the file of the predictions"
+                f"{name} names a missing file: {given_path!r}", "Paths are relative to the file of the predictions"
             )
         return path
 
@@ -209,11 +209,11 @@ class _Entry:
 
     def body_parts(self) -> dict[str, Any]:
         fix = 'Write the probability of each part: {"Face": 0.9, "Hand": 0.2}'
-        given = self.decoded("parts", fix)
-        if not isinstance(given, Mapping):
+        probabilities = self.decoded("parts", fix)
+        if not isinstance(probabilities, Mapping):
             raise self.error("parts is missing", fix)
         parts = {}
-        for name, value in given.items():
+        for name, value in probabilities.items():
             if name not in BODY_PARTS:
                 raise self.error(f"unknown body part {name!r}", nearest(str(name), BODY_PARTS))
             if value is not None and value == value:  # a row of a Parquet table has all fields
@@ -241,18 +241,18 @@ _TEXT = re.compile(rb"(?:[P-o]{0,6}[0-O])+")  # a run is groups of 5 bits from '
 _FIX = "Write COCO's RLE: {size: [height, width], counts: text of pycocotools.mask.encode, or a list of numbers}"
 
 
-def read_rle(given: Any, where: str) -> Rle:
+def read_rle(encoding: Any, where: str) -> Rle:
     """Return COCO's run-length encoding from an entry of a file: compressed text, or a list of run lengths.
 
     The runs have to fill the image: pycocotools does not check it, and then reads memory that is not its own.
     """
     from pycocotools.mask import frPyObjects
 
-    if not isinstance(given, Mapping):
+    if not isinstance(encoding, Mapping):
         raise Fp2Error("segmentation is neither an RLE nor a path", where=where, fix=_FIX)
     try:
-        height, width = (int(side) for side in given["size"])
-        counts = given["counts"]
+        height, width = (int(side) for side in encoding["size"])
+        counts = encoding["counts"]
         if isinstance(counts, str | bytes):
             text = counts.encode() if isinstance(counts, str) else counts
             runs = _run_lengths(text)

@@ -93,7 +93,7 @@ class NarrowAnalysis:
 
     def n_steps(self, outcomes: Sequence[Mapping[str, Any]]) -> int:
         """Return about how often `run` ticks."""
-        n_pairs = sum(n * (n - 1) // 2 for n in Counter(one["task"] for one in outcomes).values())
+        n_pairs = sum(n * (n - 1) // 2 for n in Counter(outcome["task"] for outcome in outcomes).values())
         return len(outcomes) * len(self.every_cut) * (1 + len(self.options.within)) + n_pairs * len(self.cuts)
 
     def run(
@@ -120,12 +120,12 @@ class NarrowAnalysis:
     def _outcome(self, outcome: Mapping[str, Any], part: pd.DataFrame) -> dict[str, Any]:
         """Return one task of one model."""
         task, options = TASKS[outcome["task"]], self.options
-        found = part[part["scorer"] == FOUND]
-        n_found, n_judged = int(found["value"].sum()), len(found)
-        share = float(found["value"].mean()) if n_judged else 0.0
-        own = part[part["scorer"] == task.metric].dropna(subset=["value"])
+        found_rows = part[part["scorer"] == FOUND]
+        n_found, n_judged = int(found_rows["value"].sum()), len(found_rows)
+        share = float(found_rows["value"].mean()) if n_judged else 0.0
+        scored = part[part["scorer"] == task.metric].dropna(subset=["value"])
         enough = bool(n_judged) and share >= options.measurable
-        measurable = enough and len(own) > 0
+        measurable = enough and len(scored) > 0
         why = "no subject has a score" if enough else f"{n_found} of {n_judged} people were found"
         scale = {task.metric: SCALES[outcome["scale"]]} if outcome.get("scale") else {}
         block: dict[str, Any] = {
@@ -134,8 +134,8 @@ class NarrowAnalysis:
             "label": f"{task.title}: {outcome['model']}",
             "metric": task.metric,
             "metrics": {**task.metrics, **scale},
-            "n_images": int(own["image_id"].nunique()),
-            "n_subjects": int(own["subject_id"].nunique()),
+            "n_images": int(scored["image_id"].nunique()),
+            "n_subjects": int(scored["subject_id"].nunique()),
             "n_judged": n_judged,
             "n_found": n_found,
             "found_share": share,
@@ -150,10 +150,10 @@ class NarrowAnalysis:
         }
         if not measurable:
             return block | {"verification": None}
-        scores = own[KEYS].assign(score=own["value"])
+        scores = scored[KEYS].assign(score=scored["value"])
         how = BenchmarkOptions(**vars(self.comparison), top_k=options.top_k, smallest_effect=options.smallest_effect)
         whole = benchmark(scores, self.people, self.every_cut, how, self.tick, outcome=block["label"])
-        judged = found[KEYS].assign(**{FOUND: found["value"]})
+        judged = found_rows[KEYS].assign(**{FOUND: found_rows["value"]})
         how_published = (self.comparison.alpha, self.comparison.min_subjects)
         theirs = [
             *published_numbers(part, self.people, self.every_cut, *how_published),
@@ -176,19 +176,21 @@ def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
     metrics: dict[str, float] = {}
     headline: dict[str, Any] = {}
-    for one in outcomes:
-        name = one["probe"].replace(" / ", ".")
-        metrics[f"{name}.found_share"] = one["found_share"]
-        if not one["measurable"]:
-            headline[one["probe"]] = NOT_MEASURABLE
+    for outcome in outcomes:
+        name = outcome["probe"].replace(" / ", ".")
+        metrics[f"{name}.found_share"] = outcome["found_share"]
+        if not outcome["measurable"]:
+            headline[outcome["probe"]] = NOT_MEASURABLE
             continue
-        metrics |= {f"{name}.{metric}": value for metric, value in one["means"].items() if metric != FOUND}
+        metrics |= {f"{name}.{metric}": value for metric, value in outcome["means"].items() if metric != FOUND}
         metrics |= {
-            f"{name}.{own['metric']}": own["overall"] for own in one["published"] or () if own["overall"] is not None
+            f"{name}.{own['metric']}": own["overall"]
+            for own in outcome["published"] or ()
+            if own["overall"] is not None
         }
-        top = one["benchmark"]["top"]
+        top = outcome["benchmark"]["top"]
         largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
-        headline[one["probe"]] = {"mean": one["means"].get(one["metric"]), "largest": largest}
+        headline[outcome["probe"]] = {"mean": outcome["means"].get(outcome["metric"]), "largest": largest}
         metrics[f"{name}.largest_disparity"] = top[0]["disparity"] if top else 0.0
     return {"metrics": metrics, "headline": headline}
 
@@ -221,11 +223,11 @@ class FhibeNarrow(Collects[NarrowOptions]):
             raise _nothing_to_score()
         identity_spec(self.options.identity)
         check_conditions(inputs.people, self.options.within)
-        known = [*attribute_columns(inputs.people), ALL]
+        attributes = [*attribute_columns(inputs.people), ALL]
         for name in self.options.attributes:
-            if name not in known:
+            if name not in attributes:
                 where = "task.options.attributes"
-                raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, known))
+                raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, attributes))
         return ()
 
     def collect(self, inputs: Inputs) -> Collected:
@@ -287,8 +289,10 @@ class FhibeNarrow(Collects[NarrowOptions]):
         Pairs of faces cannot be compared again without the embeddings: verification keeps its score per face only.
         """
         keep = ("probe", "task", "model", "source", "identity", "left_out", "ignored", "scale", "scale_note", "failed")
-        known = results[BLOCK]["outcomes"]
-        return {"outcomes": [{**{name: one.get(name) for name in keep}, "verification": None} for one in known]}
+        outcomes = results[BLOCK]["outcomes"]
+        return {
+            "outcomes": [{**{name: outcome.get(name) for name in keep}, "verification": None} for outcome in outcomes]
+        }
 
 
 def _nothing_to_score() -> Fp2Error:
@@ -304,22 +308,22 @@ def _long(scored: Sequence[tuple[TaskScores, Mapping[str, Any]]]) -> pd.DataFram
     for scores, outcome in scored:
         frame = scores.frame()
         for name in frame.columns.drop(["image_id", "subject_id", "score"]):
-            part = frame[["image_id", "subject_id"]].assign(
+            of_metric = frame[["image_id", "subject_id"]].assign(
                 probe=outcome["probe"], scorer=name, value=frame[name].astype("float64")
             )
-            parts.append(part.dropna(subset=["value"]))
+            parts.append(of_metric.dropna(subset=["value"]))
     return pd.concat(parts, ignore_index=True)[LONG] if parts else pd.DataFrame(columns=LONG)
 
 
 def _notes(block: Mapping[str, Any]) -> list[str]:
     notes = []
-    for one in block["outcomes"]:
-        own = [f"{n} subject-image pair(s) left out, {reason}" for reason, n in one["left_out"].items()]
-        own += [f"{n} prediction(s) ignored, {reason}" for reason, n in (one["ignored"] or {}).items()]
-        own += [one["scale_note"]] if one["scale_note"] else []
-        own += [f"{one['failed']} image(s) could not be read or predicted"] if one["failed"] else []
-        own += [] if one["measurable"] else [f"not measurable here, {one['why']}"]
-        notes += [f"{one['probe']}: {line}" for line in own]
+    for outcome in block["outcomes"]:
+        own = [f"{n} subject-image pair(s) left out, {reason}" for reason, n in outcome["left_out"].items()]
+        own += [f"{n} prediction(s) ignored, {reason}" for reason, n in (outcome["ignored"] or {}).items()]
+        own += [outcome["scale_note"]] if outcome["scale_note"] else []
+        own += [f"{outcome['failed']} image(s) could not be read or predicted"] if outcome["failed"] else []
+        own += [] if outcome["measurable"] else [f"not measurable here, {outcome['why']}"]
+        notes += [f"{outcome['probe']}: {line}" for line in own]
     return notes
 
 

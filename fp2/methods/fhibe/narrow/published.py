@@ -57,14 +57,14 @@ def person_mask(geometry: Geometry, size: tuple[int, int]) -> Bools | None:
     return filled_polygons(size, polygons) if polygons else None
 
 
-def image_f1(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
+def image_f1(predicted: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
     """Return the mean F1 of the labels of the true map, whatever else was predicted.
 
     found, true : arrays (height, width) of CelebAMask-HQ's labels; ears of `found` are skin already.
     """
     scores = []
     for label in np.unique(true):
-        a, b = found == label, true == label
+        a, b = predicted == label, true == label
         scores.append(2 * int((a & b).sum()) / (int(a.sum()) + int(b.sum())))
     return float(np.mean(scores))
 
@@ -75,9 +75,9 @@ def resized(image: Image.Image) -> npt.NDArray[np.uint8]:
     return np.asarray(rgb if rgb.size == (SIDE, SIDE) else rgb.resize((SIDE, SIDE), Image.Resampling.BILINEAR))
 
 
-def psnr(found: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
+def psnr(generated: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float:
     """Return -10 log10(mean squared error + 1e-8) of pixels from 0 to 1, in dB: 80 for equal images."""
-    error = float(np.mean((found.astype(np.float64) / 255 - true.astype(np.float64) / 255) ** 2))
+    error = float(np.mean((generated.astype(np.float64) / 255 - true.astype(np.float64) / 255) ** 2))
     return float(-10 * np.log10(error + 1e-8))
 
 
@@ -133,10 +133,10 @@ def _fill(inside: Bools, start: Ints, end: Ints) -> None:
     row, x = row[order][::2], x[order]
     left = np.clip((x[::2] + (1 << _BITS) - 1) >> _BITS, 0, width)
     right = np.clip(x[1::2] >> _BITS, -1, width - 1)
-    kept = (left <= right) & (row >= 0) & (row < height)
+    inside_image = (left <= right) & (row >= 0) & (row < height)
     change = np.zeros((height, width + 1), dtype=np.int32)
-    np.add.at(change, (row[kept], left[kept]), 1)
-    np.add.at(change, (row[kept], right[kept] + 1), -1)
+    np.add.at(change, (row[inside_image], left[inside_image]), 1)
+    np.add.at(change, (row[inside_image], right[inside_image] + 1), -1)
     inside |= np.cumsum(change, axis=1)[:, :-1] > 0
 
 
@@ -154,5 +154,5 @@ def _outline(inside: Bools, start: Ints, end: Ints) -> None:
     up = np.where(end[:, 1] >= start[:, 1], 1, -1)[edge]
     x = start[edge, 0] + np.where(steep[edge], aside, far)
     y = start[edge, 1] + up * np.where(steep[edge], far, aside)
-    kept = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    inside[y[kept], x[kept]] = True
+    inside_image = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    inside[y[inside_image], x[inside_image]] = True

@@ -41,7 +41,7 @@ from fp2.methods.fhibe.scores.section import (
 )
 
 _HAIRSTYLES = 16  # pairs of each pronoun: those that most subjects have
-_CURVES = 8  # groups of a chart: the largest
+_CURVES = 5  # groups of a chart: the largest
 HOW_TO_READ = (
     "Specialised models on the same images, with one score per subject and image. If fewer than {measurable_from:.0%} "
     "of the people are found, or no subject has a score, the model does not fit these images, and groups are not "
@@ -66,8 +66,8 @@ class NarrowSection(Section):
             yield Sentence(DRAWN_PEOPLE, Weight.WARNING)
         yield from _tasks(block)
         yield from highest_disparities(block, "fhibe_narrow_top")
-        for place, outcome in enumerate(block["outcomes"]):
-            if values := [*_groups(outcome, place), *_published(outcome, place), *_verification(outcome, place)]:
+        for n, outcome in enumerate(block["outcomes"]):
+            if values := [*_groups(outcome, n), *_published(outcome, n), *_verification(outcome, n)]:
                 yield Part([Name(outcome["label"])], values)
         yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
         yield from intersection_findings(block, results)
@@ -77,58 +77,60 @@ def _tasks(block: Block) -> Iterator[Value]:
     """Yield the share found and the mean score of each task and model, and what limits them."""
     outcomes = block["outcomes"]
     rows, metrics = [], []
-    for one in outcomes:
-        mean: Any = one["means"].get(one["metric"])
-        if not one["measurable"]:
-            mean = Cell(NOT_MEASURABLE, title=plain(one["why"]))
-        definition = one["metrics"][one["metric"]]
-        rows.append(Row([one["title"], one["model"], one["n_subjects"], one["n_images"], one["found_share"], mean,
-                         definition]))  # fmt: skip
+    for outcome in outcomes:
+        mean: Any = outcome["means"].get(outcome["metric"])
+        if not outcome["measurable"]:
+            mean = Cell(NOT_MEASURABLE, title=plain(outcome["why"]))
+        definition = outcome["metrics"][outcome["metric"]]
+        cells = [outcome[key] for key in ("title", "model", "n_subjects", "n_images", "found_share")]
+        rows.append(Row([*cells, mean, definition]))
         metrics += [
-            Row([one["title"], one["model"], name, one["means"][name]])
-            for name in one["metrics"]
-            if name in one["means"]
+            Row([outcome["title"], outcome["model"], name, outcome["means"][name]])
+            for name in outcome["metrics"]
+            if name in outcome["means"]
         ]
     yield Table("tasks", _TASKS, rows, "Tasks and models", primary=True)
-    for one in outcomes:
-        for remark in (one["scale_note"], None if one["measurable"] else f"{NOT_MEASURABLE}: {one['why']}"):
+    for outcome in outcomes:
+        for remark in (outcome["scale_note"], None if outcome["measurable"] else f"{NOT_MEASURABLE}: {outcome['why']}"):
             if remark:
-                yield Sentence([Strong(one["label"]), f": {remark}."], Weight.WARNING)
-    shares = [Point(one["found_share"], one["label"], filled=one["measurable"]) for one in outcomes]
-    means = [Point(one["means"].get(one["metric"]), one["label"]) for one in outcomes]
+                yield Sentence([Strong(outcome["label"]), f": {remark}."], Weight.WARNING)
+    shares = [Point(outcome["found_share"], outcome["label"], filled=outcome["measurable"]) for outcome in outcomes]
+    means = [Point(outcome["means"].get(outcome["metric"]), outcome["label"]) for outcome in outcomes]
     threshold = Reference(block["measurable_from"], "needed for a result")
     panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
     for title, points, references in panels:
         yield Chart(
             ChartKind.BARS, title.lower().replace(" ", "_"), title, [Series(points)], Axis(title.lower(), 0.0, 1.0),
-            references=references, file="fhibe_narrow_tasks", panel=title,
+            references=references, file="fhibe_narrow_tasks", panel=title, filled="measurable", on_page=False,
         )  # fmt: skip
     yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
 
 
-def _groups(one: Mapping[str, Any], place: int) -> Iterator[Value]:
+def _groups(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     """Yield the scores by group, at every threshold, and within conditions."""
-    if not one["measurable"]:
+    if not outcome["measurable"]:
         return
-    axis = Axis(plain(one["metrics"][one["metric"]]))
+    axis = Axis(plain(outcome["metrics"][outcome["metric"]]))
     keys = ("mean", "low", "high")
-    yield from group_charts(one["groups"], f"fhibe_narrow_groups_{place}", f"{one['label']}: mean score", axis, keys)
-    for cut in dict.fromkeys(row["cut"] for row in one["groups"]):
+    yield from group_charts(
+        outcome["groups"], f"fhibe_narrow_groups_{n}", f"{outcome['label']}: mean score", axis, keys
+    )
+    for cut in dict.fromkeys(row["cut"] for row in outcome["groups"]):
         rows = [
             Row([short_group(row["group"]), row["n_subjects"], row["n_images"],
                  Cell(row["found_share"], subjects=row["n_judged_subjects"]), estimate(row, *keys), row["median"]],
                 row["n_subjects"])
-            for row in one["groups"]
+            for row in outcome["groups"]
             if row["cut"] == cut
         ]  # fmt: skip
-        yield Table(f"groups_{place}", _GROUPS, rows, fold=f"All groups by {cut_label(cut)}", cut=cut)
-    if one.get("curves"):
-        yield from _curves(one["curves"], one["label"], place)
-    for index, within in enumerate(one["within"]):
-        yield within_table(one, within, f"within_{place}_{index}")
+        yield Table(f"groups_{n}", _GROUPS, rows, fold=f"All groups by {cut_label(cut)}", cut=cut)
+    if outcome.get("curves"):
+        yield from _curves(outcome["curves"], outcome["label"], n)
+    for index, within in enumerate(outcome["within"]):
+        yield within_table(outcome, within, f"within_{n}_{index}")
 
 
-def _curves(curves: Mapping[str, Any], label: str, place: int) -> Iterator[Chart]:
+def _curves(curves: Mapping[str, Any], label: str, n: int) -> Iterator[Chart]:
     """Yield the mean score at every threshold: a chart per cut with its largest groups."""
     thresholds = curves["thresholds"]
     everyone = Series([Point(value, x=x) for x, value in zip(thresholds, curves["overall"], strict=True)], "all")
@@ -143,53 +145,53 @@ def _curves(curves: Mapping[str, Any], label: str, place: int) -> Iterator[Chart
             for row in sorted(largest[:_CURVES], key=lambda row: str(row["group"]))
         ]
         yield Chart(
-            ChartKind.LINES, f"curves_{place}_{cut}", f"{label}: mean score at each threshold", [everyone, *series],
-            Axis("mean score", 0.0, 1.0), Axis("threshold"), cut=cut, file=f"fhibe_narrow_curves_{place}",
+            ChartKind.LINES, f"curves_{n}_{cut}", f"{label}: mean score at each threshold", [everyone, *series],
+            Axis("mean score", 0.0, 1.0), Axis("threshold"), cut=cut, file=f"fhibe_narrow_curves_{n}",
             panel=cut_label(cut),
         )  # fmt: skip
 
 
-def _published(one: Mapping[str, Any], place: int) -> Iterator[Part]:
+def _published(outcome: Mapping[str, Any], n: int) -> Iterator[Part]:
     """Yield the numbers of FHIBE's evaluation code, overall and for the groups of the run's cuts."""
-    if not one.get("published"):
+    if not outcome.get("published"):
         return
     overall = [
         Row([metric["title"], metric["n"], metric["overall"]])
-        for metric in one["published"]
+        for metric in outcome["published"]
         if metric["overall"] is not None
     ]
-    tables = [Table(f"published_{place}", _PUBLISHED, overall, "Mean over people in images")]
-    for cut in dict.fromkeys(row["cut"] for row in one["groups"]):
+    tables = [Table(f"published_{n}", _PUBLISHED, overall, "Mean over people in images")]
+    for cut in dict.fromkeys(row["cut"] for row in outcome["groups"]):
         rows = [
             Row([metric["title"].split(":")[0], short_group(row["group"]), row["n_subjects"], row["n"], row["value"]],
                 row["n_subjects"])
-            for metric in one["published"]
+            for metric in outcome["published"]
             for row in metric["groups"]
             if row["cut"] == cut
         ]  # fmt: skip
         caption = f"By {cut_label(cut)}"
-        tables.append(Table(f"published_groups_{place}", _PUBLISHED_GROUPS, rows, caption, cut=cut, omit_small=True))
+        tables.append(Table(f"published_groups_{n}", _PUBLISHED_GROUPS, rows, caption, cut=cut, omit_small=True))
     yield Part("As FHIBE’s evaluation code computes it", tables, folded=True)
 
 
-def _verification(one: Mapping[str, Any], place: int) -> Iterator[Value]:
+def _verification(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     """Yield the true acceptance rates of the whole set and by group, and the errors by hairstyles."""
-    if not one["verification"]:
+    if not outcome["verification"]:
         return
-    whole, groups = one["verification"]["whole"], one["verification"]["groups"]
+    whole, groups = outcome["verification"]["whole"], outcome["verification"]["groups"]
     shared = f" (same {', nearly the same '.join(whole['negatives_share'])})" if whole["negatives_share"] else ""
     ends = ""
     if whole["tar_low"] is not None:
         ends = f" (95 % interval {number(whole['tar_low'])} to {number(whole['tar_high'])}, bootstrap over subjects)"
     yield Sentence([
-        Strong(one["label"]),
+        Strong(outcome["label"]),
         f": true acceptance rate {number(whole['tar'])}{ends} at a false acceptance rate of at most 0.001, of "
         f"{whole['n_same']:,} genuine pairs (two faces of one subject) and {whole['n_different']:,} hard impostor pairs"
         f"{shared} of the whole set.",
     ])  # fmt: skip
     axis, keys = Axis("true acceptance rate at a false acceptance rate of 0.001"), ("tar", "tar_low", "tar_high")
-    title = f"Face verification: {one['model']}"
-    yield from group_charts(groups, f"fhibe_narrow_verification_{place}", title, axis, keys)
+    title = f"Face verification: {outcome['model']}"
+    yield from group_charts(groups, f"fhibe_narrow_verification_{n}", title, axis, keys)
     for cut in dict.fromkeys(row["cut"] for row in groups):
         rows = [
             Row([short_group(row["group"]), row["n_subjects"], row["n_same"], row["n_different"],
@@ -198,17 +200,17 @@ def _verification(one: Mapping[str, Any], place: int) -> Iterator[Value]:
             if row["cut"] == cut
         ]  # fmt: skip
         fold = f"Verification by {cut_label(cut)}, each group with its own pairs and threshold"
-        yield Table(f"verification_{place}", _VERIFICATION, rows, fold=fold, cut=cut)
+        yield Table(f"verification_{n}", _VERIFICATION, rows, fold=fold, cut=cut)
     rows = [
         Row([row["pronoun"], row["hairstyles"], row["n_subjects"], row["n_same"], row["missed"]], row["n_subjects"])
         for row in whole["by_hairstyle"]
     ]
     caption = "False rejection rate of genuine pairs whose two images show the same or different hairstyles"
-    yield Table(f"by_hairstyle_{place}", _BY_HAIRSTYLE, rows, caption, omit_small=True)
-    yield from hairstyle_values(whole["hairstyles"], one["model"], place)
+    yield Table(f"by_hairstyle_{n}", _BY_HAIRSTYLE, rows, caption, omit_small=True)
+    yield from hairstyle_values(whole["hairstyles"], outcome["model"], n)
 
 
-def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, place: int) -> Iterator[Value]:
+def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, n: int) -> Iterator[Value]:
     """Yield the error rates by pairs of hairstyles, a chart per pronoun (the paper's Extended Data Fig. 8)."""
     table = []
     for pronoun in dict.fromkeys(row["pronoun"] for row in pairs):
@@ -225,13 +227,14 @@ def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, place: int)
             for row in sorted(common, key=lambda row: -(row["missed"] or 0.0))
             if row["missed"] is not None
         ]  # fmt: skip
-        title = f"Errors of {model} by the hairstyles of the two images: {short_group(pronoun)}"
+        title = f"Errors of {model} by the hairstyles of the two images"
         yield Chart(
-            ChartKind.BARS, f"hairstyles_{place}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
-            file=f"fhibe_narrow_hairstyles_{place}", panel=short_group(pronoun),
-            caption="Filled: both images show one hairstyle.",
+            ChartKind.BARS, f"hairstyles_{n}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
+            file=f"fhibe_narrow_hairstyles_{n}", panel=short_group(pronoun),
+            filled="",
+            caption=f"{short_group(pronoun)}; filled: both images show one hairstyle.",
         )  # fmt: skip
-    yield Table(f"hairstyles_{place}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
+    yield Table(f"hairstyles_{n}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
 
 
 _TASKS = [

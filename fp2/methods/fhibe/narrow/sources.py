@@ -77,21 +77,21 @@ def read_sources(files: Mapping[str, Any], options: NarrowOptions, people: Seque
                 fix = f"Name them: 'task.files.{name}={{first: FILE, second: FILE}}'"
                 raise Fp2Error(f"two files of predictions are named {model!r}", where=f"task.files.{name}", fix=fix)
             seen.add(model)
-            found = read_predictions(path, task, people, options.keypoints)
-            sources.append(Source(task, model, "predictions", found, similarity))
+            predictions = read_predictions(path, task, people, options.keypoints)
+            sources.append(Source(task, model, "predictions", predictions, similarity))
     return sources
 
 
-def _named(given: Any) -> Iterator[tuple[str, Path]]:
+def _named(files: Any) -> Iterator[tuple[str, Path]]:
     """Yield name and path of one file, a list or a table of files.
 
     A file is named after itself; the `model_outputs.json` of FHIBE's evaluation code after its folder, that of a model.
     """
-    if isinstance(given, Mapping):
-        yield from ((str(name), Path(path).expanduser()) for name, path in given.items())
+    if isinstance(files, Mapping):
+        yield from ((str(name), Path(path).expanduser()) for name, path in files.items())
         return
-    for one in [given] if isinstance(given, str) else given:
-        path = Path(one).expanduser()
+    for file in [files] if isinstance(files, str) else files:
+        path = Path(file).expanduser()
         generic = path.stem in ("model_outputs", "face_encodings")
         yield (path.absolute().parent.name if generic else path.stem), path
 
@@ -109,9 +109,13 @@ def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions,
         shown = people if both else [person for person in people if person.n_people == 1]
         n_images = len({person.image_id for person in shown})
         with inputs.progress.steps(f"{task.title}: {spec.name}", n_images) as tick:
-            made = predict_all(task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget)
+            predicted = predict_all(
+                task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget
+            )
         similarity = model.similarity if options.similarity == "auto" else options.similarity
-        sources.append(Source(task, spec.name, "model", made.predictions, similarity, model.identity(), made.failed))
+        sources.append(
+            Source(task, spec.name, "model", predicted.predictions, similarity, model.identity(), predicted.failed)
+        )
     return sources
 
 
@@ -210,6 +214,11 @@ def _check_subjects(
 ) -> None:
     """Refuse predictions that name subjects, if no name is that of a person in the image."""
     subjects = {image_id: [person.subject_id for person in group] for image_id, group in people.items()}
-    named = [one for image_id in people for one in predicted.get(image_id, ()) if one.subject_id is not None]
-    if named and not any(one.subject_id in subjects[one.image_id] for one in named):
+    named = [
+        prediction
+        for image_id in people
+        for prediction in predicted.get(image_id, ())
+        if prediction.subject_id is not None
+    ]
+    if named and not any(prediction.subject_id in subjects[prediction.image_id] for prediction in named):
         raise unknown_subjects(named[0].subject_id, task)

@@ -75,7 +75,7 @@ def _drawn(code: Ints, rng: random.Random, *, same: bool) -> Pairs:
     code : (n,), the subject of each face.
     """
     n = len(code)
-    later_same = np.array([int((code[place + 1 :] == code[place]).sum()) for place in range(n)], dtype=np.int64)
+    later_same = np.array([int((code[n_face + 1 :] == code[n_face]).sum()) for n_face in range(n)], dtype=np.int64)
     per_face = later_same if same else np.arange(n - 1, -1, -1) - later_same
     ends = np.cumsum(per_face)
     total = int(ends[-1])
@@ -85,8 +85,8 @@ def _drawn(code: Ints, rng: random.Random, *, same: bool) -> Pairs:
     second = np.empty_like(first)
     for face in np.unique(first):
         others = face + 1 + np.flatnonzero((code[face + 1 :] == code[face]) == same)
-        own = first == face
-        second[own] = others[rank[own]]
+        of_face = first == face
+        second[of_face] = others[rank[of_face]]
     return first, second
 
 
@@ -115,6 +115,6 @@ def cross_validated(distance: Floats, genuine: npt.NDArray[np.bool_]) -> tuple[f
             there = places < len(thresholds)
             thresholds = thresholds[places[there]]
             threshold = float(np.interp(FAR, levels[there], thresholds))
-        own = distance[held][genuine[held]]
-        rates.append(float((own < threshold).mean()) if len(own) else np.nan)
+        of_fold = distance[held][genuine[held]]
+        rates.append(float((of_fold < threshold).mean()) if len(of_fold) else np.nan)
     return float(np.nanmean(rates)), float(np.nanstd(rates))

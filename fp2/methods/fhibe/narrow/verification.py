@@ -57,12 +57,12 @@ def embedded_faces(
         Whether the model was given the annotated face boxes, so that a face without a box is not judged.
     """
     scores = TaskScores()
-    found = by_face(people, predictions, task, scores)
-    kept, vectors, detected = [], [], []
+    of_face = by_face(people, predictions, task, scores)
+    embedded, vectors, detected = [], [], []
     for person in people:
-        prediction = found.get(person.face_id)
+        prediction = of_face.get(person.face_id)
         if prediction is not None and prediction.embedding is not None:
-            kept.append(person)
+            embedded.append(person)
             vectors.append(prediction.embedding)
             detected.append(prediction.score > 0)
         elif boxed and person.geometry().face_box is None:
@@ -73,8 +73,8 @@ def embedded_faces(
     if len(lengths) > 1:
         what = f"embeddings have different lengths: {lengths[0]} and {lengths[-1]} numbers"
         raise Fp2Error(what, where=f"task.files.{task.name}")
-    ready = np.array(vectors, dtype=np.float64).reshape(len(kept), lengths[0] if lengths else 0)
-    return Faces(kept, ready, detected), scores
+    ready = np.array(vectors, dtype=np.float64).reshape(len(embedded), lengths[0] if lengths else 0)
+    return Faces(embedded, ready, detected), scores
 
 
 def verify(
@@ -201,17 +201,18 @@ def _hairstyle_errors(
     keys = ["pronoun", "first", "second"]
     of_two = dict(list(different.groupby(keys)))
     by_pair, by_equality = [], []
-    for (word, first, second), part in same.groupby(keys):
-        others = of_two.get((word, first, second), different[:0])
+    for key, of_pair in same.groupby(keys):
+        others = of_two.get(key, different[:0])
+        word, first, second = of_pair[keys].iloc[0]
         enough = len(others) and len({*others["a"], *others["b"]}) >= min_subjects
-        row = _missed(part, min_subjects)
+        row = _missed(of_pair, min_subjects)
         share = row["n_subjects"] / same.loc[same["pronoun"] == word, "a"].nunique()
         rates = {"n_different": len(others), "confused": float(others["wrong"].mean()) if enough else None}
         by_pair.append({"pronoun": word, "first": names[first], "second": names[second], "share_of_subjects": share,
                         **row, **rates})  # fmt: skip
-    for (word, unequal), part in same.groupby(["pronoun", same["first"] != same["second"]]):
+    for (word, unequal), of_pair in same.groupby(["pronoun", same["first"] != same["second"]]):
         kind = "different" if unequal else "same"
-        by_equality.append({"pronoun": word, "hairstyles": kind, **_missed(part, min_subjects)})
+        by_equality.append({"pronoun": word, "hairstyles": kind, **_missed(of_pair, min_subjects)})
     return {"hairstyles": by_pair, "by_hairstyle": by_equality}
 
 
@@ -233,27 +234,29 @@ def _groups(
 
     ready, theirs = vectors
 
-    place = {(p.image_id, p.subject_id): n for n, p in enumerate(people) if p.n_people == 1}
+    index_of = {(p.image_id, p.subject_id): n for n, p in enumerate(people) if p.n_people == 1}
     rows = []
-    for group, part in memberships(table, with_present_values(table, cut)).groupby("group", sort=True):
-        keys = zip(part["image_id"], part["subject_id"], strict=True)
-        own = np.array([place[key] for key in keys if key in place], dtype=np.int64)
-        subjects = [people[index].subject_id for index in own]
+    for group, members in memberships(table, with_present_values(table, cut)).groupby("group", sort=True):
+        keys = zip(members["image_id"], members["subject_id"], strict=True)
+        faces = np.array([index_of[key] for key in keys if key in index_of], dtype=np.int64)
+        subjects = [people[index].subject_id for index in faces]
         (a, b), (c, d) = pairs.drawn_pairs(subjects, seed)
         owners = np.array([subjects[index] for index in a], dtype=object)
         n_subjects = len(set(owners.tolist()))  # a subject with one face is in no pair
-        found = pairs.Rates(len(a), len(c), n_subjects, None, None, None)
+        rates = pairs.Rates(len(a), len(c), n_subjects, None, None, None)
         more: dict[str, Any] = {}
         if n_subjects >= min_subjects:
-            same, different = (pairs.compare(ready, kind, similarity) for kind in ((own[a], own[b]), (own[c], own[d])))
-            found = pairs.rates(same, different, owners, seed=seed)
+            same, different = (
+                pairs.compare(ready, kind, similarity) for kind in ((faces[a], faces[b]), (faces[c], faces[d]))
+            )
+            rates = pairs.rates(same, different, owners, seed=seed)
             curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
             more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
         if theirs is not None:
-            rate = validation_rate(theirs[own], subjects, [_crop_name(people[index]) for index in own])
+            rate = validation_rate(theirs[faces], subjects, [_crop_name(people[index]) for index in faces])
             more["validation"] = None if rate is None else asdict(rate)
-        sizes = {"n_faces": len(own), "n_group": len(set(subjects))}
-        rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(found), **more})
+        sizes = {"n_faces": len(faces), "n_group": len(set(subjects))}
+        rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(rates), **more})
     return rows
 
 

@@ -45,19 +45,19 @@ def disparity_rows(outcomes: Sequence[dict[str, Any]], cuts: Sequence[Cut]) -> l
     wanted = {cut.name for cut in cuts}
     return [
         {
-            "probe": one["probe"], "scorer": one["metric"], "cut": row["cut"],
-            "family_size": len(one["benchmark"]["rows"]), **row["ours"], "bounds_low": None, "bounds_high": None,
+            "probe": outcome["probe"], "scorer": outcome["metric"], "cut": row["cut"],
+            "family_size": len(outcome["benchmark"]["rows"]), **row["ours"], "bounds_low": None, "bounds_high": None,
             "bounds_ci_low": None, "bounds_ci_high": None, "holds_under_refusals": None,
         }
-        for one in outcomes if one["benchmark"] is not None
-        for row in one["benchmark"]["rows"] if row["cut"] in wanted
+        for outcome in outcomes if outcome["benchmark"] is not None
+        for row in outcome["benchmark"]["rows"] if row["cut"] in wanted
     ]  # fmt: skip
 
 
 def highest_disparities(outcomes: Sequence[dict[str, Any]], top_k: int) -> list[dict[str, Any]]:
     """Return the `top_k` highest significant disparities of all outcomes."""
-    top = [line for one in outcomes if one["benchmark"] is not None for line in one["benchmark"]["top"]]
-    top.sort(key=lambda line: (-line["disparity"], line["outcome"], line["cut"]))
+    top = [row for outcome in outcomes if outcome["benchmark"] is not None for row in outcome["benchmark"]["top"]]
+    top.sort(key=lambda row: (-row["disparity"], row["outcome"], row["cut"]))
     return top[:top_k]
 
 
@@ -69,10 +69,10 @@ def within_condition(
 
     There are no rows where the condition leaves no subject with a score.
     """
-    found = benchmark(scores, people, cuts, replace(options, within=condition), tick)
+    of_condition = benchmark(scores, people, cuts, replace(options, within=condition), tick)
     overall = {row["cut"]: row for row in whole["rows"]}
-    rows = [_beside(overall[row["cut"]], row) for row in found["rows"]]
-    sizes = {name: found[name] for name in ("n_images", "n_subjects")}
+    rows = [_beside(overall[row["cut"]], row) for row in of_condition["rows"]]
+    sizes = {name: of_condition[name] for name in ("n_images", "n_subjects")}
     return {"condition": condition, **sizes, "rows": rows}
 
 
@@ -186,17 +186,17 @@ class ScoresAnalysis:
         """
         outcomes, notes = [], []
         for metric in self.options.metrics:
-            for probe, part in scores[scores["scorer"] == metric.name].groupby("probe", sort=False):
-                if part["value"].isna().all():
+            for probe, of_probe in scores[scores["scorer"] == metric.name].groupby("probe", sort=False):
+                if of_probe["value"].isna().all():
                     notes.append(f"{label_of(str(probe), metric)}: no subject has a score")
                     continue
-                one = self._outcome(part, str(probe), metric)
-                outcomes.append(one)
-                notes += _notes(one)
+                outcome = self._outcome(of_probe, str(probe), metric)
+                outcomes.append(outcome)
+                notes += _notes(outcome)
         block: dict[str, Any] = {
             "outcomes": outcomes,
             "top": highest_disparities(outcomes, self.options.top_k),
-            "n_cases": sum(one["benchmark"]["n_cases"] for one in outcomes),
+            "n_cases": sum(outcome["benchmark"]["n_cases"] for outcome in outcomes),
             "sensitive": list(self.sensitive),
             "predictors": self.predictors,
             "features": {
@@ -208,17 +208,17 @@ class ScoresAnalysis:
         }
         return block | _summary(block), disparity_rows(outcomes, self.cuts)
 
-    def _outcome(self, part: pd.DataFrame, probe: str, metric: Metric) -> dict[str, Any]:
+    def _outcome(self, of_probe: pd.DataFrame, probe: str, metric: Metric) -> dict[str, Any]:
         """Return the analyses of one metric of one model or task."""
         people, options = self.people, self.options
-        scores = part[["image_id", "subject_id"]].assign(score=part["value"])
+        scores = of_probe[["image_id", "subject_id"]].assign(score=of_probe["value"])
         how = BenchmarkOptions(
             **vars(self.comparison), higher_is_better=metric.higher_is_better, yes_no=metric.yes_no,
             value_range=metric.range, top_k=options.top_k, smallest_effect=metric.smallest_effect,
         )  # fmt: skip
         label, every = label_of(probe, metric), self.every_cut
         whole = benchmark(scores, people, every, how, self.tick, outcome=label)
-        found: dict[str, Any] = {
+        outcome: dict[str, Any] = {
             "probe": probe,
             "metric": metric.name,
             "label": label,
@@ -233,8 +233,8 @@ class ScoresAnalysis:
             block = within_condition(scores, people, singles, how, condition, whole, self.tick)
             if options.within_all and block["n_subjects"]:
                 block |= self._models(scores, metric, replace(how, within=condition))
-            found["within"].append(block)
-        return found
+            outcome["within"].append(block)
+        return outcome
 
     def _models(self, scores: pd.DataFrame, metric: Metric, how: BenchmarkOptions) -> dict[str, Any]:
         """Return `error_model` and `patterns`, each if it is enabled, within the condition of `how`."""
@@ -245,11 +245,11 @@ class ScoresAnalysis:
         table = table.reset_index(drop=True)
         attributes = self.predictors
         numbers = [name for name in self.options.features or NUMBERS if name in people.columns]
-        found: dict[str, Any] = {}
+        models: dict[str, Any] = {}
         if (model := self.options.error_model_settings(comparison)) is not None:
             if how.within:
                 model = replace(model, resamples=min(model.resamples, _RESAMPLES_WITHIN))
-            found["error_model"] = error_model(
+            models["error_model"] = error_model(
                 table, numbers, attributes, sensitive, model, yes_no=metric.yes_no, tick=self.tick
             )
         if (rules := self.options.pattern_settings(comparison)) is not None:
@@ -258,15 +258,15 @@ class ScoresAnalysis:
                 table, design, rules, yes_no=metric.yes_no, higher_is_better=metric.higher_is_better
             )
             followed = follow_up(patterns, scores, people, sensitive, how, rules.looked_into, self.tick)
-            found["patterns"] = {**patterns, "found": followed}
-        return found
+            models["patterns"] = {**patterns, "found": followed}
+        return models
 
 
 def numbers_of(options: ScoresOptions) -> list[str]:
     """Return the measured features that the analyses use: predictors of enabled ones, and those of conditions."""
-    own = (options.features or tuple(NUMBERS)) if options.predicts else ()
+    predictors = (options.features or tuple(NUMBERS)) if options.predicts else ()
     named = [name for condition in options.within for name in names_in(condition)]
-    return [name for name in NUMBERS if name in own or name in named]
+    return [name for name in NUMBERS if name in predictors or name in named]
 
 
 def label_of(probe: str, metric: Metric) -> str:
@@ -274,17 +274,19 @@ def label_of(probe: str, metric: Metric) -> str:
     return f"{probe} · {metric.name}" if probe != metric.name else probe
 
 
-def _notes(one: Mapping[str, Any]) -> list[str]:
+def _notes(outcome: Mapping[str, Any]) -> list[str]:
     """Return the limitations of one outcome: missing and clipped scores, conditions without a subject."""
-    notes, whole = [], one["benchmark"]
+    notes, whole = [], outcome["benchmark"]
     if whole["n_without"]:
-        notes.append(f"{one['label']}: {whole['n_without']} subject-image pairs have no score")
+        notes.append(f"{outcome['label']}: {whole['n_without']} subject-image pairs have no score")
     if whole["n_clipped"]:
         end = f"{whole['value_range'][1]:g}"
-        notes.append(f"{one['label']}: {whole['n_clipped']} score(s) above the range were clipped to its end, {end}")
-    for within in one["within"]:
+        notes.append(
+            f"{outcome['label']}: {whole['n_clipped']} score(s) above the range were clipped to its end, {end}"
+        )
+    for within in outcome["within"]:
         if not within["n_subjects"]:
-            notes.append(f"{one['label']}: no subject with a score is left within {within['condition']}")
+            notes.append(f"{outcome['label']}: no subject with a score is left within {within['condition']}")
     return notes
 
 
@@ -292,23 +294,23 @@ def _summary(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
     metrics: dict[str, float] = {"cases": float(block["n_cases"])}
     headline: dict[str, Any] = {"cases": block["n_cases"], "top": block["top"][:5], "outcomes": []}
-    for one in block["outcomes"]:
-        own = "".join(c if c.isalnum() or c in "_-./ " else "_" for c in f"{one['probe']}.{one['metric']}")
-        highest = next(iter(one["benchmark"]["top"]), None)
-        line = {"outcome": one["label"], "overall": one["benchmark"]["overall"]}
-        metrics[f"{own}.overall"] = one["benchmark"]["overall"]
+    for outcome in block["outcomes"]:
+        name = "".join(c if c.isalnum() or c in "_-./ " else "_" for c in f"{outcome['probe']}.{outcome['metric']}")
+        highest = next(iter(outcome["benchmark"]["top"]), None)
+        entry = {"outcome": outcome["label"], "overall": outcome["benchmark"]["overall"]}
+        metrics[f"{name}.overall"] = outcome["benchmark"]["overall"]
         if highest:
-            line |= {"disparity": highest["disparity"], "intersection": highest["intersection"]}
-            metrics[f"{own}.highest_disparity"] = highest["disparity"]
+            entry |= {"disparity": highest["disparity"], "intersection": highest["intersection"]}
+            metrics[f"{name}.highest_disparity"] = highest["disparity"]
         for agreement in ("both", "published_only", "ours_only"):
-            count = sum(row["agreement"] == agreement for row in one["benchmark"]["rows"])
-            metrics[f"{own}.found_{agreement}"] = float(count)
-        model, patterns = one.get("error_model", {}), one.get("patterns", {})
+            count = sum(row["agreement"] == agreement for row in outcome["benchmark"]["rows"])
+            metrics[f"{name}.found_{agreement}"] = float(count)
+        model, patterns = outcome.get("error_model", {}), outcome.get("patterns", {})
         if model.get("status") == "ok":
-            line |= {"explained": model["r2"], "explains": model["explains"], "features": model["selected"]}
-            metrics[f"{own}.explained"] = model["r2"]
+            entry |= {"explained": model["r2"], "explains": model["explains"], "features": model["selected"]}
+            metrics[f"{name}.explained"] = model["r2"]
         if patterns.get("status") == "ok":
-            line["patterns_held"] = patterns["n_held"]
-            metrics[f"{own}.patterns_held"] = float(patterns["n_held"])
-        headline["outcomes"].append(line)
+            entry["patterns_held"] = patterns["n_held"]
+            metrics[f"{name}.patterns_held"] = float(patterns["n_held"])
+        headline["outcomes"].append(entry)
     return {"metrics": metrics, "headline": headline}

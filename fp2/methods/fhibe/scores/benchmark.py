@@ -106,24 +106,24 @@ def benchmark(
     n_clipped = 0 if options.higher_is_better else int((joined["score"] > scale[1]).sum())
     joined["score"] = joined["score"].clip(upper=scale[1])
     joined["reversed"] = published.reverse(joined["score"], higher_is_better=options.higher_is_better, high=scale[1])
-    found = []
+    compared = []
     for cut in cuts if joined["score"].notna().any() else ():
-        found.append(_compare(cut, joined, options, scale, len(cuts), negative))
+        compared.append(_compare(cut, joined, options, scale, len(cuts), negative))
         tick()
-    rows = _with_verdicts(found, options)
-    known = joined.dropna(subset=["score"])
+    rows = _with_verdicts(compared, options)
+    scored = joined.dropna(subset=["score"])
     return {
         "direction": "higher is better" if options.higher_is_better else "lower is better",
         "yes_no": options.yes_no,
         "value_range": list(scale),
         "within": options.within,
         "negative": negative,
-        "n_images": int(known["image_id"].nunique()),
-        "n_subjects": int(known["subject_id"].nunique()),
+        "n_images": int(scored["image_id"].nunique()),
+        "n_subjects": int(scored["subject_id"].nunique()),
         "n_unknown": int((~_pairs(scores).isin(set(_pairs(people)))).sum()),
         "n_without": int(joined["score"].isna().sum()),
         "n_clipped": n_clipped,
-        "overall": float(known.groupby("subject_id")["score"].mean().mean()) if len(known) else None,
+        "overall": float(scored.groupby("subject_id")["score"].mean().mean()) if len(scored) else None,
         "rows": rows,
         "top": top_table(rows, options.top_k, outcome),
         "n_cases": sum(row["published"] is not None for row in rows),
@@ -132,8 +132,8 @@ def benchmark(
 
 def top_table(rows: Sequence[dict[str, Any]], top_k: int, outcome: str | None = None) -> list[dict[str, Any]]:
     """Return the cuts of highest significant disparity in the form of the paper's Extended Data Table 2."""
-    found = [row for row in rows if row["published"] is not None and row["published"]["disparity"] is not None]
-    found.sort(key=lambda row: (-row["published"]["disparity"], row["cut"]))
+    significant = [row for row in rows if row["published"] is not None and row["published"]["disparity"] is not None]
+    significant.sort(key=lambda row: (-row["published"]["disparity"], row["cut"]))
     return [
         {
             **({"outcome": outcome} if outcome else {}),
@@ -144,7 +144,7 @@ def top_table(rows: Sequence[dict[str, Any]], top_k: int, outcome: str | None = 
             "best": row["published"]["best"],
             "agreement": row["agreement"],
         }
-        for row in found[:top_k]
+        for row in significant[:top_k]
     ]
 
 
@@ -161,8 +161,8 @@ def _joined(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
         first = scores.loc[repeated, KEYS].iloc[0]
         what = f"two scores of one subject in one image: {first['image_id']!r}, {first['subject_id']!r}"
         raise Fp2Error(what, where="scores")
-    own = people.drop(columns="score", errors="ignore")
-    joined = own.merge(scores[[*KEYS, "score"]], on=KEYS, how="left")
+    table = people.drop(columns="score", errors="ignore")
+    joined = table.merge(scores[[*KEYS, "score"]], on=KEYS, how="left")
     if joined["score"].notna().sum() == 0:
         fix = "Use the image_id and subject_id of the data set"
         raise Fp2Error("no score belongs to a subject of the data set", where="scores", fix=fix)
@@ -209,9 +209,9 @@ def _compare(
     significant, threshold = published.highest(pairs, options.alpha)
     best = significant[0] if significant else None
     arrays = {name: table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id")}
-    own = table["score"].to_numpy(dtype=np.float64)
+    values = table["score"].to_numpy(dtype=np.float64)
     ours = disparity(
-        own, arrays["group"], arrays["subject_id"], images=arrays["image_id"],
+        values, arrays["group"], arrays["subject_id"], images=arrays["image_id"],
         higher_is_better=options.higher_is_better, value_range=scale, yes_no=options.yes_no,
         smallest_effect=options.smallest_effect, alpha=options.alpha, min_subjects=options.min_subjects,
         n_permutations=options.n_permutations or default_permutations(max(1, n_cuts), options.alpha),
@@ -235,7 +235,7 @@ def _compare(
     }  # fmt: skip
     if options.yes_no:
         worst, highest = (best.worst, best.best) if best else (ours.worst_group, ours.best_group)
-        row["shares"] = _proportions(own, arrays["group"], arrays["subject_id"], options, worst, highest)
+        row["shares"] = _proportions(values, arrays["group"], arrays["subject_id"], options, worst, highest)
     return _Compared(row, ours, significant, {group.name: group for group in groups})
 
 
@@ -244,13 +244,13 @@ def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return memberships(joined, with_present_values(joined, cut))
 
 
-def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:
+def _with_verdicts(compared: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:
     """Return the rows, corrected over all cuts, with the agreement of the two analyses."""
     from fp2.extension import adjust
 
-    adjusted = adjust([cut.ours for cut in found], options.correction, options.alpha)
+    adjusted = adjust([cut.ours for cut in compared], options.correction, options.alpha)
     rows = []
-    for cut, ours in zip(found, adjusted, strict=True):
+    for cut, ours in zip(compared, adjusted, strict=True):
         pair = cut.pairs[0] if cut.pairs else None
         agreed = published.compare_analyses(pair, cut.groups, ours, threshold=cut.row["threshold"], alpha=options.alpha)
         rows.append({**cut.row, "ours": ours.to_dict(), **agreed})
@@ -267,17 +267,17 @@ def _proportions(
     """
     from fp2.extension import proportions_by_group
 
-    found = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
-    by_name = {group.group: group for group in found.groups}
+    proportions = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
+    by_name = {group.group: group for group in proportions.groups}
     rows = [
         {"group": g.group, "share": g.rate, "ci_low": g.ci_low, "ci_high": g.ci_high, "n_subjects": g.n_subjects,
          "n_images": g.n_images}
-        for g in found.groups
+        for g in proportions.groups
     ]  # fmt: skip
     if worst not in by_name or best not in by_name:
         return {"groups": rows, "pair": None}
     a, b = by_name[str(worst)], by_name[str(best)]
-    gap = next(pair for pair in found.pairs if {pair.first, pair.second} == {worst, best})
+    gap = next(pair for pair in proportions.pairs if {pair.first, pair.second} == {worst, best})
     sign, ends = (1.0, (gap.ci_low, gap.ci_high)) if gap.first == worst else (-1.0, (-gap.ci_high, -gap.ci_low))
     low, high = ratio_interval(a, b)
     return {

@@ -93,8 +93,11 @@ def _compared(frame: pd.DataFrame, name: str, kind: type[ast.cmpop], right: ast.
         if texts := [value for value in values if isinstance(value, str)]:
             raise _invalid(condition, f"{name} is a number, {texts[0]!r} is not")
         numbers = cells.astype("float64")
-        found = reduce(operator.and_ if negated else operator.or_, [_COMPARE[kind](numbers, value) for value in values])
-        return found.astype("boolean").mask(cells.isna())
+        compared = reduce(
+            operator.and_ if negated else operator.or_, [_COMPARE[kind](numbers, value) for value in values]
+        )
+        known: pd.Series[Any] = compared.astype("boolean").mask(cells.isna())
+        return known
     if not (negated or kind in (ast.Eq, ast.In)):
         raise _invalid(condition, f"{name} is text, which has no order")
     wanted = {value if isinstance(value, str) else f"{value:g}" for value in values}

@@ -50,8 +50,8 @@ class FeatureMatrix:
 
     def only(self, features: Sequence[str]) -> FeatureMatrix:
         """Return the design with the columns of `features` alone."""
-        kept = np.flatnonzero([column.feature in features for column in self.columns])
-        return FeatureMatrix(self.matrix[:, kept], tuple(self.columns[int(place)] for place in kept))
+        chosen = np.flatnonzero([column.feature in features for column in self.columns])
+        return FeatureMatrix(self.matrix[:, chosen], tuple(self.columns[int(k)] for k in chosen))
 
 
 def make_design(
@@ -69,8 +69,8 @@ def make_design(
         if name not in table.columns:
             continue
         values = table[name].to_numpy(dtype=np.float64)
-        known = values[~np.isnan(values)]
-        if known.size and np.ptp(known) > 0 and _rarest(values, subjects) >= min_subjects:
+        present = values[~np.isnan(values)]
+        if present.size and np.ptp(present) > 0 and _rarest(values, subjects) >= min_subjects:
             matrix.append(values)
             columns.append(DesignColumn(name))
     for name in attributes:
@@ -80,28 +80,28 @@ def make_design(
             if _rarest(flags, subjects) >= min_subjects:
                 matrix.append(flags)
                 columns.append(DesignColumn(name, value))
-    kept = _distinct(matrix)
+    distinct = _distinct(matrix)
     return FeatureMatrix(
-        np.column_stack([matrix[place] for place in kept]) if kept else np.empty((len(table), 0)),
-        tuple(columns[place] for place in kept),
+        np.column_stack([matrix[k] for k in distinct]) if distinct else np.empty((len(table), 0)),
+        tuple(columns[k] for k in distinct),
     )
 
 
 def _rarest(values: FloatArray, subjects: NDArray[np.object_]) -> int:
     """Return how many subjects have the rarer value of a 0/1 column; of another column, how many have a value."""
-    known = ~np.isnan(values)
-    if not np.isin(values[known], (0.0, 1.0)).all():
-        return len(set(subjects[known]))
+    present = ~np.isnan(values)
+    if not np.isin(values[present], (0.0, 1.0)).all():
+        return len(set(subjects[present]))
     return min(len(set(subjects[values == side])) for side in (0.0, 1.0))
 
 
 def _distinct(matrix: Sequence[FloatArray]) -> list[int]:
     """Return the columns that equal neither an earlier one nor its complement."""
     seen: set[bytes] = set()
-    kept = []
-    for place, values in enumerate(matrix):
+    distinct = []
+    for k, values in enumerate(matrix):
         complement = 1.0 - values if np.isin(values, (0.0, 1.0)).all() else values
         if values.tobytes() not in seen and complement.tobytes() not in seen:
-            kept.append(place)
+            distinct.append(k)
         seen.add(values.tobytes())
-    return kept
+    return distinct

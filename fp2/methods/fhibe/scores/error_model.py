@@ -54,10 +54,10 @@ def error_model(
         JSON values. `status` is `ok`, `constant` (all scores are equal) or `too_few` (subjects or features); only `ok`
         has the rest. See docs/fhibe_methods.md for the keys.
     """
-    known = table.dropna(subset=["score"]).reset_index(drop=True)
-    design = make_design(known, numbers, [*attributes, *sensitive], options.min_subjects)
-    y = known["score"].to_numpy(dtype=np.float64)
-    names, subjects = np.unique(known["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)
+    scored = table.dropna(subset=["score"]).reset_index(drop=True)
+    design = make_design(scored, numbers, [*attributes, *sensitive], options.min_subjects)
+    y = scored["score"].to_numpy(dtype=np.float64)
+    names, subjects = np.unique(scored["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)
     sizes = {"n_images": len(y), "n_subjects": len(names), "n_features": len(design.features)}
     if len(names) < max(2 * options.min_subjects, 2 * options.folds) or not design.columns:
         return {"status": "too_few", **sizes}
@@ -78,7 +78,7 @@ def error_model(
         "selected": selected,
         "tree": tree,
         "directions": [_direction(data, feature, tree, options) for feature in selected],
-        "gaps": _gaps(known, data, sensitive, options, tick),
+        "gaps": _gaps(scored, data, sensitive, options, tick),
         "resamples": options.resamples,
     }
     tick()
@@ -124,7 +124,7 @@ def grow(data: Data, design: FeatureMatrix, *, depth: int, min_subjects: int) ->
     for node in range(inner.node_count):
         rows = inside.indices[inside.indptr[node] : inside.indptr[node + 1]]
         low, high = int(inner.children_left[node]), int(inner.children_right[node])
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "id": node,
             "depth": levels[node],
             "mean": float(np.average(y[rows], weights=weights[rows])),
@@ -135,7 +135,7 @@ def grow(data: Data, design: FeatureMatrix, *, depth: int, min_subjects: int) ->
         if low >= 0:
             column = design.columns[int(inner.feature[node])]
             levels[low] = levels[high] = levels[node] + 1
-            found |= {
+            entry |= {
                 "feature": column.feature,
                 "column": column.name,
                 "value": column.value,
@@ -143,7 +143,7 @@ def grow(data: Data, design: FeatureMatrix, *, depth: int, min_subjects: int) ->
                 "low": low,
                 "high": high,
             }
-        nodes.append(found)
+        nodes.append(entry)
     return {"nodes": nodes, "r2": float(tree.score(design.matrix, y, sample_weight=weights)), "depth": depth}
 
 
@@ -153,8 +153,8 @@ def _direction(data: Data, feature: str, tree: dict[str, Any], options: ErrorMod
     The split is the tree's first on the feature; without one, the median or the value of largest difference. Standard
     error and interval are from a bootstrap over subjects.
     """
-    place, threshold = _split(data, feature, tree)
-    values = data.design.matrix[:, place]
+    column_index, threshold = _split(data, feature, tree)
+    values = data.design.matrix[:, column_index]
     (low_means, in_low), (high_means, in_high) = (
         _subject_means(data, np.flatnonzero(side)) for side in (values <= threshold, values > threshold)
     )
@@ -163,7 +163,7 @@ def _direction(data: Data, feature: str, tree: dict[str, Any], options: ErrorMod
     )
     error, low, high = interval(means[:, 1] - means[:, 0], options.alpha)
     below, above = low_means.sum() / max(1.0, in_low.sum()), high_means.sum() / max(1.0, in_high.sum())
-    column = data.design.columns[place]
+    column = data.design.columns[column_index]
     return {
         "feature": feature,
         "column": column.name,
@@ -183,10 +183,10 @@ def _split(data: Data, feature: str, tree: dict[str, Any]) -> tuple[int, float]:
     """Return the column of a feature that shows its direction, and where it is split."""
     for node in tree["nodes"]:
         if node["feature"] == feature:
-            place = next(k for k, column in enumerate(data.design.columns) if column.name == node["column"])
-            return place, node["threshold"]
-    place = max(data.design.places(feature).tolist(), key=lambda k: _difference(data, k))
-    return place, _middle(data.design.matrix[:, place])
+            column_index = next(k for k, column in enumerate(data.design.columns) if column.name == node["column"])
+            return column_index, node["threshold"]
+    column_index = max(data.design.places(feature).tolist(), key=lambda k: _difference(data, k))
+    return column_index, _middle(data.design.matrix[:, column_index])
 
 
 def _subject_means(data: Data, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -197,21 +197,21 @@ def _subject_means(data: Data, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0), (counts > 0).astype(np.float64)
 
 
-def _difference(data: Data, place: int) -> float:
-    values = data.design.matrix[:, place]
-    known, side = ~np.isnan(values), values > _middle(values)
-    if not (side & known).any() or not (~side & known).any():
+def _difference(data: Data, column_index: int) -> float:
+    values = data.design.matrix[:, column_index]
+    present, side = ~np.isnan(values), values > _middle(values)
+    if not (side & present).any() or not (~side & present).any():
         return 0.0
-    return abs(float(data.y[side & known].mean() - data.y[~side & known].mean()))
+    return abs(float(data.y[side & present].mean() - data.y[~side & present].mean()))
 
 
 def _middle(values: FloatArray) -> float:
     """Return what splits a column: 0.5 for 0/1, else the median (if that is the maximum: the largest value below)."""
-    known = values[~np.isnan(values)]
-    if np.isin(known, (0.0, 1.0)).all():
+    present = values[~np.isnan(values)]
+    if np.isin(present, (0.0, 1.0)).all():
         return 0.5
-    middle = float(np.median(known))
-    return middle if middle < known.max() else float(known[known < middle].max())
+    middle = float(np.median(present))
+    return middle if middle < present.max() else float(present[present < middle].max())
 
 
 def _gaps(
@@ -246,10 +246,10 @@ def _disparities(
     """Return the disparity rows of `outcome` by each sensitive attribute, corrected by Holm's method."""
     from fp2.extension import Cut, adjust, disparity, memberships
 
-    own = table[["image_id", "subject_id"]].assign(value=outcome)
+    scores = table[["image_id", "subject_id"]].assign(value=outcome)
     rows = []
     for name in sensitive:
-        merged = memberships(table, Cut(name, (name,))).merge(own, on=["image_id", "subject_id"])
+        merged = memberships(table, Cut(name, (name,))).merge(scores, on=["image_id", "subject_id"])
         rows.append(
             disparity(
                 merged["value"], merged["group"], merged["subject_id"], images=merged["image_id"],

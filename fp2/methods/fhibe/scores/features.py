@@ -58,8 +58,8 @@ def known_attributes(people: pd.DataFrame) -> list[str]:
 
 def sensitive_attributes(people: pd.DataFrame) -> list[str]:
     """Return the sensitive attributes of which at least one subject has a value."""
-    known = known_attributes(people)
-    return [name for name in SENSITIVE if name in known]
+    present = known_attributes(people)
+    return [name for name in SENSITIVE if name in present]
 
 
 ALL = "all"
@@ -206,29 +206,29 @@ def table_box(row: object, what: str) -> Box | None:
 
 def _of_shape(shape: Geometry, person: Box | None, face: Box | None) -> dict[str, float]:
     """Return what follows from keypoints, segments, boxes and the size of the image."""
-    found: dict[str, float] = {}
+    features: dict[str, float] = {}
     if shape.keypoints:
-        found["visible_keypoints"] = float(sum(point.visible for point in shape.keypoints.values()))
+        features["visible_keypoints"] = float(sum(point.visible for point in shape.keypoints.values()))
     if shape.polygons:
         hair, skin = (_area(shape.polygons.get(name, ())) for name in ("Head hair", "Face skin"))
-        found |= {"bald": float(hair == 0), "headwear": float("Headwear" in shape.polygons)}
-        found["eyewear"] = float("Eyewear" in shape.polygons)
+        features |= {"bald": float(hair == 0), "headwear": float("Headwear" in shape.polygons)}
+        features["eyewear"] = float("Eyewear" in shape.polygons)
         if person and (box_area := person[2] * person[3]) > 0:
-            found["visible_hair"] = hair / box_area
+            features["visible_hair"] = hair / box_area
         if face and (box_area := face[2] * face[3]) > 0:
-            found["facial_skin"] = skin / box_area
+            features["facial_skin"] = skin / box_area
     if person and person[3] > 0:
-        found["box_aspect"] = person[2] / person[3]
+        features["box_aspect"] = person[2] / person[3]
     if shape.size and min(shape.size) > 0:
         width, height = shape.size
-        found["image_aspect"] = width / height
+        features["image_aspect"] = width / height
         if person:
-            found["box_share"] = person[2] * person[3] / (width * height)
+            features["box_share"] = person[2] * person[3] / (width * height)
         if face:
             centre = (face[0] + face[2] / 2 - width / 2, face[1] + face[3] / 2 - height / 2)
-            found["face_share"] = face[3] / height
-            found["face_distance"] = math.hypot(*centre) / math.hypot(width, height)
-    return found
+            features["face_share"] = face[3] / height
+            features["face_distance"] = math.hypot(*centre) / math.hypot(width, height)
+    return features
 
 
 def _area(polygons: Sequence[npt.NDArray[np.float64]]) -> float:
@@ -251,12 +251,12 @@ def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str,
     luma = np.asarray(small, dtype=np.float64) / 255
     inside = _inside(luma.shape, person, scale)
     body, ground = luma[inside], luma[~inside]
-    found = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _sharpness(luma, inside)}
+    features = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _sharpness(luma, inside)}
     if ground.size:
-        found["figure_ground"] = abs(float(body.mean() - ground.mean()))
+        features["figure_ground"] = abs(float(body.mean() - ground.mean()))
     if face:
-        found["face_brightness"] = float(luma[_inside(luma.shape, face, scale)].mean())
-    return found
+        features["face_brightness"] = float(luma[_inside(luma.shape, face, scale)].mean())
+    return features
 
 
 def _inside(shape: tuple[int, ...], box: Box | None, scale: float) -> npt.NDArray[np.bool_]:
@@ -292,16 +292,16 @@ class _PixelCache:
         key = (str(path.absolute()), json.dumps([person, face]))
         query = "SELECT size, mtime_ns, numbers FROM picture_numbers WHERE path = ? AND boxes = ?"
         with as_user_error(file_of(self._connection)):
-            known = self._connection.execute(query, key).fetchone()
-        if known is not None and known[:2] == file_stamp(path, known[2]):
-            return {str(name): float(value) for name, value in json.loads(known[2]).items()}
-        found = pixel_numbers(path, person, face)
-        stamp = file_stamp(path, numbers := json.dumps(found))
-        if found and stamp is not None and file_stamp(path) == before:
+            stored = self._connection.execute(query, key).fetchone()
+        if stored is not None and stored[:2] == file_stamp(path, stored[2]):
+            return {str(name): float(value) for name, value in json.loads(stored[2]).items()}
+        features = pixel_numbers(path, person, face)
+        stamp = file_stamp(path, numbers := json.dumps(features))
+        if features and stamp is not None and file_stamp(path) == before:
             self._new.append((*key, *stamp, numbers))
         if len(self._new) >= _BATCH:
             self.write()
-        return found
+        return features
 
     def write(self) -> None:
         """Write what was measured since the last call."""

@@ -167,7 +167,7 @@ def explained(data: Data, losses: Losses, options: ErrorModelOptions) -> dict[st
     """
     total, lost = _total(data), per_subject(losses.squared, data.subjects, data.n_subjects)
     error, low, high = interval(1.0 - ratios(lost, total, options.resamples, options.seed)[:, 0], options.alpha)
-    found = {
+    fit = {
         "r2": 1.0 - float(lost.sum() / total.sum()),
         "r2_se": error,
         "r2_low": low,
@@ -178,8 +178,8 @@ def explained(data: Data, losses: Losses, options: ErrorModelOptions) -> dict[st
     if data.yes_no:
         from sklearn.metrics import roc_auc_score
 
-        found["auc"] = float(roc_auc_score(data.y, losses.predicted, sample_weight=data.weights))
-    return found
+        fit["auc"] = float(roc_auc_score(data.y, losses.predicted, sample_weight=data.weights))
+    return fit
 
 
 def importances(
@@ -240,9 +240,9 @@ def ratios(above: FloatArray, below: FloatArray, n_resamples: int, seed: int) ->
     for counts in _resamples(len(top), n_resamples, seed):
         with np.errstate(divide="ignore", invalid="ignore"):
             blocks.append((counts @ top) / (counts @ bottom))
-    found: FloatArray = np.concatenate(blocks)
-    found[~np.isfinite(found)] = np.nan
-    return found
+    quotients: FloatArray = np.concatenate(blocks)
+    quotients[~np.isfinite(quotients)] = np.nan
+    return quotients
 
 
 def _resamples(n_subjects: int, n_resamples: int, seed: int) -> Iterator[FloatArray]:
@@ -255,8 +255,8 @@ def _resamples(n_subjects: int, n_resamples: int, seed: int) -> Iterator[FloatAr
 
 def interval(samples: FloatArray, alpha: float = 0.05) -> tuple[float | None, float | None, float | None]:
     """Return the standard error and the percentile interval of resampled values; None if there are fewer than two."""
-    known = samples[~np.isnan(samples)]
-    if known.size < 2:
+    present = samples[~np.isnan(samples)]
+    if present.size < 2:
         return None, None, None
-    low, high = np.quantile(known, [alpha / 2, 1 - alpha / 2])
-    return float(known.std(ddof=1)), float(low), float(high)
+    low, high = np.quantile(present, [alpha / 2, 1 - alpha / 2])
+    return float(present.std(ddof=1)), float(low), float(high)

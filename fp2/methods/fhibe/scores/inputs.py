@@ -43,8 +43,8 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: 
         long, notes = _of_run(frame, people, options, salt, path)
     else:
         long = _of_columns(frame, people, options, path)
-    known = set(zip(people["image_id"], people["subject_id"], strict=True))
-    inside = np.array([pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)], dtype=bool)
+    pairs = set(zip(people["image_id"], people["subject_id"], strict=True))
+    inside = np.array([pair in pairs for pair in zip(long["image_id"], long["subject_id"], strict=True)], dtype=bool)
     if not inside.any():
         fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for example"
         raise Fp2Error("no row of the scores is of a subject of the data set", where=str(path), fix=fix)
@@ -59,7 +59,7 @@ def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOption
 
     names = {ours: options.columns.get(ours, usual) for ours, usual in COLUMNS.items()}
     if not options.metrics:
-        raise _no_metrics([name for name in frame if name not in names.values()], path)
+        raise _no_metrics([str(name) for name in frame if name not in names.values()], path)
     columns = {metric.name: (_column(frame, metric.source, path), metric.source) for metric in options.metrics}
     scores = {metric: _numbers(*column, path) for metric, column in columns.items()}
     ids = _ids(frame, str(names["image"]), str(names["subject"]), people, path)
@@ -158,11 +158,11 @@ def _of_run(
     return long[LONG], notes
 
 
-def _unsalted(keys: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
+def _unsalted(keys: list[str], known_ids: list[str], salt: bytes | None, kind: Any) -> list[str]:
     """Return the ids that salted keys stand for; a key of no known id is returned unchanged."""
     from fp2.extension import salted
 
-    ids = list(dict.fromkeys(known))
+    ids = list(dict.fromkeys(known_ids))
     if salt is None or set(keys) & set(ids):
         return keys
     of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
@@ -227,16 +227,16 @@ def simulated_scores(
     where = f"{WHERE}.simulate"
     if not metrics:
         raise Fp2Error("there is nothing to simulate", where=f"{WHERE}.metrics", fix="Name a metric")
-    known = [metric.name for metric in metrics]
+    names = [metric.name for metric in metrics]
     for given in truth:
-        if given not in known:
-            raise Fp2Error(f"{given!r} is not a metric of {WHERE}.metrics", where=where, fix=nearest(given, known))
+        if given not in names:
+            raise Fp2Error(f"{given!r} is not a metric of {WHERE}.metrics", where=where, fix=nearest(given, names))
     parts = []
-    for place, metric in enumerate(metrics):
-        if not isinstance(own := truth.get(metric.name), Mapping):
+    for n, metric in enumerate(metrics):
+        if not isinstance(settings := truth.get(metric.name), Mapping):
             fix = "Give base, between, within, effects"
             raise Fp2Error("the metric has no truth", where=f"{where}.{metric.name}", fix=fix)
-        values = _draw(people, metric, read_options(SimulatedTruth, own, f"{where}.{metric.name}"), [seed, 4, place])
+        values = _draw(people, metric, read_options(SimulatedTruth, settings, f"{where}.{metric.name}"), [seed, 4, n])
         ids = people[["image_id", "subject_id"]].reset_index(drop=True)
         parts.append(ids.assign(probe=name, scorer=metric.name, value=values))
     return pd.concat(parts, ignore_index=True)[LONG]

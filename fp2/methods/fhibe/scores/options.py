@@ -83,14 +83,14 @@ def _metrics(value: Any) -> tuple[Metric, ...]:
     """Return the metrics of a mapping name -> settings, or name -> whether higher values are better."""
     if value and not isinstance(value, Mapping):
         raise ValueError("Input should be a table, such as {recall: {higher_is_better: true}}")
-    found = []
+    metrics = []
     for name, given in (value or {}).items():
         where = f"{WHERE}.metrics.{name}"
-        own = {"higher_is_better": given} if isinstance(given, bool) else given
-        if not isinstance(own, Mapping):
+        settings = {"higher_is_better": given} if isinstance(given, bool) else given
+        if not isinstance(settings, Mapping):
             raise Fp2Error(f"the metric is {given!r}", where=where, fix="Write {higher_is_better: true}, or true")
-        found.append(Metric(str(name), **vars(read_options(MetricOptions, own, where))))
-    return tuple(found)
+        metrics.append(Metric(str(name), **vars(read_options(MetricOptions, settings, where))))
+    return tuple(metrics)
 
 
 def _columns(value: Any) -> dict[str, str]:

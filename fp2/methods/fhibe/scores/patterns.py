@@ -143,16 +143,16 @@ def make_items(design: FeatureMatrix, held_out: BoolArray) -> Items:
     names: list[tuple[str, str]] = []
     for k, column in enumerate(design.columns):
         values = design.matrix[:, k]
-        known = ~np.isnan(values)
-        if not (known & ~held_out).any():
+        present = ~np.isnan(values)
+        if not (present & ~held_out).any():
             continue
-        if np.isin(values[known], (0.0, 1.0)).all():
+        if np.isin(values[present], (0.0, 1.0)).all():
             sides = [values == 1.0] if column.value is not None else [values == 0.0, values == 1.0]
             words = [column.value] if column.value is not None else ["no", "yes"]
         else:
-            bounds = np.quantile(values[known & ~held_out], [1 / 3, 2 / 3])
+            bounds = np.quantile(values[present & ~held_out], [1 / 3, 2 / 3])
             place = np.digitize(values, bounds, right=True)
-            sides, words = [known & (place == third) for third in range(3)], list(_THIRDS)
+            sides, words = [present & (place == third) for third in range(3)], list(_THIRDS)
         for side, word in zip(sides, words, strict=True):
             if 0 < side[~held_out].mean() <= _COMMON:
                 held.append(side)
@@ -174,9 +174,9 @@ def _mine(
     least = min(1.0, options.support / base)
     frequent = fpgrowth(frame, min_support=least, use_colnames=True, max_len=options.longest)
     rules: list[Rule] = []
-    for found in frequent["itemsets"]:
-        places = sorted(int(place) for place in found)
-        features = [items.names[place][0] for place in places]
+    for itemset in frequent["itemsets"]:
+        places = sorted(int(item) for item in itemset)
+        features = [items.names[item][0] for item in places]
         if len(set(features)) < len(features):
             continue
         where = inside[:, places].all(axis=1)
@@ -195,13 +195,13 @@ def _without_redundant(rules: Sequence[Rule]) -> list[Rule]:
 
     The standard error is that of the shorter rule's confidence among as many subjects.
     """
-    kept: list[Rule] = []
+    distinct: list[Rule] = []
     for rule in rules:
-        own = set(rule["places"])
-        inside = max((other["confidence"] for other in kept if set(other["places"]) < own), default=None)
+        items = set(rule["places"])
+        inside = max((other["confidence"] for other in distinct if set(other["places"]) < items), default=None)
         if inside is None or rule["confidence"] > inside + 2 * math.sqrt(inside * (1 - inside) / rule["n_subjects"]):
-            kept.append(rule)
-    return sorted(kept, key=lambda rule: (-rule["lift"], rule["places"]))
+            distinct.append(rule)
+    return sorted(distinct, key=lambda rule: (-rule["lift"], rule["places"]))
 
 
 def _test(
@@ -266,12 +266,12 @@ def permutation_p(
         n = min(_CHUNK, n_permutations - start)
         moved = np.empty((n, len(outcome)), dtype=np.float32)
         for block in blocks:  # (subjects, rows of each)
-            own = outcome[block]
+            of_block = outcome[block]
             drawn = rng.permuted(np.broadcast_to(np.arange(len(block)), (n, len(block))), axis=1)
-            moved[:, block.ravel()] = own[drawn].reshape(n, -1)
+            moved[:, block.ravel()] = of_block[drawn].reshape(n, -1)
         reached += (moved @ placed >= observed - 1e-3).sum(axis=0)
-    found: FloatArray = (1.0 + reached) / (1.0 + n_permutations)
-    return found
+    p_values: FloatArray = (1.0 + reached) / (1.0 + n_permutations)
+    return p_values
 
 
 def follow_up(
@@ -284,15 +284,15 @@ def follow_up(
     """
     rules = (rule for rule in patterns.get("rules", ()) if rule["held"])
     names = list(dict.fromkeys(name for rule in rules for name in rule["features"]))
-    found = []
+    followed = []
     for name in names[:most]:
         table, attribute = as_attribute(people, name)
         crossed = [(attribute, other) for other in sensitive if other != attribute]
         cuts = [Cut(attribute, (attribute,)), *(Cut(JOIN.join(by), by) for by in crossed)]
         block = benchmark(scores, table, cuts, replace(how, n_bootstrap=0), tick)
         rows = [_followed_up(row) for row in block["rows"]]
-        found.append({"feature": name, "attribute": attribute, "rows": rows})
-    return found
+        followed.append({"feature": name, "attribute": attribute, "rows": rows})
+    return followed
 
 
 def _followed_up(row: dict[str, Any]) -> dict[str, Any]:
@@ -316,10 +316,10 @@ def as_attribute(people: pd.DataFrame, feature: str) -> tuple[pd.DataFrame, str]
     if feature in attribute_columns(people):
         return people, feature
     values = people[feature].to_numpy(dtype=np.float64)
-    known = values[~np.isnan(values)]
+    present = values[~np.isnan(values)]
     name, words, bounds = feature, ["no", "yes"], np.array([0.5])
-    if not np.isin(known, (0.0, 1.0)).all():
-        bounds = np.quantile(known, [1 / 3, 2 / 3])
+    if not np.isin(present, (0.0, 1.0)).all():
+        bounds = np.quantile(present, [1 / 3, 2 / 3])
         name, words = f"third_of_{feature}", [f"low (to {bounds[0]:.3g})", "middle", f"high (above {bounds[1]:.3g})"]
     cells = [[] if np.isnan(v) else [words[int(np.digitize(v, bounds, right=True))]] for v in values]
     return people.assign(**{ATTRIBUTE_PREFIX + name: pd.Series(cells, index=people.index, dtype="object")}), name

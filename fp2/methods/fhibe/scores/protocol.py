@@ -86,9 +86,9 @@ class FhibeScores(Collects[ScoresOptions]):
         people = inputs.people.join(numbers)
         scores, notes = self._scores(inputs.config, people)
         self._check_scored(people, scores, inputs)
-        kept = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
+        people_table = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
         return Collected(
-            tables=score_tables(kept, scores[LONG]),
+            tables=score_tables(people_table, scores[LONG]),
             model={
                 "name": _model_name(inputs.config, scores), "embedded": options.simulate is not None,
                 **({"without_effects": True} if options.simulate and not has_effects(options.simulate) else {}),
@@ -114,14 +114,14 @@ class FhibeScores(Collects[ScoresOptions]):
         people, options = tables.people, self.options
         assert tables.scores is not None
         there = {*people.columns, *attribute_columns(people)}
-        kept = tuple(condition for condition in options.within if there.issuperset(names_in(condition)))
+        conditions = tuple(condition for condition in options.within if there.issuperset(names_in(condition)))
         comparison = ScoreComparison.from_config(job.config)
-        analysis = ScoresAnalysis(people, job.cuts, replace(options, within=kept), comparison)
+        analysis = ScoresAnalysis(people, job.cuts, replace(options, within=conditions), comparison)
         n_outcomes = len(tables.scores[["probe", "scorer"]].drop_duplicates())
         with job.progress.steps("Comparing groups", analysis.n_steps(n_outcomes)) as tick:
             block, rows = replace(analysis, tick=tick).run(tables.scores)
         for condition in options.within:
-            if condition not in kept:
+            if condition not in conditions:
                 block["notes"].append(
                     f"within {condition}: not evaluated again, its attribute never leaves the data set"
                 )
@@ -143,10 +143,10 @@ class FhibeScores(Collects[ScoresOptions]):
 
     def _check_scored(self, people: pd.DataFrame, scores: pd.DataFrame, inputs: Inputs) -> None:
         """Raise if no subject has a score, or none with a score has a value for a cut that was asked for."""
-        known = scores.dropna(subset=["value"])
-        if known.empty:
+        scored = scores.dropna(subset=["value"])
+        if scored.empty:
             raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
-        pairs = set(zip(known["image_id"], known["subject_id"], strict=True))
+        pairs = set(zip(scored["image_id"], scored["subject_id"], strict=True))
         inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
         for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
             if memberships(people[inside], cut).empty:
@@ -164,10 +164,10 @@ def _check_files(config: Config, options: ScoresOptions) -> None:
 
 def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:
     """Raise for attributes and features that the data set does not have, before anything is measured."""
-    known = attribute_columns(people)
+    attributes = attribute_columns(people)
     for where, names, choices in (
-        ("attributes", options.attributes, [*known, ALL]),
-        ("features", options.features, [*known, *NUMBERS]),
+        ("attributes", options.attributes, [*attributes, ALL]),
+        ("features", options.features, [*attributes, *NUMBERS]),
     ):
         for name in names or ():
             if name not in choices:

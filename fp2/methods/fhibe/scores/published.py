@@ -62,8 +62,8 @@ class PairDisparity:
 
 def reverse(values: ArrayLike, *, higher_is_better: bool, high: float = 1.0) -> FloatArray:
     """Return scores of which higher values are better: max(0, high - x) if lower ones are (LPIPS: high = 1)."""
-    found = np.asarray(values, dtype=np.float64)
-    return found if higher_is_better else np.where(np.isnan(found), np.nan, np.maximum(0.0, high - found))
+    array = np.asarray(values, dtype=np.float64)
+    return array if higher_is_better else np.where(np.isnan(array), np.nan, np.maximum(0.0, high - array))
 
 
 def group_scores(members: pd.DataFrame, min_subjects: int) -> list[GroupScores]:
@@ -71,13 +71,13 @@ def group_scores(members: pd.DataFrame, min_subjects: int) -> list[GroupScores]:
 
     members : columns `group, subject_id, score`, one row per (image, subject, group); NaN is a missing score.
     """
-    found = []
-    for name, part in members.dropna(subset=["score"]).groupby("group", sort=True):
-        means = part.groupby("subject_id", sort=True)["score"].mean()
+    groups = []
+    for name, entries in members.dropna(subset=["score"]).groupby("group", sort=True):
+        means = entries.groupby("subject_id", sort=True)["score"].mean()
         if len(means) >= min_subjects:
-            scores = np.sort(part["score"].to_numpy(dtype=np.float64))
-            found.append(GroupScores(str(name), scores, len(means), means.to_numpy(dtype=np.float64)))
-    return found
+            scores = np.sort(entries["score"].to_numpy(dtype=np.float64))
+            groups.append(GroupScores(str(name), scores, len(means), means.to_numpy(dtype=np.float64)))
+    return groups
 
 
 def disparity_of(worst: float, best: float) -> float | None:
@@ -137,8 +137,8 @@ def highest(pairs: list[PairDisparity], alpha: float) -> tuple[list[PairDisparit
     if not pairs:
         return [], None
     threshold = alpha / len(pairs)
-    found = [pair for pair in pairs if pair.p_value < threshold]
-    return sorted(found, key=lambda p: (-(p.disparity or 0.0), p.p_value, p.worst, p.best)), threshold
+    significant = [pair for pair in pairs if pair.p_value < threshold]
+    return sorted(significant, key=lambda p: (-(p.disparity or 0.0), p.p_value, p.worst, p.best)), threshold
 
 
 def p_of_subject_means(groups: Mapping[str, GroupScores], pair: PairDisparity) -> float:

@@ -72,8 +72,8 @@ class ScoresSection(Section):
         """Yield the outcomes, the highest disparities, and the analyses of each outcome."""
         yield _outcomes(block)
         yield from highest_disparities(block, "fhibe_scores_top")
-        for place, outcome in enumerate(block["outcomes"]):
-            yield Part([Name(outcome["label"])], [*_analyses(outcome, place)])
+        for n, outcome in enumerate(block["outcomes"]):
+            yield Part([Name(outcome["label"])], [*_analyses(outcome, n)])
         yield Sentence(
             HOW_TO_READ.format(correction=correction_label(results["analysis"]["correction"])), Weight.DETAIL
         )
@@ -123,6 +123,7 @@ def highest_disparities(block: Block, file: str) -> Iterator[Value]:
     title = "Highest significant disparities between groups"
     yield Chart(
         ChartKind.BARS, "top", title, [Series(points[:_DRAWN])], D, file=file,
+        filled="",
         caption="Filled: significant in the subject-level analysis, too.",
     )  # fmt: skip
     count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
@@ -147,7 +148,7 @@ def group_charts(
             if row["cut"] == cut and row[keys[0]] is not None
         ]  # fmt: skip
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", f"{title}, by {cut_label(cut)}", [Series(points)], axis, cut=cut,
+            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
             file=name, panel=cut_label(cut),
         )  # fmt: skip
 
@@ -166,12 +167,12 @@ def within_table(outcome: Mapping[str, Any], within: Mapping[str, Any], name: st
 def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
     """Yield the subject-level rows of every outcome that are not among the disparities of the run."""
     primary = primary_scorer(results)
-    for one in block["outcomes"]:
-        for row in (one["benchmark"] or {}).get("rows", ()):
+    for outcome in block["outcomes"]:
+        for row in (outcome["benchmark"] or {}).get("rows", ()):
             ours = row["ours"]
             if row["cut"] not in results["cuts"]:
-                name = f"{plain(one['label'])} by {cut_label(row['cut'])}"
-                yield row_finding(name, ours, worst_and_best(ours), sized=one["metric"] == primary)
+                name = f"{plain(outcome['label'])} by {cut_label(row['cut'])}"
+                yield row_finding(name, ours, worst_and_best(ours), sized=outcome["metric"] == primary)
 
 
 def _outcomes(block: Block) -> Table:
@@ -188,7 +189,7 @@ def _outcomes(block: Block) -> Table:
     return Table("outcomes", _OUTCOMES, rows, "Scores", primary=True)
 
 
-def _analyses(outcome: Mapping[str, Any], place: int) -> Iterator[Value]:
+def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     """Yield the analyses of one outcome."""
     rows = outcome["benchmark"]["rows"]
     compared = [
@@ -199,15 +200,15 @@ def _analyses(outcome: Mapping[str, Any], place: int) -> Iterator[Value]:
         ])
         for row in rows
     ]  # fmt: skip
-    yield Table(f"analyses_{place}", _COMPARED, compared, fold="Both analyses by cut")
+    yield Table(f"analyses_{n}", _COMPARED, compared, fold="Both analyses by cut")
     if shares := [row for row in rows if (row.get("shares") or {}).get("pair")]:
         caption = "Proportions of the worst and the best group, with 95 % intervals"
-        yield Table(f"proportions_{place}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
+        yield Table(f"proportions_{n}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
     for index, within in enumerate(outcome["within"]):
-        yield within_table(outcome, within, f"within_{place}_{index}")
+        yield within_table(outcome, within, f"within_{n}_{index}")
         yield from _within_models(outcome["label"], within)
-    yield from _error_model(outcome.get("error_model") or {}, outcome["label"], place)
-    yield from _patterns(outcome.get("patterns") or {}, outcome["label"], place)
+    yield from _error_model(outcome.get("error_model") or {}, outcome["label"], n)
+    yield from _patterns(outcome.get("patterns") or {}, outcome["label"], n)
 
 
 def _proportions(row: Mapping[str, Any]) -> Row:
@@ -243,7 +244,7 @@ def _replicated(patterns: Mapping[str, Any], what: list[str]) -> Sentence:
     ])  # fmt: skip
 
 
-def _error_model(model: Mapping[str, Any], label: str, place: int) -> Iterator[Value]:
+def _error_model(model: Mapping[str, Any], label: str, n: int) -> Iterator[Value]:
     """Yield the features that are associated with errors, with their directions."""
     if model.get("status") != "ok":
         if model:
@@ -263,24 +264,25 @@ def _error_model(model: Mapping[str, Any], label: str, place: int) -> Iterator[V
     title = f"Importance of each feature for the errors: {label}"
     axis = Axis("permutation importance out of fold (share of variance)")
     yield Chart(
-        ChartKind.INTERVALS, f"importances_{place}", title, [Series(points[:_RULES])], axis,
-        references=[Reference(0.0)], file=f"fhibe_scores_{place}_importances",
+        ChartKind.INTERVALS, f"importances_{n}", title, [Series(points[:_RULES])], axis,
+        references=[Reference(0.0)], file=f"fhibe_scores_{n}_importances",
+        filled="",
         caption="Filled: above 0 after Bonferroni correction.",
     )  # fmt: skip
-    yield Table(f"importances_{place}", _IMPORTANCES, rows, fold="Importances of all features")
-    yield Table(f"tree_{place}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")
+    yield Table(f"importances_{n}", _IMPORTANCES, rows, fold="Importances of all features")
+    yield Table(f"tree_{n}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")
     caption = f"Mean score on both sides of each selected feature ({model['resamples']:,} bootstrap resamples)"
     directions = [_direction(side) for side in model["directions"]]
-    yield Table(f"directions_{place}", _DIRECTIONS, directions, caption, omit_small=True)
+    yield Table(f"directions_{n}", _DIRECTIONS, directions, caption, omit_small=True)
     keys = ("gap", "chance", "p", "left", "left_chance", "left_p")
     gaps = [Row([cut_label(gap["attribute"]), *(gap[key] for key in keys)]) for gap in model["gaps"]]
     caption = "Disparities in the score, and in the residuals of a forest without sensitive attributes"
-    yield Table(f"residuals_{place}", _RESIDUALS, gaps, caption)
+    yield Table(f"residuals_{n}", _RESIDUALS, gaps, caption)
 
 
 def _nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return a row per node of a tree, each after the one that it splits, with all conditions from the root on."""
-    nodes = {node["id"]: node for node in nodes}
+    by_id: dict[int, Mapping[str, Any]] = {node["id"]: node for node in nodes}
     rows: list[Row] = []
 
     def add(node: Mapping[str, Any], conditions: tuple[str, ...]) -> None:
@@ -288,10 +290,10 @@ def _nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Row]:
         rows.append(Row(cells, node["n_subjects"]))
         if node["feature"] is not None:
             for side in ("low", "high"):
-                add(nodes[node[side]], (*conditions, _condition(node, side)))
+                add(by_id[node[side]], (*conditions, _condition(node, side)))
 
-    if len(nodes) > 1:
-        add(nodes[0], ())
+    if len(by_id) > 1:
+        add(by_id[0], ())
     return rows
 
 
@@ -309,7 +311,7 @@ def _direction(side: Mapping[str, Any]) -> Row:
     return Row(cells, min(side["n_subjects_low"], side["n_subjects_high"]))
 
 
-def _patterns(patterns: Mapping[str, Any], label: str, place: int) -> Iterator[Value]:
+def _patterns(patterns: Mapping[str, Any], label: str, n: int) -> Iterator[Value]:
     """Yield the rules for low scores, and the disparities by their features."""
     if patterns.get("status") != "ok":
         if patterns:
@@ -325,14 +327,14 @@ def _patterns(patterns: Mapping[str, Any], label: str, place: int) -> Iterator[V
         )
         for rule in patterns["rules"]
     ]  # fmt: skip
-    yield Table(f"rules_{place}", _RULE_COLUMNS, rules[:_RULES], fold="Rules for low scores", omit_small=True)
+    yield Table(f"rules_{n}", _RULE_COLUMNS, rules[:_RULES], fold="Rules for low scores", omit_small=True)
     for index, feature in enumerate(patterns.get("found", ())):
         rows = []
         for row in feature["rows"]:
             groups = [group_cell(row[end], sizes_of(row["groups"])) for end in ("worst", "best")]
             rows.append(Row([cut_label(row["cut"]), row["disparity"], row["gap"], row["chance"], row["p"], *groups]))
         caption = f"{cut_label(feature['feature'])}, alone and with each sensitive attribute"
-        yield Table(f"follow_up_{place}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
+        yield Table(f"follow_up_{n}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
 
 
 D = Axis("D = 1 − median of worst / median of best", 0.0)

@@ -61,7 +61,7 @@ def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dic
         and value with `n_cases` (significant ones with a group of that value), `n_worst`, `n_best` and `expected`, the
         number of either under random choice. Empty where no cut has two groups to compare.
     """
-    rows = [row for one in outcomes if one["benchmark"] is not None for row in one["benchmark"]["rows"]]
+    rows = [row for outcome in outcomes if outcome["benchmark"] is not None for row in outcome["benchmark"]["rows"]]
     rows = [row for row in rows if row["n_groups"] >= 2]
     if not rows:
         return {}
@@ -81,7 +81,7 @@ def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dic
 def _sizes(rows: Sequence[CutRow]) -> dict[str, Any]:
     sizes = [size for row in rows if row["published"] and (size := row["published"]["disparity"]) is not None]
     ours = [row["ours"] for row in rows if row["ours"]["raw"] is not None and row["ours"]["null_mean"] is not None]
-    raw, null = _mean(one["raw"] for one in ours), _mean(one["null_mean"] for one in ours)
+    raw, null = (_mean(disparity["raw"] for disparity in ours), _mean(disparity["null_mean"] for disparity in ours))
     return {
         "n_cases": len(rows),
         "n_significant": sum(row["published"] is not None for row in rows),
@@ -94,28 +94,30 @@ def _sizes(rows: Sequence[CutRow]) -> dict[str, Any]:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return sum(known) / len(known) if known else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _values(rows: Sequence[CutRow], by: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    counts: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row["published"] is None:
             continue
         groups = [group["group"].split(LABEL_JOIN) for group in row["groups"]]
         ends = {end: row["published"][end].split(LABEL_JOIN) for end in ("worst", "best")}
-        for place, attribute in enumerate(by[row["cut"]]):
+        for n, attribute in enumerate(by[row["cut"]]):
             if any(len(parts) != row["n_parts"] for parts in (*groups, *ends.values())):
                 continue  # a value that holds the separator
-            of_value = [parts[place] for parts in groups]
+            of_value = [parts[n] for parts in groups]
             for value in sorted(set(of_value)):
-                line = found.setdefault((attribute, value), {"n_cases": 0, "n_worst": 0, "n_best": 0, "expected": 0.0})
-                line["n_cases"] += 1
-                line["expected"] += of_value.count(value) / len(of_value)
+                entry = counts.setdefault(
+                    (attribute, value), {"n_cases": 0, "n_worst": 0, "n_best": 0, "expected": 0.0}
+                )
+                entry["n_cases"] += 1
+                entry["expected"] += of_value.count(value) / len(of_value)
                 for end, parts in ends.items():
-                    line[f"n_{end}"] += parts[place] == value
-    return [{"attribute": name, "value": value, **found[name, value]} for name, value in sorted(found)]
+                    entry[f"n_{end}"] += parts[n] == value
+    return [{"attribute": name, "value": value, **counts[name, value]} for name, value in sorted(counts)]
 
 
 _MAX_KINDS, _MAX_VALUES = 30, 40
@@ -142,9 +144,12 @@ class SummarySection(Section):
         kinds = block["by_kind"]
         points = [Point(row["raw"], row["kind"], null_mean=row["null_mean"]) for row in kinds[:_MAX_KINDS]]
         yield Chart(
-            ChartKind.INTERVALS, SUMMARY, "Subject-level disparity by kind of intersection, beside its null mean",
-            [Series(points)], Axis("mean disparity", 0.0),
-        )  # fmt: skip
+            ChartKind.INTERVALS,
+            SUMMARY,
+            "Subject-level disparity by kind of intersection, beside its null mean",
+            [Series(points)],
+            Axis("mean disparity", 0.0),
+        )
         by_kind = [Row([row["kind"], *(row[key] for key in _SIZES)]) for row in kinds]
         yield Table("by_kind", [Column("Attributes"), *_SIZES.values()], by_kind, fold="By kind of intersection")
         rows = [

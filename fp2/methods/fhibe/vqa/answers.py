@@ -43,8 +43,8 @@ def prompt_rows(
     for question in run.battery.questions:
         if question.probe not in KINDS:
             continue
-        own = answers[(answers["question_id"] == question.question_id) & (answers["status"] == "answered")]
-        texts, refused = own["text"].tolist(), own["refused"].astype(bool).tolist()
+        of_question = answers[(answers["question_id"] == question.question_id) & (answers["status"] == "answered")]
+        texts, refused = of_question["text"].tolist(), of_question["refused"].astype(bool).tolist()
         filled = [bool(text.strip()) for text in texts]
         topical = [on_topic(text, question.probe) and not no for text, no in zip(texts, refused, strict=True)]
         n = len(texts)
@@ -82,8 +82,8 @@ def keyword_counts(answers: pd.DataFrame, run: ComparedRun) -> list[dict[str, An
     if scorer is None:
         return []
     rows = answers[answers["probe"].isin(scorer.applies_to) & ~answers["refused"].astype(bool)]
-    found = Counter(word for text in rows["text"] for word in toxic_words(text, scorer.lexicon_file))
-    return [{"word": word, "n_answers": count} for word, count in found.most_common(_LISTED)]
+    counts = Counter(word for text in rows["text"] for word in toxic_words(text, scorer.lexicon_file))
+    return [{"word": word, "n_answers": count} for word, count in counts.most_common(_LISTED)]
 
 
 PRONOUN = "pronoun"
@@ -92,8 +92,8 @@ _COLUMN = ATTRIBUTE_PREFIX + PRONOUN
 
 def own_pronoun(values: Iterable[str]) -> str:
     """Return `she` or `he` for a subject with those pronouns and no others, else an empty string."""
-    given = {str(value).strip().casefold().split("/")[0] for value in values}
-    return next(iter(given)) if len(given) == 1 and given <= {"she", "he"} else ""
+    pronouns = {str(value).strip().casefold().split("/")[0] for value in values}
+    return next(iter(pronouns)) if len(pronouns) == 1 and pronouns <= {"she", "he"} else ""
 
 
 def own_pronouns(people: pd.DataFrame) -> dict[tuple[str, str], str]:
@@ -197,12 +197,12 @@ def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
 def _by_group(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int) -> list[dict[str, Any]]:
     table = memberships(people, cut)[["subject_id", "group"]].drop_duplicates()
     table = table[table["subject_id"].isin(shares.index)]
-    known = shares.loc[shares.index.isin(table["subject_id"])]
+    in_cut = shares.loc[shares.index.isin(table["subject_id"])]
     rows = []
-    for group, part in table.groupby("group", sort=True):
-        inside = known.index.isin(part["subject_id"])
+    for group, members in table.groupby("group", sort=True):
+        inside = in_cut.index.isin(members["subject_id"])
         if inside.sum() >= min_subjects and (~inside).sum() >= min_subjects:
-            columns = ((str(name), known[name].to_numpy()) for name in shares.columns)
+            columns = ((str(name), in_cut[name].to_numpy()) for name in shares.columns)
             rows += [_row(cut.name, str(group), name, values, inside) for name, values in columns]
     return rows
 
@@ -210,10 +210,10 @@ def _by_group(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects
 def _row(cut: str, group: str, name: str, values: Any, inside: Any) -> dict[str, Any]:
     from scipy.stats import mannwhitneyu
 
-    own, rest = values[inside], values[~inside]
+    of_group, rest = values[inside], values[~inside]
     constant = bool((values == values[0]).all())
-    p = None if constant else float(mannwhitneyu(own, rest, alternative="two-sided", method="asymptotic").pvalue)
-    share, others = float(own.mean()), float(rest.mean())
+    p = None if constant else float(mannwhitneyu(of_group, rest, alternative="two-sided", method="asymptotic").pvalue)
+    share, others = float(of_group.mean()), float(rest.mean())
     return {
         "cut": cut, "group": group, "occupation": name, "share": share, "others": others,
         "difference": share - others, "ratio": share / others if others > 0 else None,

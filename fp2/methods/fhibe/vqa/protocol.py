@@ -102,22 +102,22 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         for name, scorer in run.scorers.items()
         if scorer.yes_no and name != "refusal" and (scores["scorer"] == name).any()
     }
-    own = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
-    found: dict[str, Any] = {
+    chosen_answers = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
+    block: dict[str, Any] = {
         "options": {
             "prompts": options.prompts, "least_people": options.least_people,
             **({} if options.choose_by == "on_topic" else {"choose_by": options.choose_by}),
         },
         "prompts": prompts,
         "outcomes": outcomes,
-        "said": pronoun_shares(own, run.people),
-        "occupations": occupations_block(own, run.people, run.cuts, options.least_people, alpha, least),
-        "reasons": most_frequent(own, "positive"),
-        "offences": most_frequent(own, "negative"),
-        "keywords": keyword_counts(own, run),
+        "said": pronoun_shares(chosen_answers, run.people),
+        "occupations": occupations_block(chosen_answers, run.people, run.cuts, options.least_people, alpha, least),
+        "reasons": most_frequent(chosen_answers, "positive"),
+        "offences": most_frequent(chosen_answers, "negative"),
+        "keywords": keyword_counts(chosen_answers, run),
     }  # fmt: skip
-    found["metrics"] = _metrics(found)
-    return found | {"headline": _headline(found)}
+    block["metrics"] = _metrics(block)
+    return block | {"headline": _headline(block)}
 
 
 # -- rates of binary outcomes: estimate, interval and group size, over subjects
@@ -152,28 +152,28 @@ def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: 
     from fp2.extension import proportions_by_group
 
     arrays: list[np.ndarray] = [np.asarray(values, float), np.asarray(groups, str), np.asarray(subjects, str)]
-    found = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)
+    proportions = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)
     return [
         {
             "group": row.group, "rate": row.rate, "ci_low": row.ci_low, "ci_high": row.ci_high,
             "n_subjects": row.n_subjects, "n_answers": row.n_images,
         }
-        for row in found.groups
+        for row in proportions.groups
     ]  # fmt: skip
 
 
-def _metrics(found: Mapping[str, Any]) -> dict[str, float]:
+def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
     rates = {
         f"{name}.rate": outcome["overall"]["rate"]
-        for name, outcome in found["outcomes"].items()
+        for name, outcome in block["outcomes"].items()
         if outcome["overall"] is not None
     }
-    return {**rates, "occupations.over_represented": float(sum(row["over"] for row in found["occupations"]["rows"]))}
+    return {**rates, "occupations.over_represented": float(sum(row["over"] for row in block["occupations"]["rows"]))}
 
 
-def _headline(found: Mapping[str, Any]) -> dict[str, Any]:
+def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "prompts": [row["id"] for row in found["prompts"] if row["chosen"]],
-        "rates": {name: round(value, 4) for name, value in found["metrics"].items() if name.endswith(".rate")},
-        "over_represented_occupations": int(found["metrics"]["occupations.over_represented"]),
+        "prompts": [row["id"] for row in block["prompts"] if row["chosen"]],
+        "rates": {name: round(value, 4) for name, value in block["metrics"].items() if name.endswith(".rate")},
+        "over_represented_occupations": int(block["metrics"]["occupations.over_represented"]),
     }

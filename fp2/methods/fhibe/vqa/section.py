@@ -96,9 +96,10 @@ def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Valu
             Point(row["rate"], row["group"], low=row["ci_low"], high=row["ci_high"], subjects=row["n_subjects"])
             for row in rows
         ]
-        title = f"Share of answers: {label}, by {cut_label(cut)}"
+        title = f"Share of answers with a {label}" if name == "toxic" else f"Share of answers by {cut_label(cut)}"
+        axis = Axis(f"share of answers: {label}", 0.0)
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], Axis("share of answers", 0.0), cut=cut,
+            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
             file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
             in_files=name == "toxic" or cut == "pronoun",
         )  # fmt: skip
@@ -138,9 +139,9 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
             for group, rows in of_group.items()
         ]
         yield Chart(
-            ChartKind.HEAT, f"occupations_{cut}", f"Share of answers that state each occupation, by {cut_label(cut)}",
+            ChartKind.HEAT, f"occupations_{cut}", "Share of answers that state each occupation",
             series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
-            caption="Marked: over-represented.",
+            caption="Share of answers that state each occupation; *: over-represented.",
         )  # fmt: skip
     over = sorted((row for row in occupations["rows"] if row["over"]), key=lambda row: float(row["adjusted_p"]))
     rows = [
@@ -161,7 +162,7 @@ def _n_subjects(rows: Mapping[str, Mapping[str, Any]]) -> int:
 def _point(occupation: str, row: Mapping[str, Any] | None) -> Point:
     if row is None:
         return Point(None, occupation)
-    return Point(row["share"], plain(occupation), mark="high" if row["over"] else "")
+    return Point(row["share"], plain(occupation), mark="significant" if row["over"] else "")
 
 
 _OVERALL = [Column("Answers with"), Column("Share", Kind.SHARE, 2, compared=True)]
