@@ -62,7 +62,8 @@ def _regression(regression: Mapping[str, Any]) -> Iterator[Value]:
     outcome, tests = OUTCOMES[regression["outcome"]], regression["attributes"]
     significant = [cut_label(test["attribute"]) for test in tests if test["significant"]]
     effect = f"significant effect of {', '.join(significant)}" if significant else "no significant effect"
-    yield Sentence(f"{outcome}: {regression['reason'] or f'{effect}, with area and side in the model'}")
+    reason = regression["reason"] or f"{effect}, with area and side in the model"
+    yield Sentence(f"{sentence(outcome)}: {reason}.")
     rows = [
         Row(
             [

@@ -41,7 +41,7 @@ class MeasurementErrorSection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield who labelled how much, what stands and where errors differ, and the gaps and errors by cut."""
         labels = probe_labels(results)
-        yield from map(Sentence, sentences(block, labels))
+        yield from (Sentence(f"{sentence(text)}.") for text in sentences(block, labels))
         for scorer, cut in dict.fromkeys((row["scorer"], row["cut"]) for row in block["rows"]):
             rows = [row for row in block["rows"] if (row["scorer"], row["cut"]) == (scorer, cut)]
             about = f"{scorer_label(scorer)} by {cut_label(cut)}"

@@ -243,11 +243,11 @@ class AdjustedSection(Section):
         for outcome, chosen in (("still different", stay), ("no longer found", gone)):
             if chosen:
                 gaps = [f"{labels[r['probe']]} by {cut_label(r['cut'])} {number(r['gap'])}" for r in chosen]
-                yield Sentence(f"with {held} held constant, {outcome}: {first_of(gaps)}")
+                yield Sentence(f"With {held} held constant, {outcome}: {first_of(gaps)}.")
         if not (stay or gone):
             p = min((row["adjusted_p"] for row in rows if row["adjusted_p"] is not None), default=None)
             smallest = f"(smallest adjusted p {probability(p)})"
-            yield Sentence(f"with {held} held constant: no difference found {smallest}")
+            yield Sentence(f"With {held} held constant: no difference found {smallest}.")
         for cut in dict.fromkeys(row["cut"] for row in rows):
             yield from _adjusted_of_cut(cut, [row for row in rows if row["cut"] == cut], labels)
         yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer_label(block["scorer"])}), Weight.DETAIL)

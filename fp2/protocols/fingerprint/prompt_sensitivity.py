@@ -99,9 +99,9 @@ class PromptSensitivitySection(Section):
         adjusted = [row for row in block["rows"] if row["interaction_adjusted_p"] is not None]
         sensitive = named(row for row in adjusted if row["interaction_adjusted_p"] <= block["alpha"])
         if sensitive:
-            yield Sentence(f"significant prompt sensitivity: {sensitive}", Weight.WARNING)
+            yield Sentence(f"Significant prompt sensitivity: {sensitive}.", Weight.WARNING)
         hold = named(row for row in block["rows"] if (row.get("wordings") or {}).get("holds"))
-        yield Sentence(f"a difference holds for other wordings: {hold or 'in no comparison'}")
+        yield Sentence(f"A difference holds for other wordings: {hold or 'in no comparison'}.")
         for cut in results["cuts"]:
             rows = [_sensitivity_row(row, labels) for row in block["rows"] if row["cut"] == cut]
             caption = f"{sentence(scorer_label(block['scorer']))} by {cut_label(cut)}"

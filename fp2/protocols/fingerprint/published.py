@@ -278,6 +278,7 @@ class PublishedSection(Section):
         by_cut = {cut: [row for row in block["rows"] if row["cut"] == cut] for cut in block["composites"]}
         composites = [_composite_row(cut, block["composites"][cut], rows) for cut, rows in by_cut.items()]
         caption = "By the rule of the Fingerprint² page and by ours"
+        yield Sentence("By the rule of the Fingerprint² page, beside that of this run, on which all verdicts rest.")
         yield Table("composites", COMPOSITE_COLUMNS, composites, caption, primary=True)
         for cut, rows in by_cut.items():
             disparities = [_disparity_row(row, labels) for row in rows]
@@ -364,7 +365,7 @@ RULE = (
     "significant (bold) where the Kruskal-Wallis test of the answers has p < 0.05 / 5; the composite is the mean over "
     "its probes: low below {medium:.2f}, medium below {high:.2f}, else high. d: Cohen's d of the two extreme groups, "
     "standard deviations of the answers with ddof 0 and unweighted; the pair is selected after the fact, which "
-    "inflates d and the disparity. Verdicts in this report rest on ours only."
+    "inflates d and the disparity."
 )
 WHY_THEY_DIFFER = (
     "The two differ for five reasons. Answers about one person are alike, so a test that counts each of them finds "

@@ -46,10 +46,11 @@ class ScorerAgreementSection(Section):
 def _dependence(dimension: str, scorers: Sequence[str], verdicts: Any) -> Sentence:
     """Return how many verdicts on a dimension depend on the scorer."""
     n = summary(verdicts, dimension)
+    measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
     return Sentence(
-        f"{scorer_label(dimension)} by {' and '.join(map(scorer_label, scorers))}: {n['n_verdict_depends']} of "
-        f"{n['n_verdicts']} verdicts depend on the scorer; of {n['n_significant']} with a significant difference, "
-        f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group",
+        f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
+        f"{n['n_significant']} with a significant difference, "
+        f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group.",
         Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
     )
 

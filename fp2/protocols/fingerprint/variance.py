@@ -127,9 +127,9 @@ class VarianceSection(Section):
             if row["samples"]
         ]
         if block["share_identical"] == 1:
-            yield Sentence(NOTHING_SAMPLED, Weight.WARNING)
+            yield Sentence(f"{sentence(NOTHING_SAMPLED)}.", Weight.WARNING)
         elif spreads:
-            yield Sentence(f"SD of the clearest difference between samples: {first_of(spreads, 6)}")
+            yield Sentence(f"SD of the clearest difference between samples: {first_of(spreads, 6)}.")
         for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
             rows = {labels[row["probe"]]: row for row in block["rows"] if row["cut"] == cut}
             yield _components(cut, rows)

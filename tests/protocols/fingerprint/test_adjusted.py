@@ -56,7 +56,7 @@ def test_planted_confounding_goes_and_planted_effects_stay(monkeypatch: pytest.M
     results = {"probes": [{"id": p, "label": p.title()} for p in rows], "cuts": ["skin"]}
     values = list(AdjustedSection().values(block, results))
     stay, gone = (value.texts for value in values[:2] if isinstance(value, Sentence))
-    assert str(stay).startswith("with age, brightness held constant, still different: Occupation by skin")
+    assert str(stay).startswith("With age, brightness held constant, still different: Occupation by skin")
     assert "no longer found: Trust by skin" in str(gone)
     shown = {str(as_cell(row.cells[0]).value): row.cells[2] for row in tables(values)[0].rows}
     trust = rows["trust"]

@@ -85,10 +85,10 @@ def test_only_significant_prompt_sensitivity_is_reported() -> None:
     rows = [{**row, "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
     block = {"rows": rows, "alpha": 0.05, "scorer": "valence"}
     sensitive, beyond = _said(PromptSensitivitySection().values(block, RESULTS))
-    assert sensitive == "significant prompt sensitivity: P4 Trust by gender"
-    assert beyond == "a difference holds for other wordings: in no comparison"
+    assert sensitive == "Significant prompt sensitivity: P4 Trust by gender."
+    assert beyond == "A difference holds for other wordings: in no comparison."
     rows[0]["wordings"] = {"holds": True, "worst": "a", "best": "b", "low": 0.1, "high": 0.2}
-    assert _said(PromptSensitivitySection().values(block, RESULTS))[1].endswith("P4 Trust by gender")
+    assert _said(PromptSensitivitySection().values(block, RESULTS))[1].endswith("P4 Trust by gender.")
 
 
 def _said(values: Iterable[Value]) -> list[str]:

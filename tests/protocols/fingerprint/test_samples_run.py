@@ -12,6 +12,7 @@ from bench import Bench, fp2, predicate_of, write_pictures
 
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.variance import NOTHING_SAMPLED, VarianceSection
+from fp2.report.reading import sentence
 from fp2.report.values import Sentence, Weight
 from fp2.tables import question_of, sample_of
 
@@ -67,7 +68,7 @@ def test_an_engine_that_samples_nothing_is_reported(runs: dict[int, Any]) -> Non
     block = {**runs[3].results["variance"], "share_identical": 1.0}
     values = VarianceSection().values(block, runs[3].results)
     assert [v for v in values if isinstance(v, Sentence) and v.weight is Weight.WARNING] == [
-        Sentence(NOTHING_SAMPLED, Weight.WARNING)
+        Sentence(f"{sentence(NOTHING_SAMPLED)}.", Weight.WARNING)
     ]
 
 
