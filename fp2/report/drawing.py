@@ -138,7 +138,8 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
         above = 0.3 + 0.21 * len(title) + 0.18 * (len(lines) + bool(heading.remark))
         height = above + sum(tall) + below
         drawn.set_size_inches(width, height)
-        drawn.get_layout_engine().set(rect=(0, below / height, 1, 1 - (above + below) / height))
+        layout: Any = drawn.get_layout_engine()
+        layout.set(rect=(0, below / height, 1, 1 - (above + below) / height))
         draw_heading(drawn, Heading("\n".join(title), lines, heading.remark))
         if shown:
             drawn.legend(
@@ -565,7 +566,7 @@ def _colour_bar(drawn: Figure, axes: Axes, chart: Chart) -> None:
     end = 1.0 if chart.diverging else 0.9
     colours = LinearSegmentedColormap.from_list("scale", _colours(chart)([end * i / 255 for i in range(256)]))
     scale = drawn.colorbar(ScalarMappable(Normalize(low, high), colours), ax=axes, fraction=0.05, pad=0.02, aspect=30)
-    scale.outline.set_visible(False)  # type: ignore[operator]
+    scale.outline.set_visible(False)
     ticks = [low, (low + high) / 2, high]
     scale.set_ticks(ticks, labels=[number(tick, 1 if high - low >= 1 else 2) for tick in ticks])
     scale.ax.tick_params(labelsize=8, length=0)
