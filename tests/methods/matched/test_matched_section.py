@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fp2.methods.matched.protocol import MatchedSection
+from fp2.methods.matched.section import MatchedSection
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
