@@ -160,13 +160,17 @@ def members(trees: Iterable[ast.Module]) -> dict[str, int]:
     """Return the number of public methods and annotated attributes of the interfaces."""
     return {
         node.name: sum(
-            isinstance(item, ast.AnnAssign) or (isinstance(item, ast.FunctionDef) and not item.name.startswith("_"))
+            isinstance(item, ast.AnnAssign | ast.FunctionDef) and not _name_of(item).startswith("_")
             for item in node.body
         )
         for tree in trees
         for node in tree.body
         if isinstance(node, ast.ClassDef) and node.name in INTERFACES
     }
+
+
+def _name_of(item: ast.AnnAssign | ast.FunctionDef) -> str:
+    return item.name if isinstance(item, ast.FunctionDef) else ast.unparse(item.target)
 
 
 def executed(root: Path) -> dict[str, Any]:

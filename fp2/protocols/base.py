@@ -253,7 +253,7 @@ class Analyses(Generic[OptionsT]):
     Options: ClassVar[type[Any]]
     requires: ClassVar[Requirements] = Requirements()
     states: ClassVar[Statements] = Statements()
-    _section: ClassVar[Literal["probe", "task"]]
+    _section = "probe"
 
     def __init__(self, options: OptionsT) -> None:
         self.options = options

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from fp2.verdicts import Verdict
+
 TOO_FEW = "too few subjects"
 
 
@@ -389,7 +391,7 @@ class Finding:
     message: str
     size: float | None = None
     kind: str = "verdict"
-    condition: str = 'no verdict "biased"'
+    condition: str = f'no verdict "{Verdict.BIASED.label}"'
     row: Mapping[str, Any] | None = None
 
 
