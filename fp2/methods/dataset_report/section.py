@@ -42,7 +42,8 @@ class DiversitySection(Section):
         yield Table("totals", TOTAL_COLUMNS, totals, "Totals", primary=True)
         if block["shapes"]:
             yield from _shapes(block)
-        yield from _vendi_scores(block["vendi"])
+        if block["vendi"]:
+            yield from _vendi_scores(block["vendi"])
         intersections = [
             Row(
                 [

@@ -115,7 +115,7 @@ def _combinations(cut: Mapping[str, Any], labels: Mapping[str, str]) -> Table:
     caption = sentence(cut_label(cut["cut"]))
     caption += f": {few} combinations have too few subjects, {absent} do not occur" if few or absent else ""
     columns = [*SIZE_COLUMNS, *(Column(labels[row["probe"]], Kind.NUMBER, signed=True) for row in cut["beyond"])]
-    return Table("intersections", columns, rows, caption, omit_small=True)
+    return Table("intersections", columns, rows, caption, empty=f"{caption}.", omit_small=True)
 
 
 SIZE_COLUMNS = [
