@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fp2.cuts import Cut, memberships
 from fp2.methods.fhibe.scores.benchmark import KEYS
-from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
+from fp2.methods.fhibe.scores.benchmark_values import estimate, group_cell, sizes_of
 from fp2.protocols.task_tables import ScoreComparison
 from fp2.report.reading import cut_label, plain
 from fp2.report.section import Block, Results, Section

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut
-from fp2.methods.fhibe.scores.section import ABBREVIATED, short_group
+from fp2.methods.fhibe.scores.benchmark_values import ABBREVIATED, short_group
 from fp2.report.reading import cut_label
 from fp2.report.section import Block, Results, Section
 from fp2.report.values import Axis, Chart, ChartKind, Column, Kind, Point, Row, Sentence, Series, Table, Value, Weight
