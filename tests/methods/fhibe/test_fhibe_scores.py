@@ -12,8 +12,8 @@ from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.methods.fhibe.scores.analysis import ScoresAnalysis, change, numbers_of, within_condition
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
+from fp2.methods.fhibe.scores.benchmark_values import highest_disparities
 from fp2.methods.fhibe.scores.options import Metric, ScoresOptions
-from fp2.methods.fhibe.scores.section import highest_disparities
 from fp2.plugins import read_options
 from fp2.protocols.task_tables import ScoreComparison
 from fp2.report.values import as_cell, charts, suppressed, tables

@@ -63,7 +63,7 @@ from fp2.methods.fhibe.narrow.agreement import (
 from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
-from fp2.methods.fhibe.scores.section import estimate, group_charts
+from fp2.methods.fhibe.scores.benchmark_values import estimate, group_charts
 
 if TYPE_CHECKING:
     import pandas as pd

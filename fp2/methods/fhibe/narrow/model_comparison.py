@@ -44,7 +44,7 @@ from fp2.extension import (
     plain,
 )
 from fp2.methods.fhibe.scores.benchmark import KEYS
-from fp2.methods.fhibe.scores.section import estimate, group_cell, sizes_of
+from fp2.methods.fhibe.scores.benchmark_values import estimate, group_cell, sizes_of
 
 if TYPE_CHECKING:
     import pandas as pd

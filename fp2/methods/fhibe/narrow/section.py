@@ -31,7 +31,7 @@ from fp2.extension import (
     plain,
 )
 from fp2.methods.fhibe.narrow.protocol import NOT_MEASURABLE
-from fp2.methods.fhibe.scores.section import (
+from fp2.methods.fhibe.scores.benchmark_values import (
     estimate,
     group_charts,
     highest_disparities,
@@ -98,10 +98,11 @@ def _tasks(block: Block) -> Iterator[Value]:
     means = [Point(outcome["means"].get(outcome["metric"]), outcome["label"]) for outcome in outcomes]
     threshold = Reference(block["measurable_from"], "needed for a result")
     panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
-    for title, points, references in panels:
+    for panel, points, references in panels:
         yield Chart(
-            ChartKind.BARS, title.lower().replace(" ", "_"), title, [Series(points)], Axis(title.lower(), 0.0, 1.0),
-            references=references, file="fhibe_narrow_tasks", panel=title, filled="measurable", on_page=False,
+            ChartKind.BARS, panel, "Share of people found and mean score", [Series(points)],
+            Axis(panel.lower(), 0.0, 1.0), references=references, file="fhibe_narrow_tasks", panel=panel,
+            filled="measurable", on_page=False,
         )  # fmt: skip
     yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fp2.extension import (
-    LABEL_JOIN,
     Axis,
     Block,
     Cell,
     Chart,
     ChartKind,
     Column,
-    Estimate,
-    Finding,
     Kind,
     Name,
     Part,
@@ -33,24 +30,20 @@ from fp2.extension import (
     cut_label,
     number,
     plain,
-    primary_scorer,
-    row_finding,
-    worst_and_best,
+)
+from fp2.methods.fhibe.scores.benchmark_values import (
+    ABBREVIATED,
+    AGREEMENT,
+    estimate,
+    group_cell,
+    highest_disparities,
+    intersection_findings,
+    sizes_of,
+    within_table,
 )
 from fp2.methods.fhibe.scores.published import REASONS
 
-AGREEMENT = {
-    "both": "both",
-    "published_only": "published only",
-    "ours_only": "subject-level only",
-    "neither": "neither",
-    "none": "not compared",
-}
-_PRONOUNS = {"She/her/hers": "She", "He/him/his": "He", "They/them/their": "They"}
-_TONES = ("I", "II", "III", "IV", "V", "VI")
-_SHOWN, _DRAWN, _RULES = 10, 25, 20
-NO_PAIR = "No pair of groups differs significantly in the published analysis."
-ABBREVIATED = "P pronoun, A age, ST skin tone, AR region, AS subregion of ancestry."
+_RULES = 20
 HOW_TO_READ = (
     "Published analysis (FHIBE): one score per subject and image, medians, Mann-Whitney tests of all pairs of groups, "
     "Bonferroni correction; several images of one subject count as independent. D = 1 − median of the worst group / "
@@ -78,101 +71,6 @@ class ScoresSection(Section):
             HOW_TO_READ.format(correction=correction_label(results["analysis"]["correction"])), Weight.DETAIL
         )
         yield from intersection_findings(block, results)
-
-
-def short_group(name: str) -> str:
-    """Return a group's name as the paper's tables write it: `He/him/his x 60+ x V` -> `He × 60+ × Type V`."""
-    parts = (_PRONOUNS.get(part, f"Type {part}" if part in _TONES else part) for part in name.split(LABEL_JOIN))
-    return plain(" × ".join(parts))
-
-
-def group_cell(group: str | None, sizes: Mapping[str, int]) -> Cell:
-    """Return the name of a group that stands out, which is hidden if the group is small."""
-    return Cell(None) if group is None else Cell(short_group(group), subjects=sizes.get(group, 0))
-
-
-def sizes_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of subjects of each group of a row."""
-    return {group["group"]: group["n_subjects"] for group in groups}
-
-
-def estimate(row: Mapping[str, Any], value: str, low: str = "ci_low", high: str = "ci_high") -> Estimate:
-    """Return a number of a row with its interval."""
-    return Estimate(row[value], row[low], row[high])
-
-
-def highest_disparities(block: Block, file: str) -> Iterator[Value]:
-    """Yield the highest significant disparities of a block with benchmarks, as a chart and as tables."""
-    sizes = {
-        (outcome["label"], row["cut"]): sizes_of(row["groups"])
-        for outcome in block["outcomes"]
-        if outcome["benchmark"] is not None
-        for row in outcome["benchmark"]["rows"]
-    }
-    several = len({line["outcome"] for line in block["top"]}) > 1
-    points, rows = [], []
-    for line in block["top"]:
-        of_cut = sizes[line["outcome"], line["cut"]]
-        n, both = min(of_cut[line["worst"]], of_cut[line["best"]]), line["agreement"] == "both"
-        label = f"{line['outcome']} · {line['intersection']}" if several else line["intersection"]
-        worst, best = short_group(line["worst"]), short_group(line["best"])
-        title = f"{label}: {number(line['disparity'], 2)}, {worst} worse than {best}"
-        points.append(Point(line["disparity"], label, filled=both, subjects=n, title=title))
-        cells = [line["outcome"], line["intersection"], line["disparity"], worst, best, AGREEMENT[line["agreement"]]]
-        rows.append(Row(cells, n))
-    title = "Highest significant disparities between groups"
-    yield Chart(
-        ChartKind.BARS, "top", title, [Series(points[:_DRAWN])], D, file=file,
-        filled="",
-        caption="Filled: significant in the subject-level analysis, too.",
-    )  # fmt: skip
-    count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
-    yield Table(
-        "top", _TOP, rows[:_SHOWN], f"{title} ({count})" if rows else "", primary=True, empty=NO_PAIR, omit_small=True
-    )
-    yield Table("further", _TOP, rows[_SHOWN:], fold="Further significant disparities", omit_small=True)
-
-
-def group_charts(
-    rows: Sequence[Mapping[str, Any]], name: str, title: str, axis: Axis, keys: tuple[str, str, str]
-) -> Iterator[Chart]:
-    """Yield a chart of the groups of each cut: panels of the file `name`.
-
-    rows : `cut, group, n_subjects`, and the value with its interval under `keys`.
-    """
-    for cut in dict.fromkeys(row["cut"] for row in rows):
-        points = [
-            Point(row[keys[0]], short_group(row["group"]), low=row[keys[1]], high=row[keys[2]],
-                  subjects=row["n_subjects"])
-            for row in rows
-            if row["cut"] == cut and row[keys[0]] is not None
-        ]  # fmt: skip
-        yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
-            file=name, panel=cut_label(cut),
-        )  # fmt: skip
-
-
-def within_table(outcome: Mapping[str, Any], within: Mapping[str, Any], name: str) -> Table:
-    """Return each cut's disparity within a condition, beside the overall one."""
-    rows = [
-        Row([cut_label(row["cut"]), row["gap_all"], row["p_all"], estimate(row, "gap"), row["chance"], row["p"],
-             row["change"]])
-        for row in within["rows"]
-    ]  # fmt: skip
-    sizes = f": {within['n_subjects']:,} subjects, {within['n_images']:,} images"
-    return Table(name, _WITHIN, rows, [Name(outcome["label"]), " within ", Name(within["condition"]), sizes], True)
-
-
-def intersection_findings(block: Block, results: Results) -> Iterator[Finding]:
-    """Yield the subject-level rows of every outcome that are not among the disparities of the run."""
-    primary = primary_scorer(results)
-    for outcome in block["outcomes"]:
-        for row in (outcome["benchmark"] or {}).get("rows", ()):
-            ours = row["ours"]
-            if row["cut"] not in results["cuts"]:
-                name = f"{plain(outcome['label'])} by {cut_label(row['cut'])}"
-                yield row_finding(name, ours, worst_and_best(ours), sized=outcome["metric"] == primary)
 
 
 def _outcomes(block: Block) -> Table:
@@ -337,16 +235,11 @@ def _patterns(patterns: Mapping[str, Any], label: str, n: int) -> Iterator[Value
         yield Table(f"follow_up_{n}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
 
 
-D = Axis("D = 1 − median of worst / median of best", 0.0)
 _OUTCOMES = [
     Column("Score", Kind.NAME), Column("Direction", terminal=False), Column("Subjects", Kind.COUNT),
     Column("Images", Kind.COUNT, terminal=False), Column("Mean", Kind.NUMBER, compared=True, title="Over subjects"),
     Column("Highest D", Kind.NUMBER, 2, compared=True), Column("Cases", Kind.COUNT, title="Cuts with a significant D"),
     Column("In both", Kind.COUNT, title="Of these, significant in the subject-level analysis, too"),
-]  # fmt: skip
-_TOP = [
-    Column("Score", Kind.NAME), Column("Intersection"), Column("D", Kind.NUMBER, 2), Column("Worst group", Kind.NAME),
-    Column("Best group", Kind.NAME), Column("Significant in", terminal=False),
 ]  # fmt: skip
 _COMPARED = [
     Column("Cut"), Column("Groups", Kind.COUNT), Column("Published D", Kind.NUMBER, 2),
@@ -356,11 +249,6 @@ _COMPARED = [
 _PROPORTIONS = [
     Column("Cut"), Column("Worst", Kind.NAME), Column("Best", Kind.NAME),
     Column("Difference", Kind.ESTIMATE, signed=True), Column("Ratio", Kind.ESTIMATE, 2),
-]  # fmt: skip
-_WITHIN = [
-    Column("Cut"), Column("Overall", Kind.NUMBER, title="Disparity of all subjects"),
-    Column("p, overall", Kind.P, terminal=False, title="Adjusted"), Column("Within", Kind.ESTIMATE),
-    Column("Null mean", Kind.NUMBER, terminal=False), Column("p, within", Kind.P, title="Adjusted"), Column("Result"),
 ]  # fmt: skip
 _IMPORTANCES = [
     Column("Feature", Kind.NAME), Column("Sensitive"), Column("Impurity (published)", Kind.NUMBER),

@@ -34,7 +34,7 @@ from fp2.extension import (
     Weight,
     cut_label,
 )
-from fp2.methods.fhibe.scores.section import ABBREVIATED, short_group
+from fp2.methods.fhibe.scores.benchmark_values import ABBREVIATED, short_group
 
 SUMMARY = "disparity_summary"
 SUMMARY_SECTION = "fp2.methods.fhibe.scores.summary:SummarySection"
