@@ -8,6 +8,7 @@ from typing import Any
 from fp2.extension import (
     LABEL_JOIN,
     Axis,
+    Block,
     Cell,
     Chart,
     ChartKind,
@@ -29,7 +30,6 @@ from fp2.extension import (
     row_finding,
     worst_and_best,
 )
-from fp2.report.section import Block
 
 AGREEMENT = {
     "both": "both",
