@@ -156,4 +156,4 @@ def cell_words(cell: Any) -> str:
     if isinstance(cell, Sequence):
         value, low, high = (f"{end:.3g}" for end in cell)
         return f"{value} ({low} to {high})"
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.1f}"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.3g}"
