@@ -272,11 +272,20 @@ class Analyses(Generic[OptionsT]):
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Return what a reader has to know before anything is asked or computed.
 
+        Parameters
+        ----------
+        inputs : Inputs
+            Those of a run that is planned before its data are made have no engine.
+
+        Returns
+        -------
+        sequence of str
+            A line each.
+
         Raises
         ------
         Fp2Error
-            For every mistake that can be found by then. `inputs` of a run that is planned before its data are made have
-            no engine.
+            For every mistake that can be found by then.
         """
         return ()
 
@@ -303,7 +312,17 @@ class Analyses(Generic[OptionsT]):
         raise NotImplementedError
 
     def recall(self, results: Block) -> Block:
-        """Return the `facts` of a logged run from its `results.json`."""
+        """Return the `facts` of a logged run.
+
+        Parameters
+        ----------
+        results : mapping
+            The content of `results.json`.
+
+        Returns
+        -------
+        mapping
+        """
         return {}
 
     def section_targets(self, results: Block | None = None) -> tuple[str, ...]:
@@ -323,6 +342,11 @@ class Asks(Analyses[OptionsT]):
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for a battery, or settings, that do not fit, before any data are loaded; also of a logged run.
 
+        Parameters
+        ----------
+        battery : Battery
+        config : Config
+
         Raises
         ------
         Fp2Error
@@ -335,6 +359,12 @@ class Asks(Analyses[OptionsT]):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield what is shown, for every variant in which images are shown.
+
+        Parameters
+        ----------
+        inputs : Inputs
+        show : callable
+            Returns what is shown for each row of a people table in one image variant.
 
         Yields
         ------
@@ -349,7 +379,18 @@ class Asks(Analyses[OptionsT]):
     def assign_scores(
         self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
     ) -> pd.DataFrame:  # fmt: skip
-        """Return the table of scores of answers as scores of people: unchanged where an answer is about one person."""
+        """Return the table of scores of answers as scores of people: unchanged where an answer is about one person.
+
+        Parameters
+        ----------
+        scores, people : DataFrame
+        scorers : mapping
+            Key in the config -> scorer.
+
+        Returns
+        -------
+        DataFrame
+        """
         return scores
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
@@ -391,7 +432,16 @@ class Collects(Analyses[OptionsT]):
         return None
 
     def collect(self, inputs: Inputs) -> Collected:
-        """Return the tables of the task."""
+        """Return the tables of the task.
+
+        Parameters
+        ----------
+        inputs : Inputs
+
+        Returns
+        -------
+        Collected
+        """
         raise NotImplementedError
 
 

@@ -119,7 +119,7 @@ def _row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
     return Row(
         [
             labels[row["probe"]],
-            Cell(row["raw"], strong=True),
+            Cell(row["raw"], strong=bool(row["significant"])),
             row["null_mean"],
             row["null_p95"],
             _interval(row),
