@@ -60,13 +60,12 @@ PROTOCOL = '''
 """A protocol that titles its report, a supplement with its report section, and a task."""
 from dataclasses import dataclass, replace
 
-from rich.text import Text
-
 from fp2.protocols.base import Collected, Collects
 from fp2.protocols.fingerprint.protocol import Fingerprint
 from fp2.protocols.fingerprint.settings import Supplement
 from fp2.protocols.task_tables import no_scores, score_tables
 from fp2.report.section import Section
+from fp2.report.values import Sentence, Weight
 from fp2.results import Analysis
 
 
@@ -88,17 +87,8 @@ class TallySection(Section):
     name = "tally"
     title = "Tally"
 
-    @property
-    def template(self):
-        from pathlib import Path
-
-        return Path(__file__).with_name("tally.html.j2")
-
-    def context(self, block, results, min_cell):
-        return {"n": block["n"]}
-
-    def lines(self, block, results, min_cell):
-        return [Text(f"tally of {block['n']}")]
+    def values(self, block, results):
+        yield Sentence(f"tally of {block['n']}", Weight.LEAD)
 
 
 @dataclass(frozen=True)
@@ -124,7 +114,6 @@ def outside(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = bench.root / "outside"
     folder.mkdir()
     (folder / "fp2_outside_protocol.py").write_text(PROTOCOL, encoding="utf-8")
-    (folder / "tally.html.j2").write_text("<p>Tally: {{ section.n }} answers</p>", encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))
     return folder
 
@@ -141,11 +130,11 @@ def test_a_protocol_and_a_supplement_with_its_section_through_run_purge_and_resc
     (folder,) = bench.run_folders()
     assert results_of(folder)["tally"]["n"] == 432
     assert predicate_of(folder)["findings"]["tally"] == {"n": 432}
-    assert "Tally: 432 answers" in (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert "tally of 432" in (folder / "dashboard.html").read_text(encoding="utf-8")
     subject = bench.table.read_text(encoding="utf-8").splitlines()[1].split(",")[1]
     assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     assert results_of(folder)["tally"]["n"] == 420
-    assert "Tally: 420 answers" in (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert "tally of 420" in (folder / "dashboard.html").read_text(encoding="utf-8")
     capsys.readouterr()
     assert fp2("rescore", str(folder), "analysis.alpha=0.01", "report=none", "tracking=none", *bench.paths) == 0
     assert "tally of 420" in capsys.readouterr().out

@@ -56,7 +56,7 @@ def own_scorers(path: Path, store: Path | None) -> Iterator[dict[str, tuple[Scor
     with ExitStack() as stack:
         opened = stack.enter_context(ResponseStore(store)) if store is not None else None
         resources = Resources(opened, Progress(), questions())
-        yield {name: (one, mapped[name]) for name, one in equip(built, resources).items()}
+        yield {name: (one, mapped[name]) for name, one in equip(built, lambda: resources).items()}
 
 
 def questions() -> dict[str, str]:

@@ -386,7 +386,7 @@ def _disparities(block: Block) -> Iterator[Value]:
                         Row(
                             [
                                 block["probes"][probe],
-                                Cell(block["runs"][line["run"]]["label"], series=line["run"]),
+                                block["runs"][line["run"]]["label"],
                                 Cell(row["raw"], strong=bool(row["significant"])),
                                 Estimate(None, row["ci_low"], row["ci_high"]),
                                 row["null_mean"],
@@ -424,7 +424,7 @@ def _means(block: Block) -> Iterator[Value]:
                     for probe in panel["probes"]
                 ]
                 if size is not None or any(name in groups[place, probe] for probe in by_probe):
-                    rows.append(Row([name, Cell(runs[place]["label"], series=place), size, *cells]))
+                    rows.append(Row([name, runs[place]["label"], size, *cells]))
         caption = [f", means; {scale.words}"]
         yield _table("means", columns, rows, panel, block["runs"], caption)
 
@@ -485,7 +485,7 @@ def _effects(block: Block) -> Iterator[Value]:
             row, run = lines[effect["run"]][effect["probe"]], block["runs"][effect["run"]]
             muted = not row["significant"]
             cells = [
-                Cell(run["label"], series=effect["run"]), block["probes"][effect["probe"]],
+                run["label"], block["probes"][effect["probe"]],
                 Cell(effect["d"], strong=not muted), Cell(row["effect"], muted=muted),
                 *(row.get(key) for key in numbers),
                 *(Cell(row[end], muted=muted) for end in ("worst_group", "best_group")), row["verdict"],
@@ -523,8 +523,8 @@ def _answers_by_group(runs: Sequence[Block]) -> Iterator[Value]:
                Column("Share refused", Kind.SHARE)]  # fmt: skip
     for cut in dict.fromkeys(row["cut"] for run in runs for row in run["answers_by_group"]):
         rows: dict[str, list[Row]] = {}
-        for place, run in enumerate(runs):
-            label = Cell(run["label"], series=place)
+        for run in runs:
+            label = run["label"]
             for row in run["answers_by_group"]:
                 if row["cut"] == cut:
                     n = run["groups"].get(cut, {}).get(row["group"], {}).get("n_subjects")

@@ -193,11 +193,13 @@ def _rewrite(folder: Path, tables: RunTables, work: _Work, results: Results | No
     try:
         if results is None:
             raise Fp2Error("the run has no results")
-        reissue(folder, tables, work.here, results, work.raw_keys, n_people)
+        write = reissue(folder, tables, work.here, results, work.raw_keys, n_people)
         said = "recomputed and signed again"
     except Fp2Error as error:
         strip(folder)
         said = f"removed from its tables; results, figures and passport were deleted as well, since {error}"
+    else:
+        write()  # where nothing can be written the mark stays, and the same command finishes
     mark.unlink()
     return said
 

@@ -7,7 +7,7 @@ superseded.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +39,8 @@ _TAKEN_OVER = ("decoding", "preprocessing", "seeds")
 
 def reissue(
     folder: Path, tables: RunTables, here: Config, before: Results, raw_keys: Mapping[str, str], removed: int
-) -> None:
-    """Compute and write everything that follows from `tables`, and sign it.
+) -> Callable[[], None]:
+    """Compute everything that follows from `tables`; return what writes and signs it.
 
     Parameters
     ----------
@@ -83,9 +83,13 @@ def reissue(
     report = replace(
         config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file()
     )  # fmt: skip
-    shutil.rmtree(figures, ignore_errors=True)
     config = replace(config, report=report, tracking=here.tracking)
-    write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
+
+    def write() -> None:
+        shutil.rmtree(figures, ignore_errors=True)
+        write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
+
+    return write
 
 
 def strip(folder: Path) -> None:

@@ -20,6 +20,7 @@ from fp2.plugins import PROTOCOLS, installed, load
 from fp2.report.export import to_csv, to_latex, to_ml_bom, to_model_card
 from fp2.report.reading import leaves
 from fp2.report.section import DISPARITIES, load_sections
+from fp2.report.values import findings
 
 RELEASED = REPOSITORY / "tests" / "releases" / "0.3.0" / "runs"
 
@@ -35,7 +36,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.mark.parametrize("protocol", sorted(installed(PROTOCOLS)))
 def test_what_a_run_of_every_protocol_found_is_exported(protocol: str, folders: list[Path]) -> None:
-    shown = load_sections(load(PROTOCOLS, protocol, "").sections or [DISPARITIES])
+    shown = load_sections(load(PROTOCOLS, protocol, "").states.sections or [DISPARITIES])
     mine = [one for one in folders if any(section.applies(results_of(one)) for section in shown)]
     assert mine, f"no finished run of {protocol}: add one to `folders`"
     results = results_of(mine[0])
@@ -43,10 +44,11 @@ def test_what_a_run_of_every_protocol_found_is_exported(protocol: str, folders: 
     assert len(rows) > 0
     latex = to_latex(results, shown)
     assert latex.count(r"\begin{table}") == latex.count(r"\end{tabular}") > 0
-    findings = [f for one in shown if one.applies(results) for f in one.findings(results.get(one.name, {}), results)]
+    blocks = [(one, results.get(one.name, {})) for one in shown if one.applies(results)]
+    stated_findings = [finding for one, block in blocks for finding in findings(one.values(block, results))]
     if "name" in rows:
         names = set(rows["name"].dropna())
-        assert names >= {one.name for one in findings} or shown[0].name == "disparities"
+        assert names >= {one.name for one in stated_findings} or shown[0].name == "disparities"
     blocks = [one["headline"] for one in results.values() if isinstance(one, dict) and "headline" in one]
     stated = [value for block in blocks for _, value in leaves(block) if type(value) in (int, float)]
     numbers = pd.concat([rows[name] for name in ("value", "low", "high")]).tolist() if stated else []
@@ -101,16 +103,19 @@ def test_findings_without_disparities_are_exported(tmp_path: Path) -> None:
         ends = found.loc["omega_squared_subjects", ["value", "low", "high"]].tolist()
         assert ends == [size["value"], size["low"], size["high"]]
         assert "traits by region" in found.index
-    rates = {
-        one["slice"]: one for one in metrics_of(files["ml-bom"].read_text("utf-8")) if "overall mean" in one["type"]
-    }
+    metrics = [
+        one for one in metrics_of(files["ml-bom"].read_text("utf-8")) if one["type"].startswith("Traits attributed")
+    ]
+    shares, chances = ({one["slice"]: one["value"] for one in metrics if one["type"].endswith(f"by region, {column}")}
+                       for column in ("Share", "By chance"))  # fmt: skip
     block = results_of(RELEASED / "gras")["gras"]
-    large = {group["group"] for one in block["attributes"] for group in one["groups"] if group["n_subjects"] >= 10}
-    assert {where.partition(",")[0] for where in rates} == large
-    row = block["units"]["images"]["attribution"][0]
-    label = f"{row['group']}, {row['polarity']} traits"
-    assert float(rates[label]["value"]) == pytest.approx(100 * row["share"])
-    assert float(rates[f"{label}, by chance"]["value"]) == pytest.approx(100 * row["null_mean"], rel=1e-5)
+    regions = next(one for one in block["attributes"] if one["name"] == "region")["groups"]
+    large = {group["group"] for group in regions if group["n_subjects"] >= 10}
+    assert {where.partition(",")[0] for where in shares} == large
+    row = next(row for row in block["units"]["images"]["attribution"] if row["attribute"] == "region")
+    label = f"{row['group']}, {row['polarity']}"
+    assert float(shares[label]) == pytest.approx(row["share"])
+    assert float(chances[label]) == pytest.approx(row["null_mean"], rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "latex", "model-card", "ml-bom"])

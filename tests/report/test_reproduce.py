@@ -28,7 +28,9 @@ def folder_with(folder: Path, config: dict[str, Any], words: list[str]) -> Path:
 
 
 def command_of(html: str) -> list[str]:
-    return shlex.split(unescape(re.search(r"<dt>Command</dt><dd><code>(.*?)</code>", html)[1]))  # type: ignore[index]
+    line = re.search(r'<th scope="row">Command</th>\s*<td[^>]*><code><bdi>(.*?)</bdi></code>', html)
+    assert line is not None
+    return shlex.split(unescape(line[1]))
 
 
 def test_the_line_on_the_page_gives_the_config_of_the_run(bench: Bench, tmp_path: Path) -> None:

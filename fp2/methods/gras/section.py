@@ -80,7 +80,7 @@ class GrasSection(Section):
 def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:
     """Yield the score in both orientations, and the table of scores beside their null."""
     label = "images as units (one per subject)" if block["same_units"] else UNITS[name]
-    scores, significant = unit["scores"], unit["scores"]["step_down"]
+    scores, significant = unit["scores"], unit["scores"].get("step_down")  # results of 0.3.0 have none
     yield Sentence(
         [
             f"GRAS Bias Score, {label}: ",
@@ -92,9 +92,10 @@ def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:
         Weight.LEAD,
     )
     rows = [_score_row(label, scores[measure]) for measure, label in MEASURES.items()]
-    rows.append(Row([SIGNIFICANT, Cell(significant["value"], strong=True), None, None, significant["p_value"]]))
-    if differing := significant.get("mean_or_spread"):
-        rows.append(Row([SPREAD, differing, None, None, None]))
+    if significant:
+        rows.append(Row([SIGNIFICANT, Cell(significant["value"], strong=True), None, None, significant["p_value"]]))
+        if differing := significant.get("mean_or_spread"):
+            rows.append(Row([SPREAD, differing, None, None, None]))
     rows += [
         _score_row(f"any template, {cut_label(attribute)}", by_measure["published_orientation"])
         for attribute, by_measure in scores["by_attribute"].items()
@@ -233,9 +234,9 @@ def _attribution(block: Block, unit: Unit) -> Iterator[Value]:
     columns = [
         Column("Group", Kind.NAME),
         Column("Traits"),
-        Column("Share, %", Kind.SHARE, digits=2, compared=True),
-        Column("By chance, %", Kind.SHARE, digits=2, compared=True, title="Null mean (central 95 %)"),
-        Column(f"Above by more than {block['options']['smallest_effect']}, %", Kind.SHARE, digits=2),
+        Column("Share", Kind.SHARE, digits=2, compared=True),
+        Column("By chance", Kind.SHARE, digits=2, compared=True, title="Null mean (central 95 %)"),
+        Column(f"Above by more than {block['options']['smallest_effect']}", Kind.SHARE, digits=2),
     ]
     for attribute in block["attributes"]:
         name, sizes = attribute["name"], _sizes(attribute)

@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from benchmarks.planted_effects import vqa_means
-from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.compose.identity import config_hash
 from fp2.cuts import parse_cut
@@ -29,7 +28,7 @@ from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report.html import render_values
 from fp2.report.values import Hidden, Table, as_cell, charts, flat, suppressed
-from fp2.scorers.registry import build_scorers
+from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
 PLANTED: Planted = load_planted()
@@ -61,10 +60,8 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def scored(answers: pd.DataFrame, people: pd.DataFrame, scorers: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answers with their refusal flag and the scores, as the protocol gives them."""
-    flagged, scores = FhibeVqa(VqaOptions()).score(RowAnswers(answers), people, scorers)
-    assert isinstance(flagged, RowAnswers)
-    assert scores is not None
-    return flagged.frame, scores
+    flagged = flag_refusals(answers, scorers)
+    return flagged, FhibeVqa(VqaOptions()).assign_scores(score_answers(flagged, scorers), people, scorers)
 
 
 @lru_cache(maxsize=1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fp2.methods.matched.section import MatchedSection
 from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
 from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
-from fp2.report.values import Estimate, Sentence, Value, Weight, as_cell, charts, findings, suppressed, tables
+from fp2.report.values import Sentence, Value, Weight, as_cell, suppressed, tables
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
@@ -56,27 +55,6 @@ def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
     table = tables(suppressed(IntersectionsSection().values(block, RESULTS), 20))[0]
     assert [as_cell(row.cells[0]).value for row in table.rows] == ["a x c"]
     assert table.label == ("Gender: 1 combinations have too few subjects, 1 do not occur; 1 of small groups not shown")
-
-
-def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets() -> None:
-    pair = {"first": "I", "second": "VI", "n_sets": 20, "difference": -0.4, "ci_low": -0.5, "ci_high": -0.3}
-    versions = [{"name": "I", "level": -0.2, "n_sets": 20}, {"name": "VI", "level": 0.2, "n_sets": 20}]
-    row = {
-        "probe": "trust", "scorer": "valence", "cut": "gender", "raw": 0.4, "verdict": "biased", "significant": True,
-        "worst_version": "I", "best_version": "VI", "pairs": [pair], "versions": versions, "status": "ok",
-        "smallest_effect": 0.1, **dict.fromkeys(("null_mean", "null_p95", "p_value", "adjusted_p", "n_sets"), 0.01),
-    }  # fmt: skip
-    block = {"cuts": [{"cut": "gender", "n_sets": 20, "versions": []}], "rows": [row], "n_sets": 20}
-    analysis = {"primary": "valence", "n_permutations": 99, "correction": "holm", "family": "run"}
-    values = list(MatchedSection().values(block, {**RESULTS, "analysis": analysis}))
-    intervals = [as_cell(tables(suppressed(values, least))[0].rows[0].cells[4]).value for least in (10, 21)]
-    assert intervals == [Estimate(0.4, 0.3, 0.5), "too few subjects"]
-    (chart,) = charts(values)
-    assert [point.mark for point in chart.series[0].points] == ["low", "high"]
-    (finding,) = findings(values)
-    assert (finding.name, finding.differs, finding.size) == (
-        "valence of trust within sets that vary in gender", True, 0.4
-    )  # fmt: skip
 
 
 def test_only_significant_prompt_sensitivity_is_reported() -> None:
