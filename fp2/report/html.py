@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from fp2.report.cells import HIGH, LOW, cell_text, sort_key
 from fp2.report.plots import level_class, plot, run_style
-from fp2.report.reading import plain, spaced
+from fp2.report.reading import plain, scorer_label, spaced
 from fp2.report.templating import environment, sortable
 from fp2.report.values import (
     Cell,
@@ -36,25 +36,28 @@ from fp2.verdicts import mark_of
 HOW_TO_READ = "How to read these numbers"
 
 
-def render_values(values: Iterable[Value], min_cell: int) -> Markup:
-    """Return values as HTML; the numbers of groups of fewer than `min_cell` subjects are hidden."""
-    return _rendered(suppressed(values, min_cell))
+def render_values(values: Iterable[Value], min_cell: int, where: str = "") -> Markup:
+    """Return values as HTML; the numbers of groups of fewer than `min_cell` subjects are hidden.
+
+    `where` is the heading above them, which the names of tables for screen readers begin with.
+    """
+    return _rendered(suppressed(values, min_cell), where)
 
 
-def _rendered(values: Sequence[Value]) -> Markup:
+def _rendered(values: Sequence[Value], where: str) -> Markup:
     """Return the values in order, then the explanations, folded. Findings are in the tables already."""
     shown, details = [], []
     for value in values:
         if isinstance(value, Sentence) and value.weight is Weight.DETAIL:
             details.append(value)
         elif not isinstance(value, Finding):
-            shown.append(_value(value))
+            shown.append(_value(value, where))
     if details:
-        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one) for one in details)))
+        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one, where) for one in details)))
     return Markup("\n").join(shown)
 
 
-def _value(value: Value) -> Markup:
+def _value(value: Value, where: str) -> Markup:
     template: Any = environment().get_template("values.html.j2").module
     if isinstance(value, Sentence):
         return Markup(template.sentence(value, text(value.parts), facets(value)))
@@ -63,20 +66,21 @@ def _value(value: Value) -> Markup:
             return Markup("")
         return Markup(template.chart(plot(value), value, facets(value)))
     if isinstance(value, Table):
-        return _table(value, template)
+        return _table(value, template, where)
     if isinstance(value, Part):
         title = text([value.title] if isinstance(value.title, str) else value.title)
-        inside = _rendered(value.values)
+        inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))))
         return _folded(title, inside, value) if value.folded else Markup(template.part(title, inside, facets(value)))
     raise TypeError(f"no value of a report: {value!r}")
 
 
-def _table(table: Table, template: Any) -> Markup:
+def _table(table: Table, template: Any, where: str) -> Markup:
     if not table.rows:
         return Markup("<p{}>{}</p>").format(facets(table), plain(table.empty)) if table.empty else Markup("")
     caption = text([table.caption] if isinstance(table.caption, str) else table.caption)
     rows = [(row, _cells(row, table.columns)) for row in table.rows]
-    drawn = Markup(template.table(table, caption, rows, plain(table.label or table.fold), facets(table)))
+    label = ": ".join(filter(None, (where, table.label or table.fold or scorer_label(table.name))))
+    drawn = Markup(template.table(table, caption, rows, plain(label), facets(table)))
     return _folded(plain(table.fold), drawn, table) if table.fold else drawn
 
 
@@ -138,9 +142,16 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
     }
 
 
+_SHORT = 20
+
+
 def _classes(cell: Cell, column: Column, numeric: bool) -> list[str]:
     if cell.level is not None:
         return ["cell", level_class(cell.level)]
     hidden = isinstance(cell.value, Hidden)
     muted = ["chance-only"] if cell.muted else ["faint"] if hidden else []
-    return [*(["num"] if numeric else []), *(["words"] if column.kind is Kind.TEXT else []), *muted]
+    return [
+        *(["num"] if numeric else []),
+        *(["words"] if column.kind is Kind.TEXT and len(str(cell.value)) > _SHORT else []),
+        *muted,
+    ]

@@ -50,8 +50,10 @@ def render_page(
     min_cell : int
         Numbers of groups of fewer subjects are hidden.
     """
-    shown = [{"name": s.name, "title": s.title, "template": s.template, "html": render_values(s.values, min_cell)}
-             for s in sections]  # fmt: skip
+    shown = [
+        {"name": s.name, "title": s.title, "template": s.template, "html": render_values(s.values, min_cell, s.title)}
+        for s in sections
+    ]
     css, charts, rest = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")
     )

@@ -51,7 +51,7 @@ from fp2.report.values import (
 from fp2.tables import WITHOUT_ATTEMPT
 
 Block = Mapping[str, Any]
-MOST_EFFECTS = 15
+MOST_EFFECTS = 10
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 _RUN = Column("Run", Kind.NAME)
 

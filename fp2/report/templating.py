@@ -28,8 +28,8 @@ def environment() -> Environment:
 
 
 def sortable(value: float | None) -> str:
-    """Return a number for `data-value`, by which a column is sorted: six digits, or nothing where there is none."""
-    return "" if value is None else f"{value:.6g}"
+    """Return a number for `data-value`, by which a column is sorted: five digits, or nothing where there is none."""
+    return "" if value is None else f"{value:.5g}"
 
 
 def stylesheet(path: str | Path) -> str:

@@ -215,7 +215,9 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
         assert one.page.evaluate(rows) == 20  # of more: the others are behind a button
         labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"
         assert "attr(data-label)" in one.page.evaluate(labels) or "Answer" in one.page.evaluate(labels)
-        table = one.page.locator(".scroll[aria-label='Disparities: valence by gender']")
+        table = one.page.locator(
+            ".scroll[aria-label='Disparities between groups: Valence by gender (worst: lowest mean)']"
+        )
         masks = "e => getComputedStyle(e).maskImage"
         assert "gradient" in table.evaluate(masks)
         first = "e => e.querySelector('tbody th').getBoundingClientRect().left - e.getBoundingClientRect().left"
@@ -277,7 +279,7 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
 
 @pytest.mark.parametrize(
     ("name", "marks"),
-    [("hostile dashboard", ".radars .point circle"), ("sweep", "section[aria-labelledby=h-board] td")],
+    [("hostile dashboard", "figure.chart .point circle"), ("sweep", "section[aria-labelledby=h-leaderboard] td")],
 )
 def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name: str, marks: str) -> None:
     """By pointer and by keyboard, with words that the page holds."""
@@ -342,8 +344,8 @@ def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, s
         radar, intervals = (json.loads(one.page.locator("[data-chart]:visible").nth(n).get_attribute("data-chart"))
                             for n in (0, 1))  # fmt: skip
         centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
-        points = one.page.locator(".radars [data-chart]:visible .point circle").evaluate_all(centres)
-        svg = one.page.locator(".radars [data-chart]:visible svg")
+        points = one.page.locator("[data-chart]:visible >> nth=0 >> .point circle").evaluate_all(centres)
+        svg = one.page.locator("[data-chart]:visible >> nth=0 >> svg")
         middle = [float(svg.get_attribute(name)) / 2 for name in ("width", "height")]
         outer = max(float(ring.get_attribute("r")) for ring in svg.locator(".grid circle").all())
         found = [math.dist(point, middle) / outer * radar["end"] for point in points]
@@ -376,7 +378,7 @@ def assert_linear(pixels: Any, values: Any) -> None:
 @pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
 def test_every_kind_of_chart_draws_its_numbers(browser: Any, addresses: dict[str, str], width: int) -> None:
     with Opened(browser, addresses["charts"], width, "light") as one:
-        section = {kind: one.page.locator(f"section[aria-label='{kind}']") for kind in ChartKind}
+        section = {kind: one.page.locator(f"section[aria-labelledby='h-{kind}']") for kind in ChartKind}
         points = {kind: [p for s in chart.series for p in s.points if p.value is not None]
                   for kind, chart in CHARTS.items()}  # fmt: skip
         for kind in (ChartKind.INTERVALS, ChartKind.LINES, ChartKind.POINTS):

@@ -51,7 +51,7 @@ def test_the_line_on_the_page_gives_the_config_of_the_run(bench: Bench, tmp_path
     assert str(tmp_path) not in html
     assert 'Who\'s "nice"; $HOME?' in unescape(html.split('id="h-asked"')[1].split("</section>")[0])
     again = html.split('id="h-again"')[1]
-    for said in ("greedy (temperature 0), at most 32 new tokens", "resampling) 5", generator()["version"]):
+    for said in ("greedy (temperature 0), at most 32 new tokens", "analysis 5", generator()["version"]):
         assert said in again
     assert generator()["git_commit"] is None or generator()["git_commit"] in again
     assert (run.folder / "config.yaml").read_text(encoding="utf-8") in unescape(again) + "\n"

@@ -284,6 +284,6 @@ def test_section_shows_rates_prompts_and_charts_and_hides_small_groups() -> None
         assert text in page
     assert not any(chart.series for chart in charts(hidden))
     left = [table for table in flat(hidden) if isinstance(table, Table) and table.rows]
-    assert [table.name for table in left] == ["overall", *["rates"] * 4, "prompts"]
+    assert [table.name for table in left] == ["overall", *["rates"] * 4, "prompts", "keywords"]
     rates = [cell for table in left if table.name == "rates" for row in table.rows for cell in row.cells[1:-1]]
     assert all(isinstance(as_cell(cell).value, Hidden | None) for cell in rates)
