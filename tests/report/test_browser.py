@@ -279,7 +279,10 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
 
 @pytest.mark.parametrize(
     ("name", "marks"),
-    [("hostile dashboard", "figure.chart .point circle"), ("sweep", "section[aria-labelledby=h-leaderboard] td")],
+    [
+        ("hostile dashboard", "section[aria-labelledby=h-disparities] figure.chart:first-of-type .point circle"),
+        ("sweep", "section[aria-labelledby=h-leaderboard] td"),
+    ],
 )
 def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name: str, marks: str) -> None:
     """By pointer and by keyboard, with words that the page holds."""
