@@ -241,7 +241,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
     def fail(*args: Any) -> Any:
         raise Full("database or disk is full")
 
-    monkeypatch.setattr(responses, "_split", fail)
+    monkeypatch.setattr(responses, "put_failures", fail)
     assert bench.launch("tracking=none") == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     assert "the disk is full" in err
