@@ -69,7 +69,7 @@ def test_groups_below_the_minimum_are_not_shown(values: list[Value]) -> None:
 
 def test_attribution_rates_of_runs_stand_side_by_side(results: dict[str, Any], values: list[Value]) -> None:
     merged = {(table.cut, table.label): table for table in side_by_side([values, values], ["a", "b"], 10)}
-    assert {label.rpartition(", ")[0] for cut, label in merged if cut == "gender"} == {
+    assert {label for cut, label in merged if cut == "gender"} == {
         "Traits attributed to a group more than overall, by gender, Share",
         "Traits attributed to a group more than overall, by gender, By chance",
     }
