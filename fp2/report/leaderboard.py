@@ -205,7 +205,8 @@ def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
     severity = severity_words(row.severity, row.composite, row.complete)
     model = Cell(row.model, detail=", ".join(marks))
     return [
-        model, row.rank, rank_interval(row), row.ties, row.difference, row.composite, row.chance, row.magnitude,
+        model, row.rank, rank_interval(row.rank_low, row.rank_high),
+        row.ties, row.difference, row.composite, row.chance, row.magnitude,
         row.p_value, severity, row.refused, row.n_subjects, row.created[:10], row.run_id,
     ]  # fmt: skip
 
@@ -249,11 +250,9 @@ def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> Leade
     )
 
 
-def rank_interval(row: LeaderboardRow) -> str:
-    """Return the rank interval of a model: `1`, `2–4`, or a dash where it is unknown."""
-    if row.rank_low is None:
-        return DASH
-    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
+def rank_interval(low: int | None, high: int | None) -> str:
+    """Return the rank interval of a run: `1`, `2–4`, or a dash where it is unknown."""
+    return DASH if low is None else str(low) if low == high else f"{low}–{high}"
 
 
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:

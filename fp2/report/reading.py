@@ -290,18 +290,6 @@ def confidence_level(alpha: float) -> str:
     return f"{100 * (1 - alpha):g} % CI"
 
 
-def magnitude_words(composite: Mapping[str, Any], alpha: float | None = None) -> str:
-    """Return the magnitude of a composite with its interval; a dash for runs without one.
-
-    `alpha`, the significance level, names the level of the interval: 1 - 2 alpha.
-    """
-    if composite.get("magnitude") is None:
-        return DASH
-    low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
-    level = "" if alpha is None else f"{confidence_level(2 * alpha)} "
-    return f"{number(composite['magnitude'])} ({level}{low} to {high})"
-
-
 def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:
     """Return the severity of a composite; without one the reason, or a dash where there is no composite either."""
     if composite is None:

@@ -13,6 +13,7 @@ from fp2.report import run_sections
 from fp2.report.comparison import comparison_values
 from fp2.report.disparities import Scale, mean_cell, verdict_detail
 from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
+from fp2.report.leaderboard import rank_interval
 from fp2.report.page import PageSection, render_page
 from fp2.report.plots import axis_end, run_style
 from fp2.report.reading import (
@@ -263,12 +264,6 @@ def _composite_rows(panel: Block, block: Block) -> dict[int, Block]:
     return {row["run"]: row for row in block["leaderboard"] if (row["cut"], row["scorer"]) == key}
 
 
-def rank_words(row: Block | None) -> str:
-    """Return the rank interval of a leaderboard row: `1`, `2–4`, or a dash where it is unknown."""
-    low, high = (row["rank_low"], row["rank_high"]) if row is not None else (None, None)
-    return DASH if low is None else str(low) if low == high else f"{low}–{high}"
-
-
 def _leaderboard(block: Block) -> Iterator[Value]:
     """Yield the runs of each panel in order: composite, ranks, the disparity of each probe."""
     runs = block["runs"]
@@ -292,7 +287,8 @@ def _leaderboard(block: Block) -> Iterator[Value]:
             has: Block = row or {}
             severity = severity_words(has.get("severity"), has.get("composite"), run["complete"])
             cells: list[Any] = [
-                _run_cell(run, place), has.get("rank"), rank_words(row), has.get("ties"), has.get("composite"),
+                _run_cell(run, place), has.get("rank"), rank_interval(has.get("rank_low"), has.get("rank_high")),
+                 has.get("ties"), has.get("composite"),
                 severity,
                 *(_disparity_cell(lines[place].get(probe)) for probe in panel["probes"]),
                 f"{count['n_significant']} of {count['n_probes']}", run["refused"], has.get("difference"),

@@ -155,10 +155,6 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
         yield Sentence(f"Over-represented occupations (group against all other subjects): {len(over)}.")
 
 
-def _n_subjects(rows: Mapping[str, Mapping[str, Any]]) -> int:
-    return next(int(row["n_subjects"]) for row in rows.values())
-
-
 def _point(occupation: str, row: Mapping[str, Any] | None) -> Point:
     if row is None:
         return Point(None, occupation)
