@@ -294,7 +294,11 @@ def gate(
     ctx: typer.Context,
     run: RunWord,
     max_disparity: Annotated[
-        float | None, typer.Option(help="Fail if the primary scorer has a disparity above this, in any probe and cut.")
+        float | None,
+        typer.Option(
+            help="Fail unless the interval of every disparity of the primary scorer lies below this, in every probe "
+            "and cut."
+        ),
     ] = None,
     min_subjects: Annotated[int | None, typer.Option(help="Fail if a group has fewer subjects than this.")] = None,
     max_refusal_gap: Annotated[
@@ -310,6 +314,9 @@ def gate(
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="Do not fail because planned answers are missing.")
     ] = False,
+    allow_untested: Annotated[
+        int, typer.Option(min=0, help="Do not fail because of up to this many conditions that could not be tested.")
+    ] = 0,
     junit: Annotated[
         Path | None, typer.Option(help="Write the conditions as JUnit XML, which CI servers show as tests.")
     ] = None,
@@ -320,13 +327,13 @@ def gate(
 ) -> None:
     """Fail in CI if a run does not meet conditions: exit status 0 if all are met, 1 if not, 2 if it cannot be read.
 
-    Without options two are checked: the run is complete, and no row has the verdict biased. A condition that nothing
-    in the run could be checked for is not met.
+    Without options three are checked: the run is complete, no row has the verdict biased, and every row could be
+    tested. A condition that nothing in the run could be checked for is not met.
     """
     from fp2.commands.runs import gate as check
     from fp2.report.gate import Limits
 
-    limits = Limits(max_disparity, min_subjects, max_refusal_gap, allow_biased, allow_partial)
+    limits = Limits(max_disparity, min_subjects, max_refusal_gap, allow_biased, allow_partial, allow_untested)
     raise typer.Exit(check(run, limits, ctx.args, junit, markdown, json))
 
 

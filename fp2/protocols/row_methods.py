@@ -19,9 +19,9 @@ def _of(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(f"{row}.{name}" for row in rows for name in names)
 
 
-def _row_method(name: str, *places: str) -> Method:
-    """Return a method of version 2 that owns its columns of the disparities (`fp2.stats.rows`), and further places."""
-    return name, 2, (*_of(_DISPARITIES, *(f"{column}*" for column in columns_of_method(name))), *places)
+def _row_method(name: str, *places: str, version: int = 2) -> Method:
+    """Return a method that owns its columns of the disparities (`fp2.stats.rows`), and further places."""
+    return name, version, (*_of(_DISPARITIES, *(f"{column}*" for column in columns_of_method(name))), *places)
 
 
 ROW_METHODS: tuple[Method, ...] = (
@@ -47,15 +47,16 @@ ROW_METHODS: tuple[Method, ...] = (
     ),
     # the pair of the largest |T| is named, in place of the extreme means
     _row_method("named_pair", "missing.*.worst_group", "missing.*.best_group"),
-    # by the interval of the magnitude, in place of the excess over the null mean
+    # by the interval of the magnitude, in place of the excess over the null mean; 3: none only where every probe was
+    # tested
     _row_method(
         "severity", "severity", "*.severity", "composites.*.severity", "composites.*.magnitude*",
-        "composites.*.groups*",
+        "composites.*.groups*", version=3,
     ),
-    # of the groups that count in every probe, where probes have different ones
+    # of the groups that count in every probe, where probes have different ones; 3: none where no probe was tested
     _row_method(
         "composite_groups", "composite",
-        *_of(("composites.*",), "value", "null_mean", "null_p95", "excess", "probes"),
+        *_of(("composites.*",), "value", "null_mean", "null_p95", "excess", "probes"), version=3,
     ),
     # with an interval for sampling error
     _row_method(

@@ -113,17 +113,19 @@ def _leads(results: Results) -> Iterator[Sentence]:
     labels, scorer = reading.probe_labels(results), _first_scorer(results)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
-        tested = [probe for probe, row in rows.items() if row["significant"] is not None and row["raw"] is not None]
+        tested = [probe for probe, row in rows.items() if row["status"] == "ok"]
         differing = [probe for probe in tested if rows[probe]["significant"]]
         if not rows:
             continue
         what = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
         if not tested:
-            yield Sentence([what, "no probe could be compared, with too few subjects or too few answers."], cut=cut)
+            yield Sentence([what, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut)
             continue
         said = [what, Strong(f"{len(differing)} of {len(tested)} probes differ significantly"), " after correction"]
         if differing:
             said += [": ", "; ".join(_difference(labels[probe], rows[probe]) for probe in differing)]
+        if untested := len(rows) - len(tested):
+            said.append(f"; {untested} could not be tested")
         yield Sentence([*said, "."], Weight.LEAD, cut=cut)
 
 
@@ -254,7 +256,7 @@ def _composites(results: Results) -> Table:
     for cut in results["cuts"]:
         one = results["composites"].get(cut) or {}
         if one.get("value") is None:
-            rows.append(Row([f"by {cut_label(cut)}", *[None] * 4, f"not known: {_no_composite(results, one)}"]))
+            rows.append(Row([f"by {cut_label(cut)}", *[None] * 4, f"not testable: {_no_composite(results, one)}"]))
             continue
         magnitude = Estimate(one.get("magnitude"), one.get("magnitude_low"), one.get("magnitude_high"))
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
@@ -266,7 +268,8 @@ def _composites(results: Results) -> Table:
 
 def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
     if one.get("probes"):
-        return reading.NO_COMMON_GROUPS
+        several = len(one.get("groups") or ()) > 1
+        return "the answers to every probe all have the same value" if several else reading.NO_COMMON_GROUPS
     names, primary = scorer_names(results), reading.primary_scorer(results)
     if names and primary not in names:
         return f"{primary} is not among the scorers: set analysis.primary={names[0]}"

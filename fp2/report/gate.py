@@ -19,7 +19,7 @@ class Limits:
     Attributes
     ----------
     max_disparity : float, optional
-        Largest disparity of the primary scorer (`Finding.size`).
+        What the intervals of the primary scorer's disparities (`Finding.size`) have to lie below.
     min_subjects : int, optional
         Fewest subjects of any group.
     max_refusal_gap : float, optional
@@ -28,6 +28,8 @@ class Limits:
         Whether groups may differ (`Finding.differs`).
     allow_partial : bool
         Whether planned answers may be missing.
+    allow_untested : int
+        How many conditions at most may be left untested.
     """
 
     max_disparity: float | None = None
@@ -35,9 +37,10 @@ class Limits:
     max_refusal_gap: float | None = None
     allow_biased: bool = False
     allow_partial: bool = False
+    allow_untested: int = 0
 
 
-LARGEST = "no disparity above --max-disparity"
+LARGEST = "the interval of every disparity lies below --max-disparity"
 SMALLEST = "no group below --min-subjects"
 REFUSALS = "no difference of refusal rates above --max-refusal-gap"
 
@@ -57,7 +60,7 @@ class Check:
     message : str
         The numbers in a sentence.
     tested : bool
-        Whether it could be checked; otherwise it counts neither as met nor as not met.
+        Whether it could be checked; untested ones are counted, and more than `Limits.allow_untested` fail the gate.
     """
 
     kind: str
@@ -86,7 +89,8 @@ def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section
     Returns
     -------
     list of Check
-        A condition that nothing in the results could be checked for is not met, and says so.
+        A condition that nothing in the results could be checked for is not met, and says so; the last one is that
+        others could be checked.
     """
     findings = [finding for _, finding in findings_of(sections, results)]
     found = [_complete(results)] if not limits.allow_partial else []
@@ -102,7 +106,17 @@ def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section
         found += _required(_sizes(results, least), "subjects", SMALLEST, "numbers of subjects by group")
     if (gap := limits.max_refusal_gap) is not None:
         found += _required(_refusals(results, gap), "refusals", REFUSALS, "refusal rates of two groups")
-    return found
+    return [*found, *_untested(found, limits.allow_untested)]
+
+
+def _untested(checks: Sequence[Check], allowed: int) -> Iterator[Check]:
+    """Yield one condition on those that could not be tested; nothing where all could."""
+    names = list(dict.fromkeys(one.name for one in checks if not one.tested))
+    n = sum(not one.tested for one in checks)
+    if n:
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        message = f"{n} of {len(checks)} conditions could not be tested, --allow-untested is {allowed}: {shown}"
+        yield Check("untested", "conditions could be tested", "the run", n <= allowed, message)
 
 
 def _required(checks: Iterable[Check], kind: str, condition: str, what: str) -> list[Check]:
@@ -121,10 +135,18 @@ def _complete(results: Mapping[str, Any]) -> Check:
 
 
 def _disparities(findings: Iterable[Finding], limit: float) -> Iterator[Check]:
+    """Yield one condition per disparity: the upper end of its interval, or without one itself, is at most the limit."""
     for one in findings:
-        if one.size is not None:
-            message = f"disparity {number(one.size)}, at most {limit:g} is allowed"
-            yield Check("disparity", LARGEST, one.name, one.size <= limit, message)
+        if one.size is None:
+            continue
+        row = one.row or {}
+        low, high, least = row.get("ci_low"), row.get("ci_high"), row.get("mde80")
+        interval = "without an interval" if high is None else f"interval {number(low)} to {number(high)}"
+        message = f"disparity {number(one.size)}, {interval}; below {limit:g} is required"
+        if least is not None and least > limit:
+            message += f", and only a difference of {number(least)} would have been found with 80 % power"
+        passed = (one.size if high is None else high) < limit
+        yield Check("disparity", LARGEST, one.name, passed, message, tested=one.differs is not None)
 
 
 def _sizes(results: Mapping[str, Any], least: int) -> Iterator[Check]:

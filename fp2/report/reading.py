@@ -291,9 +291,9 @@ def confidence_level(alpha: float) -> str:
 
 
 def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:
-    """Return the severity of a composite; without one the reason, or a dash where there is no composite either."""
+    """Return the severity of a composite; without one the reason."""
     if composite is None:
-        return DASH
+        return Verdict.UNINFORMATIVE.label
     return plain(severity or ("not significant" if complete else "withheld (partial run)"))
 
 

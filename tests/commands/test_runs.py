@@ -13,6 +13,9 @@ import pytest
 import yaml
 from bench import REPOSITORY, Bench, fp2, results_of
 
+from fp2.compose import load_config
+from fp2.runs.logged import load_run_sections
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any, Any]:
@@ -96,16 +99,19 @@ def test_the_gate_checks_every_row_of_the_protocols_family(name: str, capsys: py
         "default": lambda: results["disparities"],
     }[name]()
     biased, tested = verdicts(rows)
-    found = json.loads(printed(capsys, "gate", str(RELEASED / name), "--json", status=int(biased > 0)))
+    untested = len(rows) - tested
+    found = json.loads(printed(capsys, "gate", str(RELEASED / name), "--json", status=int(biased + untested > 0)))
+    assert [check["passed"] for check in found["checks"] if check["kind"] == "untested"] == [False] * (untested > 0)
     checks = [check for check in found["checks"] if check["kind"] == "verdict"]
     assert len(checks) == len(rows)
     assert sum(not check["passed"] for check in checks) == biased
     assert sum(check["tested"] for check in checks) == tested > 0
     assert len({check["name"] for check in checks}) == len(checks)
-    largest = max(row["raw"] for row in rows if row["raw"] is not None)
-    for limit, status in ((largest + 0.001, 0), (0.0, 1)):
-        words = ("gate", str(RELEASED / name), "--allow-biased", "--max-disparity", str(limit))
-        printed(capsys, *words, status=status)
+    sized = [row for row in rows if row.get("scorer", "valence") == "valence" and row["status"] == "ok"]
+    largest = max(row["raw"] if row.get("ci_high") is None else row["ci_high"] for row in sized)
+    words = ("gate", str(RELEASED / name), "--allow-biased", "--allow-untested", str(untested), "--max-disparity")
+    printed(capsys, *words, str(largest + 0.001), status=0)
+    printed(capsys, *words, str(largest), status=1)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +128,25 @@ def test_a_condition_that_nothing_was_checked_for_is_not_met(
 ) -> None:
     assert says in printed(capsys, "gate", str(RELEASED / name), *options, status=1)
     assert "1 of 1 conditions" in printed(capsys, "gate", str(RELEASED / name), "--allow-biased")
+
+
+def test_a_disparity_passes_only_if_its_whole_interval_lies_below_the_limit() -> None:
+    from fp2.report.gate import LARGEST, Limits, check
+
+    results = results_of(RELEASED / "default")
+    row = next(row for row in results["disparities"] if row["scorer"] == "valence" and row["status"] == "ok")
+    row.update(raw=0.1, ci_low=0.05, ci_high=0.3, mde80=0.25)
+    one = {**results, "disparities": [row]}
+    sections = load_run_sections(RELEASED / "default", load_config([]), results["run_id"])
+
+    def checked(limit: float) -> Any:
+        return next(check for check in check(one, Limits(limit), sections) if check.condition == LARGEST)
+
+    assert not checked(0.2).passed
+    assert "only a difference of 0.250 would have been found" in checked(0.2).message
+    assert not checked(0.3).passed
+    assert checked(0.31).passed
+    assert "would have been found" not in checked(0.31).message
 
 
 def test_a_run_whose_protocol_is_not_installed_is_not_checked(

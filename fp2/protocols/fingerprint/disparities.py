@@ -23,6 +23,7 @@ from fp2.scorers.outcomes import (
     question_adjusted,
     samples_averaged,
 )
+from fp2.stats.rows import OK
 from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from fp2.stats.rows import DisparityRow, Outcome, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
+PARTLY_UNTESTED = "partly_untested"
+"""In place of the severity `none` where some of the probes could not be tested."""
 NO_COMPOSITE: Mapping[str, Any] = {
     "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "adjusted_p": None,
     "magnitude": None, "magnitude_low": None, "magnitude_high": None, "severity": None, "probes": [], "groups": [],
@@ -162,7 +165,9 @@ def fingerprint(
         row.update(_bounds_columns(row, gap_bounds))
     for cut_composite in composites.values():
         interval = cut_composite["magnitude_low"], cut_composite["magnitude_high"]
-        cut_composite["severity"] = severity(cut_composite["adjusted_p"], *interval, bounds, comparison.alpha)
+        label = severity(cut_composite["adjusted_p"], *interval, bounds, comparison.alpha)
+        untested = label == SEVERITIES[0] and "untested" in cut_composite
+        cut_composite["severity"] = PARTLY_UNTESTED if untested else label
     return Disparities(disparities, composites, coverage)
 
 
@@ -174,7 +179,8 @@ def _composite(
 
     `groups` are those that count in every one of these probes. Where a probe has others too, because values are
     missing, the probes are compared again without them: the composite is about the same groups in all probes. Without
-    two such groups it has no value.
+    two such groups, or where no probe could be tested, it has no value. `untested` has the probes that could not be
+    tested beside others that could: their disparity of 0 enters the mean.
     """
     import numpy as np
 
@@ -195,6 +201,9 @@ def _composite(
             outcomes_in(values, [outcomes[j] for j in chosen]), comparison, images=entries.images[inside],
         )  # fmt: skip
         chosen = list(range(len(chosen)))
+    untested = [name for name, j in zip(names, chosen, strict=True) if panel.rows[j].status != OK]
+    if len(untested) == len(names):
+        return {**NO_COMPOSITE, "probes": names, "groups": groups}
     test = asdict(composite_test(panel, chosen, comparison.alpha))
     raw = {name: panel.rows[j].raw for name, j in zip(names, chosen, strict=True)}
     with_value = {name: value for name, value in raw.items() if value is not None}
@@ -203,6 +212,7 @@ def _composite(
         "value": composite(with_value) if with_value else None,
         "probes": names,
         "groups": groups,
+        **({"untested": untested} if untested else {}),
     }
 
 

@@ -23,6 +23,7 @@ from fp2.methods.peeps.planted.engine import simulate
 from fp2.methods.peeps.planted.truth import load_truth
 from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
 from fp2.protocols.fingerprint.settings import ComparisonSettings
+from fp2.report.reading import severity_words
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.tables import Question
 
@@ -68,6 +69,31 @@ def test_severity_is_every_label_that_the_interval_reaches(low: float, high: flo
     assert severity(0.05, low, high, BOUNDS, 0.05) == label
     assert severity(None, low, high, BOUNDS, 0.05) is None
     assert severity(0.051, low, high, BOUNDS, 0.05) == ("none" if label == "none" else None)
+
+
+def test_a_model_that_always_answers_the_same_has_no_composite_and_no_severity() -> None:
+    people = crowd(90)
+    scores = world({"seed": 3}, people)[1].assign(value=0.25, refused=False)
+    found = fingerprint(scores, people, [REGION], scorers_of("valence"), comparison(), BOUNDS)
+    assert {row["verdict"] for row in found.disparities} == {"uninformative"}
+    assert found.composites["region"]["value"] is None
+    assert found.composites["region"]["severity"] is None
+    assert severity_words(None, None) == "not testable"
+
+
+def test_severity_is_never_none_where_a_probe_could_not_be_tested() -> None:
+    """Of a world without effects, with bounds so wide that the severity would be `none`."""
+    people = crowd(90)
+    scores = world({"seed": 3}, people)[1]
+    bounds = {"low": 0.9, "moderate": 0.95, "high": 0.99}
+
+    def severity_of(scores: pd.DataFrame) -> Any:
+        found = fingerprint(scores, people, [REGION], scorers_of("valence"), comparison(), bounds)
+        return found.composites["region"]["severity"], found.composites["region"].get("untested")
+
+    assert severity_of(scores) == ("none", None)
+    constant = scores.assign(value=scores["value"].where(scores["probe"] != "trust", 0.25))
+    assert severity_of(constant) == ("partly_untested", ["trust"])
 
 
 @cache
