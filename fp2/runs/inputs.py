@@ -247,7 +247,7 @@ def _read_images(
 ) -> tuple[dict[Path, PixelDigest], str]:
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
 
-    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
+    Where most images that are needed cannot be read, an `Fp2Error` says so before anything is asked. Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
     is `needed`, one that cannot be read has the digest `NO_PIXELS`.
     """
     from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest
@@ -264,6 +264,10 @@ def _read_images(
     if not needed and bad:
         progress.note(f"{len(bad)} image(s) cannot be read here; none is needed, since the answers are supplied")
         return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
+    if 2 * len(bad) > len(pixels):
+        path, error = bad[0]
+        fix = f"{path}: {error}. fp2 data verify lists all of them"
+        raise Fp2Error(f"{len(bad)} of {len(pixels)} images cannot be read", where=f"data={config.data.name}", fix=fix)
     for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
         progress.note(f"cannot be read: {path} ({error})")
     if len(bad) > 3:

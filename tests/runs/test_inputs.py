@@ -34,6 +34,20 @@ def test_images_that_cannot_be_read_are_named_on_the_terminal_only(
     assert not [path for path in broken if path.name.encode() in kept]
 
 
+def test_a_run_most_of_whose_images_cannot_be_read_ends_before_anything_is_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench.with_people(pd.read_csv(bench.table))
+    images = sorted(bench.pictures.glob("*.png"))
+    for path in images[: len(images) // 2 + 1]:
+        path.write_bytes(b"no image")
+    with pytest.raises(Fp2Error, match=f"{len(images) // 2 + 1} of {len(images)} images cannot be read") as caught:
+        bench.run()
+    assert images[0].name in str(caught.value)
+    assert "fp2 data verify" in str(caught.value)
+    assert bench.run_folders() == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
