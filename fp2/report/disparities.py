@@ -119,7 +119,9 @@ def _leads(results: Results) -> Iterator[Sentence]:
             continue
         what = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
         if not tested:
-            yield Sentence([what, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut)
+            yield Sentence(
+                [what, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
+            )
             continue
         said = [what, Strong(f"{len(differing)} of {len(tested)} probes differ significantly"), " after correction"]
         if differing:

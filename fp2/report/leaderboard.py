@@ -205,7 +205,7 @@ def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
     severity = severity_words(row.severity, row.composite, row.complete)
     model = Cell(row.model, detail=", ".join(marks))
     return [
-        model, row.rank, rank_interval(row.rank_low, row.rank_high),
+        model, Cell(row.rank, muted=row.severity is None), rank_interval(row.rank_low, row.rank_high),
         row.ties, row.difference, row.composite, row.chance, row.magnitude,
         row.p_value, severity, row.refused, row.n_subjects, row.created[:10], row.run_id,
     ]  # fmt: skip

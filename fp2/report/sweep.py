@@ -287,7 +287,8 @@ def _leaderboard(block: Block) -> Iterator[Value]:
             has: Block = row or {}
             severity = severity_words(has.get("severity"), has.get("composite"), run["complete"])
             cells: list[Any] = [
-                _run_cell(run, place), has.get("rank"), rank_interval(has.get("rank_low"), has.get("rank_high")),
+                _run_cell(run, place), Cell(has.get("rank"), muted=has.get("severity") is None),
+                rank_interval(has.get("rank_low"), has.get("rank_high")),
                  has.get("ties"), has.get("composite"),
                 severity,
                 *(_disparity_cell(lines[place].get(probe)) for probe in panel["probes"]),
@@ -351,7 +352,10 @@ def _by_probe(block: Block) -> Iterator[Value]:
             ends: list[Any] = [None] * 7
             if largest := one["largest"]:
                 smallest = one["smallest"]
-                names = [block["runs"][end["run"]]["label"] for end in (smallest, largest)]
+                names = [
+                    Cell(block["runs"][end["run"]]["label"], detail=f"and {end['tied']} more" if end["tied"] else "")
+                    for end in (smallest, largest)
+                ]
                 groups = [Cell(largest[end], muted=not largest["significant"]) for end in ("worst_group", "best_group")]
                 ends = [smallest["raw"], names[0], largest["raw"], names[1], *groups, largest["verdict"]]
             rows.append(Row([label, count, *ends]))

@@ -247,8 +247,13 @@ def _read_images(
 ) -> tuple[dict[Path, PixelDigest], str]:
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
 
-    Where most images that are needed cannot be read, an `Fp2Error` says so before anything is asked. Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
+    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
     is `needed`, one that cannot be read has the digest `NO_PIXELS`.
+
+    Raises
+    ------
+    Fp2Error
+        If most of the images that are needed cannot be read.
     """
     from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest
     from fp2.data.stimuli import NO_PIXELS

@@ -129,7 +129,9 @@ def _summaries(lines: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> dic
             "largest": None,
         }
         if known:
-            found |= {name: _end(rows, end(known)[1]) for name, end in (("smallest", min), ("largest", max))}
+            for name, end in (("smallest", min), ("largest", max)):
+                raw, run = end(known)
+                found[name] = _end(rows, run) | {"tied": sum(value == raw for value, _ in known) - 1}
         by_probe.append(found)
     significant = [
         {

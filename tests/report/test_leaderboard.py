@@ -55,7 +55,7 @@ def test_runs_of_different_kinds_share_no_table(results: dict[str, Any], other_r
     assert [board.label for board in own] == [
         "valence by age on elsewhere", "valence by age on peeps", "valence by age on peeps",
     ]  # fmt: skip
-    assert [[(row.cells[1], as_cell(row.cells[0]).detail) for row in board.rows] for board in own] == [
+    assert [[(as_cell(row.cells[1]).value, as_cell(row.cells[0]).detail) for row in board.rows] for board in own] == [
         [(1, "partial")], [(1, "partial")], [(1, "positive control")],
     ]  # fmt: skip
 
