@@ -92,7 +92,7 @@ def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> No
 
 def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
     results["composites"]["age"].update(value=None, probes=[])
-    assert re.search(r"by age\s+(–\s+){4}not known: no probe could be compared", printed(results, 120))
+    assert re.search(r"by age\s+(–\s+){4}not testable: no probe could be compared", printed(results, 120))
 
 
 def test_a_composite_has_its_adjusted_p_value(results: dict[str, Any]) -> None:
