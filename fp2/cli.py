@@ -163,16 +163,19 @@ def list_choices(
     show([word for word in words if "=" not in word], [word for word in words if "=" in word], json)
 
 
-@command(EVALUATE, "fp2 rerun RUN")
+@command(EVALUATE, "fp2 rerun RUN", "fp2 rerun RUN --fresh 0.05")
 def rerun(
     ctx: typer.Context,
     run_id: RunWord,
+    fresh: Annotated[
+        float | None, typer.Option(help="Ask this random share of the run's stored answers again, and compare them.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Repeat a logged run from its config, and compare the numbers row by row."""
+    """Repeat a logged run from its config, and compare the numbers row by row. Stored answers are not asked again."""
     from fp2.commands.rerun import rerun as again
 
-    raise typer.Exit(again(run_id, ctx.args, json))
+    raise typer.Exit(again(run_id, ctx.args, json, fresh))
 
 
 @command(

@@ -10,9 +10,9 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -26,6 +26,9 @@ from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, reca
 from fp2.runs.local_paths import FILES as FILES_KEY
 from fp2.stats.rows import RERUN, columns_read_by
 
+if TYPE_CHECKING:
+    from fp2.runs.asked_again import AskedAgain
+
 EXIT_DIFFERENT = 1
 FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 # Overrides that are allowed: where files are and how the run is executed, never what is asked. Options of the data set
@@ -34,8 +37,11 @@ SECTIONS = ("answers.", "engine.", "paths.", "report.", "scorer.", "tracking.", 
 KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", *BATTERY_PATHS, *PLACE_KEYS)
 
 
-def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
+def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: float | None = None) -> int:
     """Repeat `run_id` (an MLflow run, or a folder with its files); return 0 if every number is the same.
+
+    Answers come from the response store, as far as it has them; `fresh` is the share of the run's stored answers that
+    are asked again, in a copy of the store, and compared.
 
     `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
     is asked: the config hash must be the logged one.
@@ -45,23 +51,33 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
     Fp2Error
         If the run cannot be read, or its config has another hash than its results.
     """
+    from fp2.runs.asked_again import compared, copy_without
     from fp2.runs.reader import run_folder
+    from fp2.store.salted_keys import local_salt
 
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
-        source = run_folder(run_id, here, Path(scratch), FILES)
+        source = run_folder(run_id, here, Path(scratch), FILES, OPTIONAL if fresh is not None else ())
         before, logged = _read(source)
         places = recall(Path(here.paths.state), before["run_id"])
         config = _logged_config(source, here, places, overrides)
-    if config_hash(config) != before["config_hash"]:
-        raise Fp2Error("the logged config has another config hash than the results", where=run_id)
-    drift = _drift(logged, places, overrides, before)
-    for line in drift:
-        out.show(line, style="yellow", highlight=False)
-    outcome = _run(config, [*logged, *overrides])
+        if config_hash(config) != before["config_hash"]:
+            raise Fp2Error("the logged config has another config hash than the results", where=run_id)
+        drift = _drift(logged, places, overrides, before)
+        for line in drift:
+            out.show(line, style="yellow", highlight=False)
+        store, copy, again = Path(config.paths.store), Path(scratch) / "store" / "responses.sqlite", None
+        if fresh is None:
+            outcome = _run(config, [*logged, *overrides])
+        else:
+            keys = copy_without(source, store, local_salt(Path(here.paths.state)), fresh, copy)
+            paths = replace(config.paths, store=str(copy), seed_stores=[])
+            outcome = _run(replace(config, paths=paths), [*logged, *overrides])
+            again = compared(keys, store, copy, fresh)
     with out:
         same = _compare(before, outcome.results, changed_methods(before, outcome.methods), out)
+        same &= _say_what_was_asked(outcome.results["answers"], again, out)
         if outcome.message:
             print(f"error: {outcome.message}", file=sys.stderr)
         out.say(equal=same, drift=drift, message=outcome.message)
@@ -70,6 +86,19 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
         ):  # fmt: skip
             out.path(name, place)
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
+
+
+def _say_what_was_asked(answers: Mapping[str, int], again: AskedAgain | None, out: Output) -> bool:
+    """Say which answers the model gave now; return whether all that were asked again are equal."""
+    if again is not None:
+        out.say(f"{again}; the others came from the store", asked_again=asdict(again))
+        return again.equal == again.n
+    stored, new = answers["cached"], answers["answered"] - answers["cached"]
+    if new:
+        out.say(f"{new:,} answers were asked, {stored:,} came from the store")
+    else:
+        out.say("All answers came from the store: the model was not asked. --fresh 0.05 asks 5 % of them again")
+    return True
 
 
 def _read(source: Path) -> tuple[dict[str, Any], list[str]]:

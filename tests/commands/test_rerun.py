@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -52,6 +53,26 @@ def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
     capsys.readouterr()
     assert fp2("rerun", run_id, *bench.paths) == 1
     assert "the numbers differ" in capsys.readouterr().out
+
+
+def test_a_share_of_the_answers_is_asked_again_and_a_lie_is_found(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = bench.run().folder
+    n = results_of(folder)["answers"]["answered"]
+    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
+    assert "All answers came from the store: the model was not asked" in capsys.readouterr().out
+    before = bench.store.read_bytes()
+    assert fp2("rerun", str(folder), "--fresh", "0.1", UNTRACKED, *bench.paths) == 0
+    said = capsys.readouterr().out
+    assert f"{math.ceil(n / 10)} stored answers (10.0% of the run's, drawn at random) were asked again: all are" in said
+    assert results_of(bench.run_folders()[-1])["answers"]["model_calls"] > 0
+    assert bench.store.read_bytes() == before
+    tamper(bench.store)
+    assert fp2("rerun", str(folder), "--fresh", "1", UNTRACKED, *bench.paths) == 1
+    assert f"{math.ceil(n / 3)} differ" in capsys.readouterr().out
+    assert fp2("rerun", str(folder), "--fresh", "0", UNTRACKED, *bench.paths) == 2
+    assert "0.0 is not a share of the answers" in capsys.readouterr().err
 
 
 def test_elsewhere_it_asks_where_the_images_are(
