@@ -10,7 +10,8 @@ from fp2.report import reading, run_sections
 from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
-from fp2.report.values import tables
+from fp2.report.summary import summary
+from fp2.report.values import Sentence, Value, Weight, flat, tables
 
 
 def write_dashboard(
@@ -74,21 +75,36 @@ def render_dashboard(
     asked = bool(results["answers"]["planned"])
     findings = [(one, list(one.values(results[one.name], results))) for one in present(sections, results)]
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
+    header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
+    if lead := list(summary(results, sample)):
+        lead += sizes
+    else:
+        header += sizes
+    board = list(run_sections.leaderboard(results, leaderboard))
     every = [
-        *(PageSection(one.name, one.title, values) for one, values in findings),
-        PageSection("balance", "Balance of the groups", run_sections.balance(results)),
-        PageSection("answers", "Answers, refusals and failures by group", run_sections.answers_by_group(results)),
-        PageSection("diversity", "Response diversity", run_sections.diversity(results)),
-        PageSection("examples", "Frequent answers", run_sections.frequent_answers(results, examples)),
+        PageSection("summary", "In short", lead),
+        *(
+            PageSection(one.name, one.title, values, folded=one.detail and not _leads(values))
+            for one, values in findings
+        ),
+        PageSection("balance", "Balance of the groups", run_sections.balance(results), folded=True),
+        PageSection(
+            "answers", "Answers, refusals and failures by group", run_sections.answers_by_group(results), folded=True
+        ),
+        PageSection("diversity", "Response diversity", run_sections.diversity(results), folded=True),
+        PageSection("examples", "Frequent answers", run_sections.frequent_answers(results, examples), folded=True),
         PageSection("sample", "Answers to read", template="samples.html.j2"),
-        PageSection("board", "Leaderboard of the runs in this store", run_sections.leaderboard(results, leaderboard)),
+        PageSection(
+            "board", "Leaderboard of the runs in this store", board, folded=all(len(t.rows) < 2 for t in tables(board))
+        ),
         PageSection(
             "asked",
             "Questions asked" if asked else "What was measured",
             run_sections.questions([("", results["probes"])], asked),
+            folded=True,
         ),
-        PageSection("limits", "Limitations", limits),
-        PageSection("again", "Reproduce and verify", run_sections.reproduce(results, repeat, key_id)),
+        PageSection("limits", "Limitations", limits, folded=True),
+        PageSection("again", "Reproduce and verify", run_sections.reproduce(results, repeat, key_id), folded=True),
     ]
     context = {
         "title": f"{title} of {reading.model_name(results)}" if used else title,
@@ -102,5 +118,10 @@ def render_dashboard(
         "version": results["fp2_version"],
         "has_answers": bool(sample or examples),
     }
-    header = [*run_sections.notices(results), *run_sections.sizes(results)]
     return render_page(context, header, every, min_cell)
+
+
+def _leads(values: Sequence[Value]) -> bool:
+    """Return whether something has to be read at once."""
+    said = (value.weight for value in flat(values) if isinstance(value, Sentence))
+    return any(weight in (Weight.LEAD, Weight.WARNING) for weight in said)

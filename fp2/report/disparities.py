@@ -61,6 +61,9 @@ MEANS = (
 )
 
 
+INTERVAL = "of the true difference of the extreme groups; of a significant row corrected for its selection"
+
+
 class DisparitiesSection(Section):
     """Disparities of every probe, scorer and cut, and the composites of the primary scorer."""
 
@@ -133,7 +136,7 @@ def _leads(results: Results) -> Iterator[Sentence]:
 
 def _difference(label: str, row: Mapping[str, Any]) -> str:
     """Return a significant disparity with its interval that is corrected for selection, and its groups."""
-    low, high = row.get("selected_ci_low"), row.get("selected_ci_high")
+    low, high = reading.shown_interval(row)
     interval = f" ({number(low)} to {number(high)})" if low is not None else ""
     robust = ", not robust to refusals" if row.get("holds_under_refusals") is False else ""
     groups = f"{plain(row['worst_group'])} worse than {plain(row['best_group'])}"
@@ -149,7 +152,7 @@ def _disparity_tables(results: Results) -> Iterator[Table]:
         Column("Disparity", Kind.NUMBER),
         Column("Null mean", Kind.NUMBER),
         Column("Verdict", Kind.VERDICT),
-        Column(level, Kind.INTERVAL, terminal=False, title="of the true difference of the extreme groups"),
+        Column(level, Kind.INTERVAL, terminal=False, title=INTERVAL),
         Column("p", Kind.P, terminal=False),
         Column("Adjusted p", Kind.P, terminal=False),
         Column("Hedges' g", Kind.NUMBER, digits=2, terminal=False),
@@ -182,7 +185,7 @@ def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[An
         Cell(row["raw"], strong=significant),
         Cell(row["null_mean"], title=null, muted=True),
         Cell(row["verdict"], detail=verdict_detail(row)),
-        Cell(Estimate(None, row["ci_low"], row["ci_high"]), detail="; ".join(beyond)),
+        Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(beyond)),
         row["p_value"],
         row["adjusted_p"],
         Cell(row.get("hedges_g"), detail=per_answer),
@@ -226,7 +229,9 @@ def _remarks(results: Results) -> Iterator[Sentence]:
             text = (
                 f"Where no difference was found by {cut_label(cut)}, a difference below {effects} in units of {label}"
             )
-            yield Sentence(f"{text}{unit} could have been missed (minimum detectable effects, 80 % power).", cut=cut)
+            yield Sentence(
+                f"{text}{unit} could have been missed (minimum detectable effects, 80 % power).", Weight.DETAIL, cut=cut
+            )
         low = {p: s for p, s in reading.coverage_of(results, cut, scorer).items() if s < reading.LITTLE_COVERED}
         if said := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
             text = f"Images with a value of {label}, by {cut_label(cut)}: {said}; the others were refused or do not"

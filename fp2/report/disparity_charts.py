@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from fp2.report.reading import (
     scorer_label,
     scorer_names,
     severity_words,
+    shown_interval,
     verdict_words,
 )
 from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
@@ -37,18 +38,24 @@ FEWEST_SPOKES = 3
 """Probes that a radar needs: fewer make no area."""
 MOST_GROUPS = 24
 """Groups of a profile; the largest are shown."""
+MOST_DIFFERING = 12
+"""Rows of the chart of what differs."""
 FINGERPRINT = "fingerprint"
 
 
 def disparity_charts(results: Results) -> list[Chart]:
     """Return the charts of a run: a radar and a heat map of group means per cut, intervals per cut and scorer.
 
-    Radars, on one axis, and heat maps are of the primary scorer; pages draw no heat map, since a table of group means
-    has its colours. Files draw the intervals of the first scorer that has rows.
+    Radars, on one axis, and heat maps are of the primary scorer. Pages draw the radars on their first screen
+    (`fp2.report.summary`), and no heat map, since a table of group means has its colours. Files draw the intervals of
+    the first scorer that has rows.
     """
     cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
     return [
-        *radars([results], [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]),
+        *(
+            replace(chart, on_page=False)
+            for chart in radars([results], [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES])
+        ),
         *(heat(results, cut) for cut in cuts),
         *interval_charts(results),
     ]
@@ -143,12 +150,25 @@ def intervals(
     )  # fmt: skip
 
 
+def differing(rows: Sequence[Row], results: Results) -> Chart:
+    """Return significant disparities of several cuts with their intervals, in the order given."""
+    labels = probe_labels(results)
+    points = [_point(row, f"{labels[row['probe']]}, {cut_label(row['cut'])}") for row in rows[:MOST_DIFFERING]]
+    end = 1.04 * max([point.high or point.value or 0.0 for point in points] + [0.01])
+    more = f" The {MOST_DIFFERING} largest of {len(rows)}." if len(rows) > MOST_DIFFERING else ""
+    return Chart(
+        ChartKind.INTERVALS, "differing", "What differs significantly", [Series(points)],
+        Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end), caption=more.strip(), in_files=False,
+    )  # fmt: skip
+
+
 def _point(row: Row | None, label: str, name: str = "") -> Point:
     """Return the disparity of a row, as large as groups of any size make it; a gap where there is none."""
     if row is None or row["raw"] is None:
         return Point(None, label, verdict=None if row is None else row["verdict"])
+    low, high = shown_interval(row)
     return Point(
-        row["raw"], label, low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"], null_p95=row["null_p95"],
+        row["raw"], label, low=low, high=high, null_mean=row["null_mean"], null_p95=row["null_p95"],
         filled=bool(row["significant"]), verdict=row["verdict"],
         title=_disparity_words(row, f"{plain(name)}, {label}" if name else label),
     )  # fmt: skip
@@ -157,8 +177,9 @@ def _point(row: Row | None, label: str, name: str = "") -> Point:
 def _disparity_words(row: Row, label: str) -> str:
     """Return what a point says: its value, its interval, what chance gives, its verdict and its two groups."""
     said = f"{label}: {number(row['raw'])}"
-    if row.get("ci_low") is not None and row.get("ci_high") is not None:
-        said += f", interval {number(row['ci_low'])} to {number(row['ci_high'])}"
+    low, high = shown_interval(row)
+    if low is not None and high is not None:
+        said += f", interval {number(low)} to {number(high)}"
     said += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
     if row["worst_group"]:
         said += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"

@@ -70,7 +70,9 @@ def _value(value: Value, where: str) -> Markup:
     if isinstance(value, Part):
         title = text([value.title] if isinstance(value.title, str) else value.title)
         inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))))
-        return _folded(title, inside, value) if value.folded else Markup(template.part(title, inside, facets(value)))
+        if value.folded:
+            return _folded(title, inside, value)
+        return Markup(template.part(title, inside, facets(value), "beside" if value.beside else ""))
     raise TypeError(f"no value of a report: {value!r}")
 
 

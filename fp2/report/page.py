@@ -27,18 +27,24 @@ _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 
 @dataclass(frozen=True)
 class PageSection:
-    """A section of a page: its anchor, its heading, its values; or a template that the page's context fills."""
+    """A section of a page: its anchor, its heading, its values; or a template that the page's context fills.
+
+    `folded`: only its heading is shown at first.
+    """
 
     name: str
     title: str
     values: Iterable[Value] = ()
     template: str = ""
+    folded: bool = False
 
 
 def render_page(
     context: Mapping[str, Any], header: Iterable[Value], sections: Sequence[PageSection], min_cell: int
 ) -> str:
     """Return the HTML of a page: header, switches for cut and scorer, and the sections that have something to show.
+
+    The switches stand before the first section that they change.
 
     Parameters
     ----------
@@ -51,12 +57,19 @@ def render_page(
         Numbers of groups of fewer subjects are hidden.
     """
     shown = [
-        {"name": s.name, "title": s.title, "template": s.template, "html": render_values(s.values, min_cell, s.title)}
+        {
+            "name": s.name,
+            "title": s.title,
+            "template": s.template,
+            "folded": s.folded,
+            "html": render_values(s.values, min_cell, s.title),
+        }
         for s in sections
     ]
     css, charts, rest = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")
     )
+    drawn = [one for one in shown if one["html"] or one["template"]]
     script, library = charts + rest, _LIBRARY.read_text(encoding="utf-8")
     fixed = {
         "css": Markup(css),
@@ -64,7 +77,8 @@ def render_page(
         "library": Markup(library),
         "policy": Markup(_policy(css, (script, library))),
         "header": render_values(header, min_cell),
-        "sections": [one for one in shown if one["html"] or one["template"]],
+        "sections": drawn,
+        "n_before": next((n for n, one in enumerate(drawn) if "data-cut" in one["html"] or one["template"]), 0),
         "min_cell": min_cell,
     }
     return environment().get_template("page.html.j2").render({**fixed, **context})

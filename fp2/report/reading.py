@@ -193,6 +193,12 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
 
 
+def shown_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the interval of a disparity that reports show: of a significant row that corrected for its selection."""
+    selected = row.get("selected_ci_low"), row.get("selected_ci_high")
+    return selected if row["significant"] and None not in selected else (row["ci_low"], row["ci_high"])
+
+
 NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
 
 

@@ -61,13 +61,12 @@ def sizes(results: Results) -> Iterator[Sentence]:
     dataset, answers = results["dataset"], results["answers"]
     release = [", release ", Name(dataset["release"])] if dataset.get("release") else []
     n = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images from "
-    yield Sentence([n, Name(dataset["name"]), *release, f"; {plain(results['created'])}."])
+    counts = []
     if answers["planned"]:
-        counts = [f"{answers['answered']:,} of {answers['planned']:,} planned answers"]
+        counts += [f"; {answers['answered']:,} of {answers['planned']:,} planned answers"]
         counts += [f"{answers['refused']:,} of these refusals", f"{answers['failed']:,} failed"]
         counts += [f"{answers[key]:,} {scorer_label(key)}" for key in WITHOUT_ATTEMPT if key in answers]
-        counts.append(f"{answers['cached']:,} from earlier runs")
-        yield Sentence(f"{', '.join(counts)}.")
+    yield Sentence([n, Name(dataset["name"]), *release, f"{', '.join(counts)}. {plain(results['created'])[:10]}."])
     for cut, n_without in (dataset.get("without_value") or {}).items():
         if n_without:
             yield Sentence(f"{n_without:,} subjects have no value of {cut_label(cut)} and are in no group.", cut=cut)

@@ -397,11 +397,23 @@ class Finding:
 
 @dataclass(frozen=True)
 class Part(Shown):
-    """A titled group of values; `folded`: a page shows the title, and the rest on request."""
+    """A titled group of values.
+
+    Attributes
+    ----------
+    title : str or sequence of str
+        Empty: none is shown.
+    values : sequence of Value
+    folded : bool
+        Whether a page shows the title, and the rest on request.
+    beside : bool
+        Whether a page that is wide enough sets the charts beside each other.
+    """
 
     title: str | Sequence[str]
     values: Sequence[Value]
     folded: bool = False
+    beside: bool = False
 
 
 Value = Sentence | Table | Chart | Finding | Part

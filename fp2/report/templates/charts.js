@@ -43,7 +43,8 @@ const drawChart = (function () {
   function radar(spec, width) {
     const tight = width < 480, many = spec.labels.length > 12;
     width = Math.min(width, 560);
-    const radius = Math.min(150, width / 2 - (many ? 88 : 100)), height = 2 * radius + (many ? (tight ? 180 : 240) : 88), x = width / 2, y = height / 2;
+    const longest = Math.max(...spec.labels.map((label) => label.length));
+    const radius = Math.min(150, width / 2 - (many ? 88 : Math.min(100, 22 + 8 * longest))), height = 2 * radius + (many ? (tight ? 180 : 240) : 88), x = width / 2, y = height / 2;
     const angle = (row) => (2 * Math.PI * row) / spec.labels.length;
     const at = (row, value) => {
       const far = Math.min(value / spec.end, 1.05) * radius;

@@ -185,10 +185,10 @@
     });
   }
 
-  // The sample of answers: filtered, and shown twenty at a time.
+  // The sample of answers: filtered, and shown a few at a time.
   const form = document.getElementById("sample-filter");
   if (form) {
-    const step = 20;
+    const step = innerWidth < 640 ? 3 : 6;
     const rows = all("#sample tbody tr");
     const more = document.getElementById("sample-more");
     const group = form.elements.group;

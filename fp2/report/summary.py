@@ -1,0 +1,166 @@
+"""The first screen of a run's page: what differs in words, the fingerprint of every cut, two answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fp2.report.disparities import detectable_words, panels
+from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
+from fp2.report.reading import (
+    cut_label,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    rows_of,
+    scorer_label,
+    scorer_names,
+    sentence,
+    shorten,
+    shown_interval,
+)
+from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight
+
+Results = Mapping[str, Any]
+_NUMBERED = re.compile(r"P[0-9]+ ")
+MOST_SENTENCES = 2
+"""Differences that are said in words; the chart beside the radars has all of them."""
+
+
+def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
+    """Yield the first screen of a run that compared groups; nothing of any other.
+
+    Parameters
+    ----------
+    results : mapping
+        The content of `results.json`.
+    sample : sequence of dicts
+        Answers to read (`fp2.report.samples`), of which two are quoted.
+    """
+    rows = _largest_first(results)
+    if not rows:
+        return
+    significant = [row for row in rows if row["significant"]]
+    for row in significant[:MOST_SENTENCES]:
+        yield _in_words(row, results)
+    if (more := len(significant) - MOST_SENTENCES) > 0:
+        count = f"{more} more difference{'s are' if more > 1 else ' is'}"
+        said = f"{count} significant in {_primary(results)}."
+        yield Sentence(said, Weight.LEAD)
+    yield from _nothing_found(rows, results)
+    cuts = [cut for cut in results["cuts"] if len(rows_of(results, cut)) >= FEWEST_SPOKES]
+    charts = [_small(chart, cut, results) for cut, chart in zip(cuts, radars([results], cuts), strict=True)]
+    yield Part("", charts, beside=True)
+    yield from _missed(rows)
+    if significant:
+        yield differing(significant, results)
+    yield from _quotes(significant[:1], results, sample)
+    if len(panels(results)) > 1:
+        yield _counts(results)
+
+
+def _small(chart: Chart, cut: str, results: Results) -> Chart:
+    """Return the radar of a cut for a small figure, which is shown whatever cut is chosen; probes by their numbers."""
+    series = [
+        replace(one, points=[replace(p, label=p.label.partition(" ")[0]) for p in one.points])
+        for one in chart.series
+        if all(_NUMBERED.match(p.label) for p in one.points)
+    ]
+    title = f"{sentence(_primary(results))} disparity by {cut_label(cut)}"
+    return replace(chart, cut="", panel="", title=title, series=series or chart.series, in_files=False)
+
+
+def _largest_first(results: Results) -> list[Mapping[str, Any]]:
+    """Return the rows of the primary scorer in all cuts, the largest disparities first."""
+    scorer = primary_scorer(results)
+    rows = [row for row in results["disparities"] if row["scorer"] == scorer]
+    return sorted(rows, key=lambda row: -(row["raw"] or 0.0))
+
+
+def _primary(results: Results) -> str:
+    return scorer_label(primary_scorer(results))
+
+
+def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
+    """Return a significant difference as a sentence."""
+    low, high = shown_interval(row)
+    gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
+    known = low is not None and high is not None and abs(gap - row["raw"]) < 1e-9  # it is of the extreme means
+    interval = f" ({number(low)} to {number(high)})" if known else ""
+    higher = next(
+        (one.get("higher_is_better", True) for one in results["scorers"] if one["name"] == row["scorer"]), True
+    )
+    pair = (row["worst_group"], row["best_group"])
+    lower, upper = pair if higher else reversed(pair)
+    words: list[Any] = [
+        "Answers about the group ", Strong(plain(lower)), f" ({cut_label(row['cut'])}) have a lower ",
+        f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(upper)), " on ",
+       , Name(probe_labels(results).get(row["probe"], row["probe"])),
+        f", by {number(gap)}{interval}.",
+    ]  # fmt: skip
+    return Sentence(words, Weight.LEAD)
+
+
+def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[Sentence]:
+    tested = [row for row in rows if row["status"] == "ok"]
+    if tested and not any(row["significant"] for row in tested):
+        counted = f"in {len(tested)} comparison{'s' * (len(tested) > 1)} of {_primary(results)}."
+        yield Sentence([Strong("No difference between groups was found"), f" {counted}"], Weight.LEAD)
+    if not tested:
+        yield Sentence([Strong("Nothing could be tested"), ": too few subjects, or constant answers."], Weight.LEAD)
+
+
+def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+    """Yield what could have been missed, and how much could not be tested."""
+    tested = [row for row in rows if row["status"] == "ok"]
+    said = []
+    if effects := detectable_words(tested):
+        elsewhere = " elsewhere" if any(row["significant"] for row in tested) else ""
+        said.append(f"Differences below {effects} could have been missed{elsewhere} (80 % power).")
+    if untested := len(rows) - len(tested):
+        said.append(f"{untested} of {len(rows)} comparisons could not be tested.")
+    if said:
+        yield Sentence(" ".join(said))
+
+
+def _quotes(
+    largest: Iterable[Mapping[str, Any]], results: Results, sample: Sequence[Mapping[str, Any]]
+) -> Iterator[Table]:
+    """Yield two answers to the probe that differs most: of the sample, those nearest to the means of their groups."""
+    for row in largest:
+        means = {group["group"]: group for group in row["groups"]}
+        lines = []
+        for end in (row["worst_group"], row["best_group"]):
+            of_group = [one for one in sample if one["groups"].get(row["cut"]) == end and not one["refused"]]
+            answers = [one for one in of_group if one["probe"] == row["probe"] and one["value"] is not None]
+            if answers:
+                mean = means[end]["mean"]
+                near = min(answers, key=lambda one: abs(one["value"] - mean))
+                size = means[end]["n_subjects"]
+                lines.append(Row([plain(end), f"“{shorten(near['text'])}”", near["value"]], size))
+        if len(lines) == 2:
+            columns = (
+                Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
+                Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
+            )  # fmt: skip
+            question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
+            yield Table("quotes", columns, lines, [Name(question or probe_labels(results)[row["probe"]])])
+
+
+def _counts(results: Results) -> Table:
+    """Return how many rows of each cut and scorer differ significantly, of those that could be tested."""
+    scorers = scorer_names(results)
+    columns = (Column("Significant of tested"), *(Column(sentence(scorer_label(name)), Kind.TEXT) for name in scorers))
+    by_panel = {(cut, scorer): list(rows.values()) for cut, scorer, rows in panels(results)}
+    rows = []
+    for cut in results["cuts"]:
+        cells: list[Any] = [f"by {cut_label(cut)}"]
+        for scorer in scorers:
+            tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
+            n = sum(bool(row["significant"]) for row in tested)
+            cells.append(Cell(f"{n} of {len(tested)}", strong=n > 0, muted=n == 0) if tested else "not testable")
+        rows.append(Row(cells))
+    return Table("counts", columns, rows)
