@@ -98,7 +98,7 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     words: list[Any] = [
         "Answers about the group ", Strong(plain(lower)), f" ({cut_label(row['cut'])}) have a lower ",
         f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(upper)), " on ",
-       , Name(probe_labels(results).get(row["probe"], row["probe"])),
+        Name(probe_labels(results).get(row["probe"], row["probe"])),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip
     return Sentence(words, Weight.LEAD)
