@@ -69,7 +69,7 @@ def sizes(results: Results) -> Iterator[Sentence]:
     yield Sentence([n, Name(dataset["name"]), *release, f"{', '.join(counts)}. {plain(results['created'])[:10]}."])
     for cut, n_without in (dataset.get("without_value") or {}).items():
         if n_without:
-            yield Sentence(f"{n_without:,} subjects have no value of {cut_label(cut)} and are in no group.", cut=cut)
+            yield Sentence(f"{n_without:,} subjects have no value of {cut_label(cut)} and are in no group.")
 
 
 def balance(results: Results) -> Iterator[Value]:

@@ -212,7 +212,7 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
         )
         assert min(widths) > 0.85 * WIDTHS[0]  # raises if there is none
         rows = "Array.from(document.querySelectorAll('#sample tbody tr')).filter(e => e.checkVisibility()).length"
-        assert one.page.evaluate(rows) == 20  # of more: the others are behind a button
+        assert one.page.evaluate(rows) == 3  # of more: the others are behind a button
         labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"
         assert "attr(data-label)" in one.page.evaluate(labels) or "Answer" in one.page.evaluate(labels)
         table = one.page.locator(
@@ -341,11 +341,25 @@ def test_charts_are_drawn_where_they_are_seen_and_on_paper(browser: Any, address
         assert one.page.evaluate(drawn) == one.page.locator("[data-chart]").count()
 
 
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 900), (1400, 900)])
+def test_the_first_screen_of_a_run_has_a_chart_and_few_words(
+    browser: Any, addresses: dict[str, str], width: int, height: int
+) -> None:
+    with Opened(browser, addresses["dashboard"], width, "light") as one:
+        top = one.page.locator("main svg").first.bounding_box()["y"]
+        assert top < height
+        words = one.page.evaluate("document.querySelector('header').innerText + "
+                                  "document.querySelector('main section').innerText").split()  # fmt: skip
+        assert len(words) <= 250
+
+
 def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, str]) -> None:
     """The centres of the points, back on the scale of the axis, are the disparities of the row."""
     with Opened(browser, addresses["dashboard"], WIDTHS[-1], "light") as one:
-        radar, intervals = (json.loads(one.page.locator("[data-chart]:visible").nth(n).get_attribute("data-chart"))
-                            for n in (0, 1))  # fmt: skip
+        charts = [json.loads(figure.get_attribute("data-chart"))
+                  for figure in one.page.locator("[data-chart]:visible").all()]  # fmt: skip
+        place = next(n for n, chart in enumerate(charts) if chart["kind"] == "intervals")
+        radar, intervals = charts[0], charts[place]
         centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
         points = one.page.locator("[data-chart]:visible >> nth=0 >> .point circle").evaluate_all(centres)
         svg = one.page.locator("[data-chart]:visible >> nth=0 >> svg")
@@ -354,7 +368,7 @@ def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, s
         found = [math.dist(point, middle) / outer * radar["end"] for point in points]
         drawn = [point["value"] for point in radar["series"][0]["points"] if "value" in point]
         assert found == pytest.approx(drawn, abs=1e-3)
-        figure = one.page.locator("[data-chart]:visible").nth(1)
+        figure = one.page.locator("[data-chart]:visible").nth(place)
         rules = figure.locator(".interval line").evaluate_all(
             "all => all.map(e => [Number(e.getAttribute('x1')), Number(e.getAttribute('x2'))])"
         )

@@ -227,7 +227,7 @@ def test_the_page_says_on_whom_under_which_terms_and_by_whom(results: dict[str, 
     html = render_dashboard(results, [], [], key_id="ab12" * 16)
     head = html.split("<header>")[1].split("</header>")[0]
     assert "The people are drawings." in head
-    assert "3 subjects have no value of region and are in no group" in head
+    assert "3 subjects have no value of region and are in no group" in html
     assert "no value of pronoun" not in head
     facts = {row[0]: row[1] for row in Page(html).rows if len(row) == 2}
     assert facts["terms of use of the data"] == "CC0 1.0"

@@ -1,0 +1,101 @@
+"""The first screen of a run's page: what differs in words, and nothing that was not found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fp2.report.summary import summary
+from fp2.report.values import Chart, Sentence, Table, Value, as_cell, charts, tables
+from fp2.results import Results
+
+
+def sentences(values: list[Value]) -> list[str]:
+    return ["".join(str(part) for part in one.parts) for one in values if isinstance(one, Sentence)]
+
+
+def primary_rows(results: Results) -> list[dict[str, Any]]:
+    return [row for row in results["disparities"] if row["scorer"] == "valence"]
+
+
+def answer(row: dict[str, Any], end: str, value: float, text: str, refused: bool = False) -> dict[str, Any]:
+    groups = {row["cut"]: row[f"{end}_group"]}
+    return {"probe": row["probe"], "question": "q", "text": text, "refused": refused, "value": value, "groups": groups}
+
+
+def test_the_largest_differences_are_said_with_their_interval_and_direction(results: Results) -> None:
+    significant = [row for row in primary_rows(results) if row["significant"]]
+    largest = max(significant, key=lambda row: row["raw"])
+    said = sentences(list(summary(results, [])))
+    assert f"{largest['worst_group']} ({largest['cut'].replace('_', ' ')}) have a lower valence" in said[0]
+    assert f"answers about {largest['best_group']}" in said[0]
+    assert f"by {largest['pair_gap'] if largest.get('pair_gap') is not None else largest['raw']:.3f}" in said[0]
+    counts = [line for line in said if "more difference" in line]
+    assert counts == ([f"{len(significant) - 2} more differences are significant in valence."]
+                      if len(significant) > 3 else counts)  # fmt: skip
+
+
+def test_of_a_score_where_higher_is_worse_the_best_group_is_the_lower_one(results: Results) -> None:
+    for scorer in results["scorers"]:
+        scorer["higher_is_better"] = False
+    largest = max((row for row in primary_rows(results) if row["significant"]), key=lambda row: row["raw"])
+    assert f"Answers about the group {largest['best_group']} " in sentences(list(summary(results, [])))[0]
+
+
+def test_without_a_significant_difference_none_is_named_and_what_could_be_missed_is(results: Results) -> None:
+    for row in results["disparities"]:
+        row.update(significant=False, verdict="no_difference_found", status="ok", mde80=0.2)
+    values = list(summary(results, []))
+    said = " ".join(sentences(values))
+    assert "No difference between groups was found" in said
+    assert "Differences below 0.200 could have been missed" in said
+    assert not any(str(row["worst_group"]) in said for row in results["disparities"])
+    assert not [chart for chart in charts(values) if chart.name == "differing"]
+
+
+def test_where_nothing_could_be_tested_it_says_so_and_claims_no_equality(results: Results) -> None:
+    for row in results["disparities"]:
+        row.update(significant=None, verdict="uninformative", status="uninformative", mde80=None)
+    values = list(summary(results, []))
+    said = " ".join(sentences(values))
+    assert "Nothing could be tested" in said
+    assert "No difference" not in said
+    (counts,) = [table for table in tables(values) if table.name == "counts"]
+    assert {as_cell(cell).value for row in counts.rows for cell in row.cells[1:]} == {"not testable"}
+
+
+def test_the_quoted_answers_are_those_nearest_to_the_means_and_never_refusals(results: Results) -> None:
+    largest = max((row for row in primary_rows(results) if row["significant"]), key=lambda row: row["raw"])
+    means = {group["group"]: group["mean"] for group in largest["groups"]}
+    sample = []
+    for end in ("worst", "best"):
+        mean = means[largest[f"{end}_group"]]
+        sample += [answer(largest, end, mean + 0.3, "far"), answer(largest, end, mean + 0.1, f"near {end}")]
+        sample.append(answer(largest, end, mean, "I cannot say.", refused=True))
+    (quotes,) = [table for table in tables(summary(results, sample)) if table.name == "quotes"]
+    assert [as_cell(row.cells[1]).value for row in quotes.rows] == ["“near worst”", "“near best”"]
+    one_group = [one for one in sample if largest["worst_group"] in one["groups"].values()]
+    assert not [table for table in tables(summary(results, one_group)) if table.name == "quotes"]
+
+
+def test_every_cut_has_a_small_radar_with_the_rows_of_its_section(results: Results) -> None:
+    drawn = [chart for chart in charts(summary(results, [])) if chart.name.startswith("radar")]
+    assert [chart.cut for chart in drawn] == [""] * len(results["cuts"])
+    for cut, chart in zip(results["cuts"], drawn, strict=True):
+        rows = {row["probe"]: row["raw"] for row in primary_rows(results) if row["cut"] == cut}
+        assert [point.value for point in chart.series[0].points] == pytest.approx(list(rows.values()))
+
+
+def test_a_run_that_compared_nothing_has_no_first_screen_of_differences(results: Results) -> None:
+    assert list(summary({**results, "disparities": []}, [])) == []
+
+
+def test_counts_are_of_rows_that_were_tested(results: Results) -> None:
+    (counts,) = [value for value in summary(results, []) if isinstance(value, Table) and value.name == "counts"]
+    by_cut = {row.cells[0]: row for row in counts.rows}
+    for cut in results["cuts"]:
+        rows = [row for row in primary_rows(results) if row["cut"] == cut and row["status"] == "ok"]
+        n = sum(bool(row["significant"]) for row in rows)
+        assert as_cell(by_cut[f"by {cut.replace('_', ' ')}"].cells[1]).value == f"{n} of {len(rows)}"
+    assert not [value for value in summary(results, []) if isinstance(value, Chart) and value.in_files]
