@@ -161,6 +161,6 @@ def _counts(results: Results) -> Table:
         for scorer in scorers:
             tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
             n = sum(bool(row["significant"]) for row in tested)
-            cells.append(Cell(f"{n} of {len(tested)}", strong=n > 0, muted=n == 0) if tested else "not testable")
+            cells.append(Cell(f"{n}/{len(tested)}", strong=n > 0, muted=n == 0) if tested else "not testable")
         rows.append(Row(cells))
     return Table("counts", columns, rows)

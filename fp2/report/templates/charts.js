@@ -45,6 +45,7 @@ const drawChart = (function () {
     width = Math.min(width, 560);
     const longest = Math.max(...spec.labels.map((label) => label.length));
     const radius = Math.min(150, width / 2 - (many ? 88 : Math.min(100, 22 + 8 * longest))), height = 2 * radius + (many ? (tight ? 180 : 240) : 88), x = width / 2, y = height / 2;
+    const small = radius < 70;
     const angle = (row) => (2 * Math.PI * row) / spec.labels.length;
     const at = (row, value) => {
       const far = Math.min(value / spec.end, 1.05) * radius;
@@ -82,9 +83,10 @@ const drawChart = (function () {
       const links = { x1: (pair) => pair[0].x, y1: (pair) => pair[0].y, x2: (pair) => pair[1].x, y2: (pair) => pair[1].y };
       if (!one.style && pairs.length === points.length) marks.push(mark(Plot.line, points, "area", closed));
       marks.push(mark(Plot.link, pairs, `line ${one.style}`, links));
-      marks.push(mark(Plot.dot, points.filter(Boolean), `point ${one.style}`, { ...xy, r: 5, fill, title: "title" }));
+      marks.push(mark(Plot.dot, points.filter(Boolean), `point ${one.style}`, { ...xy, r: small ? 3 : 5, fill, title: "title" }));
     }
-    marks.push(mark(Plot.text, spec.rings.slice(0, many ? -1 : undefined), "ring", { ...ring, text: String, textAnchor: "start", lineAnchor: "bottom" }));
+    const named = small ? spec.rings.slice(-1) : spec.rings.slice(0, many ? -1 : undefined);
+    marks.push(mark(Plot.text, named, "ring", { ...ring, text: String, textAnchor: "start", lineAnchor: "bottom" }));
     const identity = { type: "identity" };
     return { width, height, margin: 0, axis: null, x: identity, y: identity, r: identity, marks };
   }
