@@ -163,8 +163,8 @@ def differing(rows: Sequence[Row], results: Results) -> Chart:
 
 
 def _point(row: Row | None, label: str, name: str = "") -> Point:
-    """Return the disparity of a row, as large as groups of any size make it; a gap where there is none."""
-    if row is None or row["raw"] is None:
+    """Return the disparity of a row, as large as groups of any size make it; a gap where none was tested."""
+    if row is None or row["raw"] is None or row.get("status", "ok") != "ok":
         return Point(None, label, verdict=None if row is None else row["verdict"])
     low, high = shown_interval(row)
     return Point(

@@ -53,7 +53,8 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
     yield from _nothing_found(rows, results)
     cuts = [cut for cut in results["cuts"] if len(rows_of(results, cut)) >= FEWEST_SPOKES]
     charts = [_small(chart, cut, results) for cut, chart in zip(cuts, radars([results], cuts), strict=True)]
-    yield Part("", charts, beside=True)
+    if any(row["status"] == "ok" for row in rows):
+        yield Part("", charts, beside=True)
     yield from _missed(rows)
     if significant:
         yield differing(significant, results)
@@ -95,9 +96,11 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     )
     pair = (row["worst_group"], row["best_group"])
     lower, upper = pair if higher else reversed(pair)
+    asked = bool(results["answers"]["planned"])
     words: list[Any] = [
-        "Answers about the group ", Strong(plain(lower)), f" ({cut_label(row['cut'])}) have a lower ",
-        f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(upper)), " on ",
+        "Answers about the group " if asked else "The group ", Strong(plain(lower)),
+        f" ({cut_label(row['cut'])}) {'have' if asked else 'has'} a lower {scorer_label(row['scorer'])} than ",
+        "answers about " if asked else "", Strong(plain(upper)), " on ",
         Name(probe_labels(results).get(row["probe"], row["probe"])),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip
