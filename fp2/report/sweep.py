@@ -91,9 +91,28 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         "version": block["fp2_version"],
         "has_answers": bool(sample["rows"]),
     }
-    sections = [*first, *(PageSection(*one) for one in sweep_sections(block))]
+    sections = [
+        *first,
+        *(PageSection(name, title, values, folded=name in FOLDED) for name, title, values in sweep_sections(block)),
+    ]
     sections.insert(-5, PageSection("sample", "Answers side by side", template="samples.html.j2"))
     return render_page(context, _notices(block), sections, block["min_cell"])
+
+
+FOLDED = (
+    "composites",
+    "disparities",
+    "means",
+    "groups",
+    "effects",
+    "answers",
+    "data",
+    "asked",
+    "runs",
+    "limits",
+    "again",
+)
+"""Sections of which a page shows only the heading at first."""
 
 
 def sweep_markdown(block: Block, figure: str | None = None) -> str:
@@ -105,7 +124,18 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
     values: list[Value] = list(_notices(block))
     first = {cut: next(p["scorer"] for p in block["panels"] if p["cut"] == cut) for cut in block["cuts"]}
     for name, title, inside in sweep_sections(block):
-        if name in ("fingerprints", "leaderboard", "probes", "groups", "effects", "beside", "other", "runs", "limits"):
+        if name in (
+            "short",
+            "fingerprints",
+            "leaderboard",
+            "probes",
+            "groups",
+            "effects",
+            "beside",
+            "other",
+            "runs",
+            "limits",
+        ):
             shown = [one for one in inside if getattr(one, "scorer", "") in ("", first.get(getattr(one, "cut", "")))]
             values.append(Part(title, shown))
     lines += markdown(values, block["min_cell"], figures=[figure] if figure else ())
@@ -117,6 +147,7 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
     runs = block["runs"]
     asked = any(run["answers"]["planned"] for run in runs)
     sections: list[tuple[str, str, Iterator[Value]]] = [
+        ("short", "In short", _matrix(block)),
         ("fingerprints", "Fingerprints", _fingerprints(block)),
         ("leaderboard", "Leaderboard", _leaderboard(block)),
         ("composites", "Composites of all cuts", _composites(block)),
@@ -219,6 +250,26 @@ def _notices(block: Block) -> Iterator[Sentence]:
         yield Sentence(words, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
+def _matrix(block: Block) -> Iterator[Value]:
+    """Yield for each run and cut how many disparities of the cut's first scorer are significant, of those tested."""
+    first: dict[str, Block] = {}
+    for panel in block["panels"]:
+        first.setdefault(panel["cut"], panel)
+    if len(block["runs"]) < 2 or not first:
+        return
+    counts = {cut: {one["run"]: one for one in panel["significant"]} for cut, panel in first.items()}
+    rows = []
+    for place, run in enumerate(block["runs"]):
+        cells: list[Any] = [_run_cell(run, place)]
+        for by_run in counts.values():
+            n, of = (by_run[place]["n_significant"], by_run[place]["n_compared"]) if place in by_run else (0, 0)
+            cells.append(Cell(f"{n}/{of}", strong=n > 0, muted=n == 0) if of else "not testable")
+        rows.append(Row(cells))
+    columns = (_RUN, *(Column(f"by {cut_label(cut)}") for cut in first))
+    scorers = ", ".join(dict.fromkeys(scorer_label(panel["scorer"]) for panel in first.values()))
+    yield Table("significant", columns, rows, f"Significant disparities of {scorers}, of those that could be tested")
+
+
 def _fingerprints(block: Block) -> Iterator[Value]:
     """Yield a radar for each panel with enough probes, a line per run; a reader can hide runs."""
     panels = [panel for panel in block["panels"] if len(panel["probes"]) >= FEWEST_SPOKES]
@@ -292,7 +343,7 @@ def _leaderboard(block: Block) -> Iterator[Value]:
                  has.get("ties"), has.get("composite"),
                 severity,
                 *(_disparity_cell(lines[place].get(probe)) for probe in panel["probes"]),
-                f"{count['n_significant']} of {count['n_probes']}", run["refused"], has.get("difference"),
+                f"{count['n_significant']} of {count['n_compared']}", run["refused"], has.get("difference"),
                 has.get("magnitude"), run["n_subjects"], run["family"], run["parameters"],
             ]  # fmt: skip
             rows.append([cell for cell, column in zip(cells, columns, strict=True) if column.label not in hidden])
