@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -206,12 +207,39 @@ def check_may_leave(attributes: Iterable[str], where: str) -> None:
             )
 
 
+_PLAIN = re.compile(r"[\w.\-:/]+", re.ASCII)
+_LISTED = re.compile(r"\[(?P<names>[^\[\]{}'\"]*)\]")
+
+
+def quoted(text: str) -> str:
+    """Return a value as Hydra's grammar reads it, whatever is in it: in single quotes unless it is plain."""
+    return text if _PLAIN.fullmatch(text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _readable(override: str) -> str:
+    """Return an override of the cut with the names of its attributes quoted, and as a list where Hydra needs one."""
+    key, separator, value = override.partition("=")
+    name = key.lstrip("+")
+    if not separator or name not in ("cut", "cut.by", "cut.each") or value[:1] in ("", "'", '"', "{", "$"):
+        return override
+    listed = _LISTED.fullmatch(value)
+    if name == "cut":
+        plain = value == "null" or "(" in value or value.startswith("[")
+        return override if plain else f"{key}={','.join(quoted(part.strip()) for part in value.split(','))}"
+    if listed is None:
+        return override if value.startswith("[") or value == "null" else f"{key}=[{quoted(value)}]"
+    names = listed["names"].split(",") if listed["names"].strip() else []
+    return f"{key}=[{','.join(quoted(part.strip()) for part in names)}]"
+
+
 def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Return command-line overrides that Hydra can compose, and the `cut` config nodes to register for them.
 
     `cut=a_x_b` (also in a sweep, `cut=a,a_x_b`) names a node without a YAML file, which is returned under its name.
-    `cut.by=` or `cut.each=` alone replaces the cut of the YAML file: the other key and the name are set to null.
+    `cut.by=` or `cut.each=` alone replaces the cut of the YAML file: the other key and the name are set to null; one
+    attribute needs no brackets. Names of attributes that Hydra cannot read are quoted.
     """
+    overrides = [_readable(word) for word in overrides]
     values = {
         key.lstrip("+"): value for key, separator, value in (text.partition("=") for text in overrides) if separator
     }
@@ -220,7 +248,7 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
         raise Fp2Error(f"cut={choice} would use one cut only", fix=BOTH_FORMS)
     nodes = {
         name: {"name": name, "by": list(parse_cut(name).by), "each": None, "groups": None}
-        for name in (name_part.strip() for name_part in choice.split(","))
+        for name in (part.strip(" '") for part in choice.split(","))
         if JOIN in name
     }
     keys = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]

@@ -240,7 +240,7 @@ def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
             ["cut=subregio", "data=table", "data.path=people.csv", "data.columns={image: a, region: b}"],
             "from: region. A",
         ),
-        (["cut=facs", "data=fairface"], "See what there is: fp2 list cuts"),
+        (["cut=facs", "data=fairface"], "Add data.root=PATH"),  # it may be an attribute
         (["scorer=valenc", "probe=attention"], "Choose from: attention, first_mention, word_share$"),
         (["scorer=valenc", "data=fhibe"], "Did you mean 'valence'"),
         (["scorer=valenc", "engine.batch=3"], "unknown key 'batch'|See what there is: fp2 list scorers"),

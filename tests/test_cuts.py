@@ -294,3 +294,23 @@ def test_an_attribute_that_cannot_be_a_cut_is_not_suggested() -> None:
         parse_cut("location_countr", ["region", "location_country", "user_hour_captured"])
     assert "location_country" not in str(caught.value)
     assert "region" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        ("cut.by=age", "cut.by=[age]"),
+        ("cut.each=[Größe,age]", "cut.each=['Größe',age]"),
+        ("cut.each=[a b, c]", "cut.each=['a b',c]"),
+        ("cut=Größe_x_age", "cut='Größe_x_age'"),
+        ("cut.by=null", "cut.by=null"),
+        ("cut.each=['a b']", "cut.each=['a b']"),
+    ],
+)
+def test_names_that_hydra_cannot_read_are_quoted(word: str, read: str) -> None:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    (first, *_), nodes = expand_overrides([word])
+    assert first == read
+    OverridesParser.create().parse_override(first)
+    assert all(name == "Größe_x_age" for name in nodes)

@@ -26,6 +26,7 @@ from fp2.api.objects import (
     starts_with_object,
 )
 from fp2.api.results import Comparison, Disparity, Run
+from fp2.cuts import quoted
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
@@ -392,7 +393,7 @@ def _probe_words(probes: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
 def _cut_words(cuts: str | Sequence[str] | None) -> list[str]:
     if cuts is None:
         return []
-    return [f"cut.each=[{','.join([cuts] if isinstance(cuts, str) else cuts)}]"]
+    return [f"cut.each=[{','.join(map(quoted, [cuts] if isinstance(cuts, str) else cuts))}]"]
 
 
 def _in_order(scorers: Any, named: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

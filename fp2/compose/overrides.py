@@ -115,9 +115,22 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Dic
         try:
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
+            if (attribute := _cut_by_unknown(error, overrides)) is not None:
+                _store_cuts({attribute: {"name": attribute, "by": [attribute], "each": None, "groups": None}})
+                return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
             raise _explained(error, overrides) from error
         except (OmegaConfBaseException, ValueError, TypeError) as error:  # for `model=null`, and `scorer=[[a]]`
             raise Fp2Error(_first_line(error), where="override") from error
+
+
+def _cut_by_unknown(error: Exception, overrides: Sequence[str]) -> str | None:
+    """Return the name of a cut without a file that may be an attribute: of data whose attributes are not known yet."""
+    from hydra.errors import MissingConfigException
+
+    if not isinstance(error, MissingConfigException):
+        return None
+    group, _, name = str(error.missing_cfg_file).rpartition("/")
+    return name if group == "cut" and usable(group, overrides) is None else None
 
 
 def load_config(overrides: Sequence[str]) -> Config:
@@ -229,7 +242,8 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     try:
         return list(OverridesParser.create().parse_overrides(list(overrides)))
     except HydraException as error:
-        raise Fp2Error(_first_line(error), where="override", fix="An override is written key=value") from error
+        fix = "An override is written key=value; put a value with spaces, brackets or letters like ö in single quotes"
+        raise Fp2Error(_first_line(error), where="override", fix=f"{fix}: \"key='a value'\"") from error
 
 
 def _variants(override: Override) -> list[str]:
