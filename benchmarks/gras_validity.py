@@ -394,7 +394,7 @@ def main() -> None:
     """Run, write, and fail if a bound is not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=1.0, help="share of the data sets")
-    parser.add_argument("--docs", type=Path, default=Path("docs/methods"), help="the folder of gras.md and gras_validity.csv")
+    parser.add_argument("--docs", type=Path, default=Path("docs/methods"), help="where gras.md and the CSV file are")
     parser.add_argument("--kept", type=Path, help="a JSON file with the rows of studies that are done")
     parser.add_argument("--json", action="store_true", help="(always, on the last line)")
     args = parser.parse_args()

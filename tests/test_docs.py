@@ -135,7 +135,8 @@ EVERYDAY = frozenset({
 
 
 CODE_AND_LINKS = (
-    r"```.*?```", r"`[^`]*`", r"^    [^\n]*", r"^#[^\n]*", r"\[[^\]]*\]\((?!(?:\.\./)?glossary\.md)[^)]*\)", r"\]\([^)]*\)",
+    r"```.*?```", r"`[^`]*`", r"^    [^\n]*", r"^#[^\n]*",
+    r"\[[^\]]*\]\((?!(?:\.\./)?glossary\.md)[^)]*\)", r"\]\([^)]*\)",
 )  # fmt: skip
 """What is no prose; of links to the glossary, only their target."""
 

@@ -60,8 +60,8 @@ READING = """## Limits
 - **`raw` is biased upwards, `excess` downwards.** Quote `shrunken`; it underestimates a single small group that differs
   from all others.
 - **A small group with a far larger intraclass correlation** than the others is rejected a little too often: by chance
-  3 % of such groups of ten are constant, and no test tells a constant group from a true rate of 0 without losing half of
-  its power for one.
+  3 % of such groups of ten are constant, and no test tells a constant group from a true rate of 0 without losing half
+  of its power for one.
 - **Skewed scores with unequal spread**: mean and variance of a small group are correlated, which studentising does not
   remove; Welch's F and Kruskal-Wallis reject more often.
 - **Two models on the same subjects, one of which gives one value to everything**: if the scores of the other are skewed
@@ -72,8 +72,8 @@ READING = """## Limits
 - **Variance components** of skewed subjects: the interval misses in 8 %. Negative components are given as 0, which
   biases them upwards.
 - **Severity at a true 0.024**: few data sets are significant, and those look large, so that labels miss more often.
-- **Power beside a mixed model and GEE** is compared with tests whose level in the same data without a gap is at most 6 %
-  (or within two standard errors). GEE's sandwich variance is too small with a group of ten.
+- **Power beside a mixed model and GEE** is compared with tests whose level in the same data without a gap is at most
+  6 % (or within two standard errors). GEE's sandwich variance is too small with a group of ten.
 - **Conservative by construction**: equivalence among five groups, the minimum-effect test, intervals at a gap,
   intervals under refusals, the confidence set of the worst group, intervals beyond two questions.
 - A small group whose subjects (nearly) all give the same answer is never called equivalent to others.

@@ -66,7 +66,7 @@ def analyse(
     Returns
     -------
     dict
-        Finite JSON values: see docs/results.md.
+        Finite JSON values: see docs/methods/gras.md.
 
     Raises
     ------
