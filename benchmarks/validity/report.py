@@ -38,18 +38,16 @@ INTRODUCTION = f"""# Validity of the statistics
 Type-I error, coverage, bias and power of the statistical methods on simulated data of which the truth is known. Terms
 are in the [glossary](glossary.md), the methods in [statistics](statistics.md); [GRAS](methods/gras.md#validity) has its
 own report, and FHIBE's published tests are not covered. `python -m benchmarks.validity` writes this page and
-[validity.json](validity.json), which has every number with its data, Monte-Carlo standard error, number of data sets
-and, where version 0.3.0 differed, the number of that version on the same data (`before`). A fast version runs with the
-tests.
+[validity.json](validity.json), which has every number with its data, Monte-Carlo standard error and number of data
+sets. A fast version runs with the tests.
 
-**Data.** {PEOPLE} subjects unless stated (60/40/25/14/10), {IMAGES} images per subject, intraclass correlation {ICC};
-scores are normal, skewed (log-normal), zero-heavy (60 % zeros, like a sentiment score), mostly zero (3 % between .3 and
+**Data.** Unless stated, {PEOPLE} subjects, {IMAGES} images per subject, an intraclass
+correlation of {ICC}, and exchangeable groups; scores are normal, skewed (log-normal), zero-heavy (60 % zeros, like a sentiment score), mostly zero (3 % between .3 and
 1), yes/no (30 % yes) or rarely yes (*uncommon*, *rare*, *very rare*: 5, 2, .5 %).
 
-**Tables.** One row per claim. *Kinds*: how many kinds of data and statistics were simulated. *Values*: the lowest and
-the highest. *Nearest to the bound*: the kind of data that is nearest to the bound, or farthest outside, and its value ±
-Monte-Carlo standard error. *Hold*: how many lie inside the bound; *within error*: outside by at most two standard
-errors.
+**Tables.** One row per claim. *Kinds*: how many kinds of data and statistics were simulated. *Hold*: how many lie
+inside the bound; *within error*: outside by at most two standard errors. *Values*: the lowest and the highest. *Nearest
+to the bound*: the kind that is nearest to the bound, or farthest outside, and its value ± standard error.
 """
 
 READING = """## Limits
@@ -167,7 +165,7 @@ def _bounded(rows: Sequence[Row]) -> str:
                 for verdict, name in (("yes", ""), ("within error", " within error"), ("no", " not"))
                 if counts[verdict]
             )
-            worst = _where(min(group, key=_margin))
+            worst = _where(min(group, key=_margin), of_several=len({row.quantity for row in group}) > 1)
             lines.append(f"| {claim} | {len(group)} | {held} | {_range(group)} | {worst} |")
     return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 
@@ -181,15 +179,16 @@ def _free(rows: Sequence[Row]) -> str:
                 name: _range([row for row in group if row.quantity == name])
                 for name in dict.fromkeys(row.quantity for row in group)
             }
-            values = "; ".join(f"{name}: {values}" for name, values in ranges.items())
+            named = len(ranges) > 1
+            values = "; ".join(f"{name}: {values}" if named else values for name, values in ranges.items())
             lines.append(f"| {claim} | {len({row.world for row in group})} | {values} |")
     return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 
 
 def _range(rows: Sequence[Row]) -> str:
-    low, high = min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)
-    ends = dict.fromkeys(row.number(row.value) for row in (low, high))
-    return " to ".join(ends)
+    low, high = (end(row.value for row in rows) for end in (min, max))
+    ends = list(dict.fromkeys(rows[0].number(value) for value in (low, high)))
+    return ends[-1] if len(ends) == 1 else f"{ends[0].removesuffix(' %')} to {ends[1]}"
 
 
 def _margin(row: Row) -> float:
@@ -200,9 +199,13 @@ def _margin(row: Row) -> float:
     return min(gap for gap in (low, high) if gap is not None) / max(row.error, 1e-9)
 
 
-def _where(row: Row) -> str:
-    error = f" ± {row.number(row.error)}" if row.error else ""
-    return f"{row.world} ({row.quantity}): {row.number(row.value)}{error}"
+def _where(row: Row, of_several: bool = True) -> str:
+    """Return the kind of data of a row and its value; with the statistic where there are several."""
+    value = row.number(row.value)
+    if row.error:
+        value = f"{value.removesuffix(' %')} ± {row.number(row.error)}"
+    statistic = f", {row.quantity.removesuffix(' (decides verdicts)')}" if of_several else ""
+    return f"{_short(row.world).replace(', groups exchangeable', '')}{statistic}: {value}"
 
 
 def _figure(path: Path, paint: Any, height: float) -> None:
