@@ -357,7 +357,7 @@ def report(rows: list[Row], docs: Path) -> None:
 
 
 def tables(rows: list[Row]) -> str:
-    """Return the tests side by side for each kind of data, and the other claims, one line each."""
+    """Return the tests side by side for each kind of data, and the ranges of the other claims."""
     lines = []
     for claim in ("any false cell", "planted cells found"):
         lines += ["", f"| {claim} | {' | '.join(TESTS)} |", "|---" + "|--:" * len(TESTS) + "|"]
@@ -365,18 +365,19 @@ def tables(rows: list[Row]) -> str:
         for world in dict.fromkeys(world for world, _ in found):
             cells = [number(found[world, f"{claim}, {test}"]) for test in TESTS]
             lines.append(f"| {world} | {' | '.join(cells)} |")
-    lines += ["", "| other claims | data: value |", "|---|---|"]
+    lines += ["", "| other claims | data | lowest | highest |", "|---|---|--:|--:|"]
     others = [row for row in rows if not row.claim.endswith(TESTS)]
     for claim in dict.fromkeys(row.claim for row in others):
-        values = "; ".join(f"{row.world}: {number(row)}" for row in others if row.claim == claim)
-        lines.append(f"| {claim} | {values} |")
+        values = sorted((row for row in others if row.claim == claim), key=lambda row: row.value)
+        data = values[0].world if len(values) == 1 else f"{len(values)} kinds"
+        lines.append(f"| {claim} | {data} | {number(values[0])} | {number(values[-1])} |")
     return "\n".join([*lines, "", ""])
 
 
 def number(row: Row) -> str:
-    """Return a value with its standard error, in italics without a bound and in bold where the bound is not kept."""
+    """Return a value, in italics without a bound and in bold where the bound is not kept."""
     mark = "*" if not np.isfinite(row.high) else "" if row.holds else "**"
-    return f"{mark}{row.value:.3g}{mark}" + ("" if row.error is None else f" ({row.error:.1g})")
+    return f"{mark}{row.value:.3g}{mark}"
 
 
 def kept_rows(studies: dict[str, Callable[[], list[Row]]], kept: Path | None) -> list[Row]:
