@@ -99,8 +99,8 @@ METHODS = {
 }
 """Headings, and the pattern of the claims below each; a claim is below the first that fits."""
 NOT_SUMMARISED = (
-    "Width of the interval|How often severity|Intervals of the agreement of two scorers that|"
-    "Estimates of the composite|A single label right|Equivalence with a bound of 5 % stated|Bias of variance|Power beyond"
+    "Width of the interval|How often severity|Intervals of the agreement of two scorers that|Estimates of|"
+    "A single label right|Equivalence with a bound of 5 % stated|Bias of variance|Power beyond"
 )
 """Numbers without a bound that depend on the kind of data so much that their range says nothing."""
 
