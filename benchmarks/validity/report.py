@@ -38,8 +38,9 @@ INTRODUCTION = f"""# Validity of the statistics
 Type-I error, coverage, bias and power of the statistical methods on simulated data of which the truth is known. Terms
 are in the [glossary](glossary.md), the methods in [statistics](statistics.md); [GRAS](methods/gras.md#validity) has its
 own report, and FHIBE's published tests are not covered. `python -m benchmarks.validity` writes this page and
-[validity.json](validity.json), which has every number with its data, Monte-Carlo standard error and number of data
-sets, and claims that no range summarises, such as widths of intervals. A fast version runs with the tests.
+[validity.json](validity.json), which has every number with its data, Monte-Carlo standard error, number of data sets
+and what version 0.3.0 gave (`before`), and claims that no range summarises, such as widths of intervals. A fast version
+runs with the tests.
 
 **Data.** Unless stated, {PEOPLE} subjects, {IMAGES} images per subject, an intraclass
 correlation of {ICC}, and exchangeable groups. Scores are normal, skewed (log-normal), zero-heavy (60 % zeros, like a
