@@ -39,7 +39,6 @@ FOLDERS = ("fp2", "conf", "docs", "tests", "benchmarks", "examples", "training")
 INVENTED = {
     "conf/model/my_model.yaml",
     "conf/data/mine.yaml",
-    "conf/data/faces.yaml",
     "conf/data/tiles.yaml",
 }
 """Files that a reader is shown how to write, or that the example plug-in has."""
@@ -51,7 +50,6 @@ PLACEHOLDERS = {
 }
 OWN_FILES = (
     "model=my_model",
-    "model=llava_pinned",
     "probe=leader",
     "probe=survey",
     "experiment=consistency",
