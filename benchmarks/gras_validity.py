@@ -1,13 +1,15 @@
 """Validity of the GRAS analysis: error rates, null distributions, effect sizes and intervals on simulated answers.
 
-`python benchmarks/gras_validity.py` runs every study (about half an hour of one core) and writes docs/gras_validity.md;
-`--share 0.1` takes a tenth of the data sets. `--kept FILE` stores the rows of every study that is done, and takes them
-from there where a run was interrupted. A fast version runs with the tests.
+`python benchmarks/gras_validity.py` runs every study (about half an hour of one core) and writes
+docs/methods/gras_validity.csv and the tables of docs/methods/gras.md; `--share 0.1` takes a tenth of the data sets.
+`--kept FILE` stores the rows of every study that is done, and takes them from there where a run was interrupted. A fast
+version runs with the tests.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Callable
@@ -32,6 +34,9 @@ SEED = 20260500
 CALLED = 0.055
 """Bound of the rate of false differences of means, also in the worlds in which no test of means keeps its level."""
 MARK = "published_orientation"
+TESTS = ("difference of means", "step-down max-F", "Holm, asymptotic")
+BEGIN, END = "<!-- written by benchmarks/gras_validity.py -->\n", "<!-- end -->\n"
+"""What the tables of the page are between."""
 EFFECTS = (("gender", 1, (0, 1, 2, 3), 0.04), ("age", 3, (4, 5), 0.06))
 TEMPLATES_ALONE = World(3570, groups={"gender": 2, "race": 7, "age": 5}, tones=1440, traits=100, trait_correlation=0.0)
 
@@ -336,31 +341,43 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
     return rows
 
 
-def report(rows: list[Row], path: Path) -> None:
-    """Write the table."""
-    lines = [
-        "# Validity of the GRAS analysis",
-        "",
-        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Terms are in the",
-        "[glossary](glossary.md). Answers are simulated:",
-        "0.5 plus 0.1 times a normal variable plus planted effects, or expit(-2 + z), z normal, where they are called",
-        "skewed (expit(-4 + 2 z) where very skewed); correlated 0.5 between templates, 0.1 between traits, and 0.3",
-        "between the images of one subject. Alpha is 0.05. In brackets: the Monte-Carlo standard error. An error rate",
-        "keeps its bound unless it is more than two of them above; one above its bound in 2,000 data sets is estimated",
-        "again from 6,000. Rows without a bound are for comparison. *Difference of means* is what a run claims: the",
-        "step-down test, without the cells of an attribute with a small group of larger spread, whose status is",
-        "`mean_or_spread_differs` ([GRAS](gras.md)).",
-        "",
-        "| claim | data | found | data sets (or permutations) | bound | holds |",
-        "|---|---|--:|--:|---|---|",
-    ]
-    for row in rows:
-        bounded = np.isfinite(row.high)
-        bound = f"{row.low:.4g} to {row.high:.4g}" if bounded else "–"
-        error = "" if row.error is None else f" ({row.error:.2g})"
-        holds = ("yes" if row.holds else "no") if bounded else "–"
-        lines.append(f"| {row.claim} | {row.world} | {row.value:.4g}{error} | {row.n} | {bound} | {holds} |")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def report(rows: list[Row], docs: Path) -> None:
+    """Write every number as CSV, and the tables into the page of GRAS."""
+    with (docs / "gras_validity.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["claim", "data", "value", "standard_error", "data_sets", "low", "high", "holds"])
+        for row in rows:
+            ends = [f"{end:.4g}" if np.isfinite(row.high) else "" for end in (row.low, row.high)]
+            error = "" if row.error is None else f"{row.error:.2g}"
+            holds = ("yes" if row.holds else "no") if np.isfinite(row.high) else ""
+            table.writerow([row.claim, row.world, f"{row.value:.4g}", error, row.n, *ends, holds])
+    page = docs / "gras.md"
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(before + BEGIN + tables(rows) + END + rest.partition(END)[2], encoding="utf-8")
+
+
+def tables(rows: list[Row]) -> str:
+    """Return the tests side by side for each kind of data, and the ranges of the other claims."""
+    lines = []
+    for claim in ("any false cell", "planted cells found"):
+        lines += ["", f"| {claim} | {' | '.join(TESTS)} |", "|---" + "|--:" * len(TESTS) + "|"]
+        found = {(row.world, row.claim): row for row in rows if row.claim.startswith(f"{claim}, ")}
+        for world in dict.fromkeys(world for world, _ in found):
+            cells = [number(found[world, f"{claim}, {test}"]) for test in TESTS]
+            lines.append(f"| {world} | {' | '.join(cells)} |")
+    lines += ["", "| other claims | data | lowest | highest |", "|---|---|--:|--:|"]
+    others = [row for row in rows if not row.claim.endswith(TESTS)]
+    for claim in dict.fromkeys(row.claim for row in others):
+        values = sorted((row for row in others if row.claim == claim), key=lambda row: row.value)
+        data = values[0].world if len(values) == 1 else f"{len(values)} kinds"
+        lines.append(f"| {claim} | {data} | {number(values[0])} | {number(values[-1])} |")
+    return "\n".join([*lines, "", ""])
+
+
+def number(row: Row) -> str:
+    """Return a value, in italics without a bound and in bold where the bound is not kept."""
+    mark = "*" if not np.isfinite(row.high) else "" if row.holds else "**"
+    return f"{mark}{row.value:.3g}{mark}"
 
 
 def kept_rows(studies: dict[str, Callable[[], list[Row]]], kept: Path | None) -> list[Row]:
@@ -378,7 +395,7 @@ def main() -> None:
     """Run, write, and fail if a bound is not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=1.0, help="share of the data sets")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where gras_validity.md goes")
+    parser.add_argument("--docs", type=Path, default=Path("docs/methods"), help="where gras.md and the CSV file are")
     parser.add_argument("--kept", type=Path, help="a JSON file with the rows of studies that are done")
     parser.add_argument("--json", action="store_true", help="(always, on the last line)")
     args = parser.parse_args()
@@ -395,7 +412,7 @@ def main() -> None:
     studies |= {"power": lambda: power_rows(n), "level": lambda: level_rows(n), "size": lambda: size_rows(n)}
     studies |= {"rates": lambda: rate_rows(n), "small_null": lambda: small_null_rows(n)}
     rows = kept_rows(studies, args.kept)
-    report(rows, args.docs / "gras_validity.md")
+    report(rows, args.docs)
     failed = [row for row in rows if not row.holds]
     for row in failed:
         print(f"outside its bound: {row.claim}, {row.world}: {row.value:.4g}")

@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 _CELL = re.compile(r"<td[^>]*>.*?</td>", re.S)
 _CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+([^)\s]+)\)")
+_UPWARDS = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)\s]+)\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -30,9 +30,10 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return the page with links out of the folder as file names."""
-    return _OUTSIDE.sub(_named, markdown)
+    depth = page.file.src_uri.count("/")
+    return _UPWARDS.sub(lambda match: _named(match) if match[2].count("../") > depth else match[0], markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -45,7 +46,7 @@ def _breakable(match: re.Match[str]) -> str:
 
 
 def _named(match: re.Match[str]) -> str:
-    text, path = match[1], match[2]
+    text, path = match[1], match[3]
     return text if path in text else f"{text} (`{path}`)"
 
 

@@ -26,6 +26,7 @@ from family_checkpoints import save
 from family_checkpoints.duals import save_image_encoder
 from gras_checkout import write_images
 from own_code import save_query
+from test_docs import PAGES as FILES
 from test_docs import blocks, spans
 
 from fp2.app import main
@@ -33,9 +34,9 @@ from fp2.compose import load_config
 from fp2.methods.labels.sample import Wanted, sheet_of
 
 PAGES = (
-    "sweep", "start", "runs", "gate", "passport", "comparing", "answers", "fhibe", "coverage", "data", "diversity",
-    "extending", "fhibe_clip", "fhibe_methods", "fhibe_vqa", "fingerprint", "gras", "labels", "models", "multiverse",
-    "narrow", "reliability", "results", "scaling", "scorers", "servers", "statistics", "variants", "README",
+    "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
+    "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
+    "curves", "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
 )  # fmt: skip
 """In this order: the first runs a sweep, whose runs others read; what is run before `fhibe` may be purged by it."""
 NOT_RUN: Mapping[str, str] = {
@@ -292,7 +293,7 @@ def override(words: Sequence[str], more: Sequence[str]) -> list[str]:
 
 def page_path(page: str) -> Path:
     """Return the file of a page."""
-    return REPOSITORY / (f"{page}.md" if page == "README" else f"docs/{page}.md")
+    return next(path for path in FILES if path.stem == page and path.parent.name != "peeps_vlm")
 
 
 def written(page: str) -> list[str]:
@@ -328,7 +329,7 @@ def prepare(project: Project, page: str) -> None:
     root = project.root
     if page == "passport":
         assert fp2("keygen", "AUDITOR.pem") == 0
-    elif page == "answers":
+    elif page == "recorded":
         assert fp2("export", str(project.sweep / "0"), "--answers", "own.csv") == 0
         page_data.write_supplied(root, root / "own.csv")
     elif page == "labels":
@@ -347,7 +348,7 @@ def prepare(project: Project, page: str) -> None:
         save("llava", root / "llava-1.5-7b-hf")
         page_data.write_gras(root / "PAPER")
         write_images(root / "PAPER", FACES, size=(36, 28))
-    elif page == "models":
+    elif page == "custom_code":
         save_query(root / "QUERY")
     elif page == "coverage":
         from engines.family_checkpoints.duals import save_clip

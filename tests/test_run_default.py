@@ -1,4 +1,4 @@
-"""The run of `make run` on the bundled model: planted effects are found, and docs/default_run.md shows the numbers."""
+"""The run of `make run` on the bundled model: planted effects are found, as docs/methods/peeps.md shows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict], 
 
 
 def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tuple[str, dict], planted: Any) -> None:
-    """README and docs/default_run.md say so, with the counts."""
+    """README and docs/methods/peeps.md say so, with the counts."""
     significant = [row for row in default_run[1]["disparities"] if row["significant"]]
     counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")
     assert counts["valence"] == 12
@@ -119,7 +119,8 @@ def test_another_cut_asks_the_model_nothing(root: Path, default_run: tuple[str, 
 
 def test_the_table_of_the_docs_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict], planted: Any) -> None:
     expected = {(effect.probe, effect.attribute): effect for effect in planted}
-    page = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", (REPOSITORY / "docs" / "default_run.md").read_text(encoding="utf-8"))
+    text = (REPOSITORY / "docs" / "methods" / "peeps.md").read_text(encoding="utf-8")
+    page = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
     lines = re.findall(
         r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", page, re.MULTILINE
     )

@@ -3,7 +3,8 @@
 Every finished chunk is a file, so that a run which was stopped goes on where it was; more data sets add chunks. The
 default, 4,000 data sets, takes some 70 minutes of one core. `--runs` also runs the program itself on the planted model
 and on the embedded one, and compares what it finds with what was planted. `--only` runs some of the studies again, or
-new ones, and takes every other row from the report as it was written before.
+new ones, and takes every other row from the report as it was written before. `--page` runs nothing: it writes the page
+again from the numbers of the last report.
 """
 
 from __future__ import annotations
@@ -103,7 +104,12 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--only", nargs="+", default=(), metavar="STUDY", choices=[study.name for study in STUDIES],
                         help="run these studies and keep every other row of the report as it is")  # fmt: skip
+    parser.add_argument("--page", action="store_true", help="write the page from validity.json, and run nothing")
     args = parser.parse_args()
+    if args.page:
+        report = json.loads((args.docs / "validity.json").read_text(encoding="utf-8"))
+        write_report(args.docs, [Row(**row) for row in report["rows"]], [], report["data_sets"])
+        return
     results = run_studies(args.work / "chunks", args.data_sets, args.quiet, args.only)
     truth = []
     if args.runs:

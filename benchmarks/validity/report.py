@@ -1,9 +1,10 @@
-"""The report: tables in Markdown, three figures, and the same rows as JSON."""
+"""The report: a summary in Markdown, three figures, and every number as JSON."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import cycle
@@ -24,87 +25,85 @@ LEVEL_NAMES = {
     "welch_p": ("Welch's F", GREY),
 }
 
+FIGURES = {
+    "validity_levels.png": "Tests of a difference",
+    "validity_estimates.png": "Intervals and estimates",
+    "validity_power.png": "Power and sample size",
+}
+"""The heading that each figure is below."""
 PEOPLE = f"{len(SIZES)} groups of {', '.join(map(str, SIZES[:-1]))} and {SIZES[-1]}"
 
 INTRODUCTION = f"""# Validity of the statistics
 
-The statistical methods were tested on simulated data of which the truth is known: the tests behind the verdicts of a
-fingerprint, of counterfactual sets and of missing values, the distance of two fingerprints, the ranks of models, prompt
-sensitivity, other wordings and repeated samples, variance components, corrections for multiple testing (Holm and
-step-down max-T), equivalence, bounds under refusals, and severity. Power is compared with that of a mixed model and of
-generalised estimating equations (GEE). GRAS has [a page of its own](gras_validity.md); FHIBE's published tests are not
-covered. This page is written by `python -m benchmarks.validity`; a fast version runs with the tests. The
-[glossary](glossary.md) defines the terms.
+Type-I error, coverage, bias and power of the statistical methods on simulated data of which the truth is known. Terms
+are in the [glossary](glossary.md), the methods in [statistics](statistics.md); [GRAS](methods/gras.md#validity) has its
+own report, and FHIBE's published tests are not covered. `python -m benchmarks.validity` writes this page and
+[validity.json](validity.json), which has every number with its data, Monte-Carlo standard error, number of data sets
+and what version 0.3.0 gave (`before`), and claims that no range summarises, such as widths of intervals. A fast version
+runs with the tests.
 
-The simulated data have {PEOPLE} subjects and {IMAGES} images per subject, with an
-intraclass correlation of {ICC}; scores are normal, skewed (log-normal), zero-inflated (60 % zeros, like a sentiment
-score) or mostly zero (3 % between .3 and 1), binary (30 % yes) or rarely yes (5, 2 or .5 %).
-*Error* is the Monte-Carlo standard error of the value. *Holds* is `yes` inside the bound, `within error` if outside by
-at most two standard errors, `no` otherwise.
+**Data.** Unless stated, {PEOPLE} subjects, {IMAGES} images per subject, an intraclass
+correlation of {ICC}, and exchangeable groups. Scores are normal, skewed (log-normal), zero-heavy (60 % zeros, like a
+sentiment score), mostly zero (3 % between .3 and 1), yes/no (30 % yes) or rarely yes (*uncommon*, *rare*, *very rare*:
+5, 2, .5 %).
+
+**Tables.** One row per claim. *Hold*: how many of the simulated kinds of data lie inside the bound; the others are
+outside by at most two Monte-Carlo standard errors, except those that are *not*. *Values*: the lowest and the highest.
+*Nearest to the bound*: the kind that is nearest to it, or farthest outside, and its value ± standard error.
 """
 
-CHANGES = """## What changed since version 0.3.0
+READING = """## Limits
 
-Shares of data sets by the method of 0.3.0 that lie outside their bound, or have none, and by the present method on the
-same data; of each claim and outcome the data in which the two differ most (the columns "0.3.0" below have all). The
-formulas of 0.3.0 are in `benchmarks/validity/earlier.py`; a test compares them with that version's own numbers. False
-cells of GRAS, by Holm's correction of asymptotic tests and by step-down max-F, are on [its own
-page](gras_validity.md).
+- **`p_value` decides verdicts.** Kruskal-Wallis, Welch's F and `js_p` are for reference; `js_p` compares whole
+  distributions, and also reacts to unequal spread or numbers of images at equal means.
+- **Rare outcomes** and matched sets with few discordant answers have many ties: tests are conservative.
+- **`raw` is biased upwards, `excess` downwards.** Quote `shrunken`; it underestimates a single small group that differs
+  from all others.
+- **A small group with a far larger intraclass correlation** than the others is rejected a little too often: by chance
+  3 % of such groups of ten are constant, and no test tells a constant group from a true rate of 0 without losing half
+  of its power for one.
+- **Skewed scores with unequal spread**: mean and variance of a small group are correlated, which studentising does not
+  remove; Welch's F and Kruskal-Wallis reject more often.
+- **Two models on the same subjects, one of which gives one value to everything**: if the scores of the other are skewed
+  and a small group varies more, both tests of the distance reject too often.
+- **Labels of some answers**: coverage and type-I error are those of the corrected gap. Data sets in which a group has
+  fewer than 10 labelled subjects are refused. Labellers who misread at random shrink the gap; coverage is that of the
+  shrunken one.
+- **Variance components** of skewed subjects: the interval misses in 8 %. Negative components are given as 0, which
+  biases them upwards.
+- **Severity at a true 0.024**: few data sets are significant, and those look large, so that labels miss more often.
+- **Power beside a mixed model and GEE** is compared with tests whose level in the same data without a gap is at most
+  6 % (or within two standard errors). GEE's sandwich variance is too small with a group of ten.
+- **Conservative by construction**: equivalence among five groups, the minimum-effect test, intervals at a gap,
+  intervals under refusals, the confidence set of the worst group, intervals beyond two questions.
+- A small group whose subjects (nearly) all give the same answer is never called equivalent to others.
 """
 
-READING = """## How to read it
-
-- **One test decides**: `p_value`, the permutation test of the studentised largest difference, with group labels
-  permuted across subjects. Kruskal-Wallis and Welch's F are reported for reference; their type-I error here is why they
-  decide no verdict.
-- **`js_p` compares whole distributions**, not means. It also reacts to a group whose subjects vary more, or have fewer
-  images each, at equal means: do not read it as a difference of means. It decides no verdict.
-- **Rare outcomes are discrete**: with 2 % yes answers and a group of ten, many permutations are tied, and every tie
-  counts against significance. Welch's F is undefined where a group is constant; its type-I error is that of the rest.
-- **`raw` is biased upwards, `excess` downwards**: on average `raw` is at least its null mean, and `excess` subtracts
-  the null mean whatever the true difference. `shrunken` is the estimate to quote; it underestimates a single small
-  group that differs from all others.
-- **Counterfactual sets** compare each answer with the others about the same scene. With binary answers few sets differ
-  at all, and the test is conservative.
-- **Binary outcomes use the variance at the overall rate**, scaled to the agreement of a subject's answers: that of the
-  group itself where it is larger than elsewhere. A group of ten with an intraclass correlation far above that of the
-  others is rejected a little too often: by chance 3 % of such groups are constant, and no test tells a constant group
-  from a true rate of 0 without losing half of its power for one.
-- **A scorer that errs** is corrected with labels of some answers (`fp2 label`): the gap between mean labels. Coverage
-  and type-I error are those of the corrected gap; the scores alone claim a gap in most data sets where the scorer is
-  biased against one group. With rare labels and few of them the test is conservative and finds little. Data sets in
-  which a group has fewer than 10 labelled subjects are refused. Labellers who misread at random shrink the gap:
-  coverage is that of the shrunken one.
-- **One family for a run**: neither correction scorer by scorer, nor composites first and the rows within those that are
-  rejected, controls the error over the run; the rows "for reference" show by how much.
-- **Few wordings support little inference about others**: with two or three questions the interval beyond them is wide,
-  and true differences are seldom claimed. Its level holds where every group depends on the wording, and where one alone
-  does.
-- **Variances of skewed answers are hard to bound**: where subjects differ by an exponential distribution, the interval
-  of their variance component misses in 8 %. Components that are given as 0 where negative are a little too high.
-- **Beside a mixed model and GEE**: power is compared with that of tests whose level, in the same kind of data without a
-  gap, is at most 6 % (or within two standard errors of it). GEE's sandwich variance is too small with a group of ten;
-  bias-reduced, it holds for some outcomes. The sum of squares of a mixed model has power against evenly spaced means,
-  which no single pair shows; for zero-inflated scores a group's own variance helps.
-- **What 5 % of data sets can show**: family-wise rates of 5.0 to 5.7 % with a bound of 5 % are within error of it. The
-  permutation of each family is exact where labels are exchangeable.
-- **Conservative by construction**: equivalence among five groups (every pair has to pass), the minimum-effect test (the
-  critical value is that of equal groups), intervals at a gap (the lower end is simultaneous over pairs, the upper one
-  is the largest of all pairs), the interval under refusals (all pairs again), the confidence set of the worst group
-  (Bonferroni), intervals beyond two questions (one degree of freedom), models without any gap, of which none is
-  truly better.
-- **Conservative because data are few**: rare outcomes and matched sets with few discordant answers (ties), the test of
-  equal error with few errors, labels that are rarely yes.
-- **Skewed scores with unequal spread**: mean and variance of a small group with a long tail correlate,
-  which studentising does not remove; Welch's F and Kruskal-Wallis reject more often.
-- **Two models on the same subjects, one of which gives one value to everything**: the differences are then the scores
-  of the other, and where these are skewed and a small group varies more, both tests of the distance reject too often
-  (10 %). Between models that both vary they do not.
-- **Severity at a true 0.024**: few data sets are significant there, and those are the ones that look large, so that the
-  label misses more often than elsewhere.
-- **What is not concluded**: a small group whose subjects (nearly) all answer the same is never called equivalent to
-  others on the strength of its own spread.
-"""
+METHODS = {
+    "Agreement of scorers": "two scorers|both scorers",
+    "Labels and measurement error": "a scorer that errs|corrected|equal error|by the scores alone",
+    "Specification curves": "specification",
+    "Sequential looks": "look",
+    "Refusals": "refus|bounds$",
+    "Other questions and samples": "questions|samples|SD between",
+    "Variance components": "variance components",
+    "Severity and the composite": "[Ss]everity|composite|[Tt]he label|single label",
+    "Worst groups": "worst|Named",
+    "Distance and order of models": "[Mm]odels|worse model|distance",
+    "Power and sample size": "Power at|Power curve|[Pp]ilot|mixed model|hold their level",
+    "Equivalence and the smallest effect": "Equivalence|Called",
+    "Correction for several tests": "Family-wise|False coverage",
+    "Adjustment and intersections": "djust|covariate|interaction",
+    "Intervals and estimates": "Coverage|Bias|interval",
+    "Tests of a difference": "Type-I|Measured|Images",
+    "The whole program": "",
+}
+"""Headings, and the pattern of the claims below each; a claim is below the first that fits."""
+NOT_SUMMARISED = (
+    "Width of the interval|How often severity|Intervals of the agreement of two scorers that|Estimates of|"
+    "A single label right|Equivalence with a bound of 5 % stated|Bias of variance|Power beyond"
+)
+"""Numbers without a bound that depend on the kind of data so much that their range says nothing."""
 
 
 def write_report(docs: Path, rows: Sequence[Row], truth: Sequence[Row], data_sets: int) -> Path:
@@ -131,75 +130,85 @@ def write_report(docs: Path, rows: Sequence[Row], truth: Sequence[Row], data_set
 def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
     bounded = [row for row in rows if row.bound != FREE]
     counts = {verdict: sum(row.verdict == verdict for row in bounded) for verdict in ("yes", "within error", "no")}
+    missed = "; ".join(f"{_where(row)}, {row.bound}" for row in bounded if row.verdict == "no")
     head = (
         f"Of {len(bounded)} numbers with a bound {counts['yes']} hold, {counts['within error']} within error, "
-        f"{counts['no']} do not. Up to {data_sets:,} data sets each.\n"
+        f"{counts['no']} do not{f' ({missed})' if missed else ''}. Up to {data_sets:,} data sets each.\n"
     )
-    parts = [INTRODUCTION, head, _changes(rows), READING]
-    claims = list(dict.fromkeys(row.claim for row in rows))
-    after = {
-        "levels": next((c for c in claims if c.startswith("Measured level")), ""),
-        "estimates": next((c for c in claims if c.startswith("Bias")), ""),
-        "power": next((c for c in claims if c.startswith("Power curve")), ""),
+    parts = [INTRODUCTION, head, READING]
+    for heading in reversed(METHODS):
+        below = [row for row in rows if _heading(row.claim) == heading]
+        if below:
+            parts += [f"## {heading}\n", _bounded(below), _free(below)]
+            parts += [figures[name] for name, place in FIGURES.items() if place == heading]
+    return "\n".join(part for part in parts if part)
+
+
+def _heading(claim: str) -> str:
+    """Return the heading that a claim is below."""
+    return next(heading for heading, pattern in METHODS.items() if re.search(pattern, claim))
+
+
+def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows of one claim and bound, by the claim; by claim and quantities where a claim has several bounds."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.claim, row.bound), []).append(row)
+    claims = Counter(claim for claim, _ in groups)
+    return {
+        claim if claims[claim] == 1 else f"{claim} ({', '.join(dict.fromkeys(row.quantity for row in group))})": group
+        for (claim, _), group in groups.items()
     }
-    for claim in _ordered(claims):
-        parts.append(_section(claim, [row for row in rows if row.claim == claim]))
-        parts += [figures[f"validity_{name}.png"] for name, place in after.items() if place == claim]
-    return "\n".join(parts)
 
 
-def _ordered(claims: Sequence[str]) -> list[str]:
-    """Claims with a bound on errors first, then what is only printed beside them."""
-    order = ("Type-I", "Family", "Measured", "Images", "Coverage", "Bias", "Power at", "Power curve", "Equiv", "Models")
-    return sorted(claims, key=lambda c: next((k for k, start in enumerate(order) if c.startswith(start)), len(order)))
+def _bounded(rows: Sequence[Row]) -> str:
+    """A table with one line per claim: how many numbers hold, their range, and the one nearest to the bound."""
+    lines = ["| claim | hold | values | nearest to the bound |", "|---|---|---|---|"]
+    for claim, group in _groups(rows).items():
+        if group[0].bound != FREE:
+            counts = Counter(row.verdict for row in group)
+            held = f"{counts['yes']}/{len(group)}" + (f", {counts['no']} not" if counts["no"] else "")
+            worst = _where(min(group, key=_margin), of_several=len({row.quantity for row in group}) > 1)
+            lines.append(f"| {claim} | {held} | {_range(group)} | {worst} |")
+    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 
 
-def _changes(rows: Sequence[Row]) -> str:
-    """Return the table of what 0.3.0 gave outside its bound: of each claim and outcome, the largest change."""
-    lines = [CHANGES, "| | data | 0.3.0 | now | bound |", "|---" * 5 + "|"]
-    by_claim: dict[tuple[str, str], list[tuple[float, Row]]] = {}
-    for row in rows:
-        if row.before is not None and row.before_verdict in ("no", ""):
-            key = row.claim, row.world.split(",")[0]
-            by_claim.setdefault(key, []).append((abs(row.before - row.value), row))
-    claims = [claim for claim, _ in by_claim]
-    for (claim, _), found in sorted(by_claim.items(), key=lambda pair: claims.index(pair[0][0])):
-        row = max(found, key=lambda pair: pair[0])[1]
-        what = f"{re.split(r': (?=[an0-9])', claim)[0]} ({row.quantity})"
-        bound = "none" if row.bound == FREE else row.bound
-        lines.append(f"| {what} | {row.world} | {row.number(row.before)} | {row.number(row.value)} | {bound} |")
-    return "\n".join(lines) + "\n"
+def _free(rows: Sequence[Row]) -> str:
+    """A table of numbers without a bound: one line per claim, the range of each statistic."""
+    lines = ["| without a bound | values |", "|---|---|"]
+    for claim, group in _groups(rows).items():
+        if group[0].bound == FREE and not re.match(NOT_SUMMARISED, claim):
+            ranges = {
+                name: _range([row for row in group if row.quantity == name])
+                for name in dict.fromkeys(row.quantity for row in group)
+            }
+            named = len(ranges) > 1
+            values = "; ".join(f"{name}: {values}" if named else values for name, values in ranges.items())
+            lines.append(f"| {claim} | {values} |")
+    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 
 
-def _section(claim: str, rows: Sequence[Row]) -> str:
-    earlier = any(row.before is not None for row in rows)
-    if all(row.bound == FREE for row in rows) and not earlier:
-        return _side_by_side(claim, rows)
-    names = ["data", "number", "value", "error", "data sets", "bound", "holds", *(["0.3.0"] if earlier else [])]
-    lines = [f"## {claim}\n", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    for row in rows:
-        error = row.number(row.error) if row.error else ""
-        cells = [row.world, row.quantity, row.number(row.value), error, row.data_sets, row.bound, row.verdict or "-"]
-        lines.append("| " + " | ".join([*cells, *([row.number(row.before)] if earlier else [])]) + " |")
-    return "\n".join(lines) + "\n"
+def _range(rows: Sequence[Row]) -> str:
+    low, high = (end(row.value for row in rows) for end in (min, max))
+    ends = list(dict.fromkeys(rows[0].number(value) for value in (low, high)))
+    return ends[-1] if len(ends) == 1 else f"{ends[0].removesuffix(' %')} to {ends[1]}"
 
 
-def _side_by_side(claim: str, rows: Sequence[Row]) -> str:
-    """Numbers without a bound: one line per kind of data, one column per number, each with its error."""
-    names = list(dict.fromkeys(row.quantity for row in rows))
-    lines = [f"## {claim}\n", "| data | " + " | ".join(names) + " | data sets |", "|---" * (len(names) + 2) + "|"]
-    for world in dict.fromkeys(row.world for row in rows):
-        own = {row.quantity: row for row in rows if row.world == world}
-        cells = [_cell(own[name]) if name in own else "" for name in names]
-        n = max(row.simulated or row.n for row in own.values())
-        lines.append(f"| {world} | " + " | ".join(cells) + f" | {n or 'exact'} |")
-    return "\n".join(lines) + "\n"
+def _margin(row: Row) -> float:
+    """Return how far inside its bound a value lies, in standard errors; negative outside."""
+    ends = [float(end) / (100 if row.percent else 1) for end in re.findall(r"-?\d+(?:\.\d+)?", row.bound)]
+    low = None if row.bound.startswith("at most") else row.value - ends[0]
+    high = None if row.bound.startswith("at least") else ends[-1] - row.value
+    return min(gap for gap in (low, high) if gap is not None) / max(row.error, 1e-9)
 
 
-def _cell(row: Row) -> str:
-    """Return a value with its error, and the number of data sets where only some count."""
-    error = f" ± {row.number(row.error)}" if row.error else ""
-    return row.number(row.value) + error + (f" (of {row.n})" if row.simulated else "")
+def _where(row: Row, of_several: bool = True) -> str:
+    """Return the kind of data of a row and its value; with the statistic where there are several."""
+    value = row.number(row.value)
+    if row.error:
+        value = f"{value.removesuffix(' %')} ± {row.number(row.error)}"
+    statistic = f", {row.quantity.removesuffix(' (decides verdicts)')}" if of_several else ""
+    return f"{_short(row.world).replace(', groups exchangeable', '')}{statistic}: {value}"
 
 
 def _figure(path: Path, paint: Any, height: float) -> None:

@@ -65,9 +65,9 @@ def evaluate(
         A name of the config group `model`; or a (model, processor) pair of transformers, an engine
         (`fp2.engines.base.Engine`), a `FunctionModel`, or a function `(image, question) -> answer`.
     answers : str, Path or DataFrame, optional
-        Answers that exist already, from a file in one of the forms of `docs/answers.md` or as a table with columns such
-        as `image`, `question` and `text`: nothing is asked, `model` is the name of the model that gave them, and images
-        need not exist.
+        Answers that exist already, from a file in one of the forms of `docs/methods/recorded.md` or as a table with
+        columns such as `image`, `question` and `text`: nothing is asked, `model` is the name of the model that gave
+        them, and images need not exist.
     data : str or DataFrame
         A name of the config group `data`; or one row per person in an image, with a column `image` (a path, or a PIL
         image), perhaps `subject`, and one column per attribute.

@@ -66,7 +66,7 @@ def analyse(
     Returns
     -------
     dict
-        Finite JSON values: see docs/results.md.
+        Finite JSON values: see docs/methods/gras.md.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[s
     return [
         f"Answers about {group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary {spread:.1f} "
         "times as much as those about the other groups: a trait that differs by this attribute may differ in its mean "
-        "or in its spread (docs/gras.md)."
+        "or in its spread (docs/methods/gras.md)."
         for name, attribute in _by_name(grouping)
         for group, spread in _uneven_groups(attribute, group_means).items()
     ]

@@ -260,7 +260,7 @@ def rate_intervals(
     those whose upper bound is. A trait whose error is unknown (NaN) in a template counts in the upper end only. Where
     differences are small against their errors the interval is wide, because the sign cannot be known. Percentiles of
     resampled rates cover the true share in 25 to 86 % of simulated data sets, this interval in at least 93 %
-    (docs/gras_validity.md).
+    (docs/methods/gras.md).
     """
     from scipy.special import ndtri
 

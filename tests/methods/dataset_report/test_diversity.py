@@ -238,7 +238,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 
 
 def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
-    """Its whole run is a command of `docs/diversity.md`, which `test_docs_run.py` runs."""
+    """Its whole run is a command of `docs/methods/dataset_report.md`, which `test_docs_run.py` runs."""
     import torch
     from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
     from PIL import Image

@@ -1,7 +1,7 @@
 """Predictions of a model: one entry each, from a JSON or Parquet file of the user's.
 
-Entries have COCO's results format where there is one (docs/narrow.md shows each form). Masks are COCO's run-length
-encoding (RLE), as pycocotools has it.
+Entries have COCO's results format where there is one (docs/methods/fhibe.md shows each form). Masks are COCO's
+run-length encoding (RLE), as pycocotools has it.
 """
 
 from __future__ import annotations

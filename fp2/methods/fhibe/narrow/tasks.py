@@ -1,4 +1,4 @@
-"""FHIBE's narrow tasks, the options of `task=fhibe_narrow` (docs/narrow.md), and the scores of one task.
+"""FHIBE's narrow tasks, the options of `task=fhibe_narrow` (docs/methods/fhibe.md), and the scores of one task.
 
 The eight tasks are the paper's; body part detection is in its evaluation code only.
 

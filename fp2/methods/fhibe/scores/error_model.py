@@ -52,7 +52,7 @@ def error_model(
     -------
     dict
         JSON values. `status` is `ok`, `constant` (all scores are equal) or `too_few` (subjects or features); only `ok`
-        has the rest. See docs/fhibe_methods.md for the keys.
+        has the rest. See docs/methods/fhibe.md for the keys.
     """
     scored = table.dropna(subset=["score"]).reset_index(drop=True)
     design = make_design(scored, numbers, [*attributes, *sensitive], options.min_subjects)

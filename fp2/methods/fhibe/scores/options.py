@@ -1,4 +1,4 @@
-"""The options of `task=fhibe_scores` (docs/fhibe_methods.md)."""
+"""The options of `task=fhibe_scores` (docs/methods/fhibe.md)."""
 
 from __future__ import annotations
 
