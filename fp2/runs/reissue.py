@@ -15,17 +15,14 @@ from typing import TYPE_CHECKING
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.hashing import digest
 from fp2.notes import NoteKind, Stage, read_notes
 from fp2.progress import Progress
 from fp2.results import Block, Results
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.outputs import write_run
-from fp2.runs.stages import Evaluation, analyse
+from fp2.runs.stages import Evaluation, analyse, digest_without
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fp2.ask.answers import RunTables
 
 REMOVED = NoteKind(
@@ -73,7 +70,7 @@ def reissue(
     about = {
         **before,
         "response_set": tables.response_set(before["response_set"], raw_keys),
-        "dataset_digest": _data_digest(tables.people, before["dataset_digest"]),
+        "dataset_digest": digest_without(tables.people, before["dataset_digest"]),
         "purged": [*before.get("purged", []), history],
     }
     notes = [*read_notes(before), REMOVED(n=removed, day=today[:10])]
@@ -99,12 +96,6 @@ def strip(folder: Path) -> None:
     shutil.rmtree(folder / artifacts.FIGURES, ignore_errors=True)
     for path in folder.glob("passport.superseded-*.json"):
         path.unlink()
-
-
-def _data_digest(people: pd.DataFrame, before: str) -> str:
-    """Return a digest of the remaining data set from the old digest and the remaining keys: no image is read."""
-    pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
-    return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
 
 
 def _retire_passport(folder: Path) -> Block:
