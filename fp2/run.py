@@ -34,7 +34,6 @@ from fp2.runs.inputs import CallerObjects, check_run_cost, load_inputs, open_sto
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
-from fp2.runs.pending import finish_purges
 from fp2.runs.stages import about_inputs, analyse_present, collect, passport_extra, score
 from fp2.store.withdrawn import WithdrawnImages
 
@@ -116,6 +115,18 @@ def run(
         del evaluation, storage, inputs  # the check reads what was written, beside nothing else
         failures = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
     return replace(outcome.checked(failures), told=told)
+
+
+PURGES = "purges"
+"""In the state folder: the journal of each purge."""
+
+
+def finish_purges(config: Config, progress: Progress) -> None:
+    """Finish every purge that was begun on this machine and was killed, before anything of people is read."""
+    if any((Path(config.paths.state) / PURGES).glob("*.json")):
+        from fp2.runs.purge import finish_pending
+
+        finish_pending(config, progress)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:

@@ -199,7 +199,7 @@ def ask(
     """Get every planned answer that the store does not have; each batch is stored as it comes.
 
     A few images that cannot be read are reported at the end and cost no other image its answers; where most of them
-    cannot be, nothing is asked. Who is withdrawn meanwhile is not asked about any more, and no answer of theirs is kept.
+    cannot be, nothing is asked. Who is withdrawn meanwhile is not asked about any more, and no answer is kept.
 
     Parameters
     ----------

@@ -315,9 +315,7 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
     return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))
 
 
-def open_storage(
-    protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None
-) -> Storage:
+def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None) -> Storage:
     """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer.
 
     `withdrawn`: the images that are withdrawn while the storage is used.

@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2 import artifacts
+from fp2.ask.answers import read_tables
 from fp2.config import Config
 from fp2.notes import NoteKind, Stage, read_notes
 from fp2.progress import Progress
 from fp2.results import Block, Results
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.outputs import write_run
+from fp2.runs.reader import read_results
 from fp2.runs.stages import Evaluation, analyse, digest_without
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
+    from fp2.store.withdrawn import Withdrawn
 
 REMOVED = NoteKind(
     "removed", Stage.HISTORY, "{n} subject(s) were removed from this run on {day}; the results exclude them."
@@ -87,6 +90,16 @@ def reissue(
         write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
 
     return write
+
+
+def reissue_present(folder: Path, here: Config, withdrawn: Withdrawn) -> None:
+    """Issue a run again without people who were withdrawn, if its tables have any: a purge did not reach it."""
+    if not withdrawn:
+        return
+    tables = read_tables(folder)
+    present = tables.present(withdrawn)
+    if len(present.people) < len(tables.people):
+        reissue(folder, present, here, read_results(folder), {}, tables.n_subjects - present.n_subjects)()
 
 
 def strip(folder: Path) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MEANWHILE = NoteKind(
     "withdrawn_meanwhile", Stage.DATA,
-    "{n_images} image(s) and {n_subjects} subject(s) were withdrawn while the run was going on: they are left out.",
+    "{n_images} image(s) and {n_subjects} subject(s) were withdrawn since they were asked about: they are left out.",
 )  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def _without_images(evaluation: Evaluation, images: Collection[str], keys: Colle
     before, about, job = evaluation.tables.people, evaluation.about, evaluation.job
     people = before[~before["image_id"].isin(images)]
     if people.empty:
-        raise Fp2Error("everybody was withdrawn while the run was going on: nobody is left", where="purge")
+        raise Fp2Error("everybody was withdrawn since they were asked about: nobody is left", where="fp2 purge")
     tables = evaluation.tables.without(people, images, keys)
     raw_keys = {key: key for key in tables.answers.stored_keys()} if "rescored_from" not in about else {}
     about = {
