@@ -118,15 +118,16 @@ def run(
 
 
 PURGES = "purges"
-"""In the state folder: the journal of each purge."""
+"""In the state folder: the journal of each purge that has not ended, named by its time, and certificates."""
 
 
 def finish_purges(config: Config, progress: Progress) -> None:
     """Finish every purge that was begun on this machine and was killed, before anything of people is read."""
-    if any((Path(config.paths.state) / PURGES).glob("*.json")):
+    if any((Path(config.paths.state) / PURGES).glob("*[0-9].json")):
         from fp2.runs.purge import finish_pending
 
-        finish_pending(config, progress)
+        for line in finish_pending(config, progress):
+            progress.note(line)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
