@@ -27,7 +27,7 @@ MARK = "Zyzzyva"
 """In every answer about the person."""
 N_LABELS = 80
 MOMENTS = {
-    "asking": ("fp2.ask.rows", "RowStorage.keep"),
+    "asking": ("fp2.runs.live", "LiveRun.saw"),
     "analysing": ("fp2.runs.stages", "count_tables"),
     "writing": ("fp2.runs.outputs", "write_run"),
     "logging": ("fp2.runs.outputs", "log_files"),

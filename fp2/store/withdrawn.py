@@ -85,13 +85,6 @@ def _read(path: Path, *_stamp: int) -> Withdrawn:
     return Withdrawn(frozenset(keys["subject"]), frozenset(keys["image"]))
 
 
-@contextmanager
-def writing(state: Path) -> Iterator[Withdrawn]:
-    """Hold the shared lock while something derived from people is written; give who is withdrawn."""
-    with _locked(state, fcntl.LOCK_SH):
-        yield read_withdrawn(state)
-
-
 class WithdrawnImages:
     """The withdrawn images among those of a run, by the ids in its table of people; it changes while the run goes on.
 
@@ -116,6 +109,13 @@ class WithdrawnImages:
                 salt = None if self._keyed else local_salt(self._state)
                 self._withdrawn, self._images = withdrawn, withdrawn.image_ids(self._people, salt)
             yield self._images
+
+
+@contextmanager
+def writing(state: Path) -> Iterator[Withdrawn]:
+    """Hold the shared lock while something derived from people is written; give who is withdrawn."""
+    with _locked(state, fcntl.LOCK_SH):
+        yield read_withdrawn(state)
 
 
 def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str]) -> None:
