@@ -16,7 +16,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,8 @@ def _killed(scene: Scene, name: str) -> Row:
         for step in (scene.purge, command) if first_purged else (command, scene.purge):
             again = scene.project.run(command=step)
             if again.status and not (step is command and DONE.get(name, "\0") in again.said):
-                wrong.append(f"{'purge' if step is not command else name} ends with {again.status}: {again.said[-300:]}")
+                which = name if step is command else "the purge"
+                wrong.append(f"{which} ends with {again.status}: {again.said[-300:]}")
         row.add("killed" if killed.status == -signal.SIGKILL else "it was quicker", [*wrong, *scene.remains()])
     return row
 
@@ -255,36 +257,41 @@ def _killing(number: int) -> Patch:
 def _beside(scene: Scene) -> Row:
     """Purge the person while a run asks, analyses, writes and logs."""
     row = Row("a purge while a run asks, analyses, writes and logs")
-    for place in list(MOMENTS)[: scene.yard.times(4, 2)]:
+    for place in list(MOMENTS)[: scene.yard.times(4, 1)]:
         for _ in range(scene.yard.times(5, 1)):
-            scene.put_back()
-            (scene.project.bench.root / "state" / "responses.sqlite").unlink()
-            reached, purged = (scene.project.bench.root / name for name in ("reached", "purged"))
-            started = time.monotonic()
-            words = (*LOGGED, "analysis.bootstrap=60")
-            child, output = scene.project.start(*words, patch=lambda place=place: _waiting(place, reached, purged))  # type: ignore[misc]
-            while not reached.exists() and time.monotonic() - started < 120:
-                time.sleep(0.005)
-            purge = scene.project.start(command=scene.purge)
-            ended: list[Ended] = []
-            if place in ("asking", "analysing"):  # otherwise it waits until the run is written
-                ended.append(scene.project.wait(*purge, started))
-            purged.touch()
-            ended.append(scene.project.wait(child, output, started))
-            if len(ended) == 1:
-                ended.append(scene.project.wait(*purge, started))
-            wrong = [f"exit status {one.status}: {one.said[-300:]}" for one in ended if one.status]
-            scene.others, others = {}, scene.others  # the store was emptied
-            row.add(f"purged while {place}", [*wrong, *scene.remains()])
-            scene.others = others
+            row.add(f"purged while {place}", _purged_while(scene, place))
     return row
+
+
+def _purged_while(scene: Scene, place: str) -> list[str]:
+    """Let a run on an empty store stop at a place, purge the person, and return what is wrong afterwards."""
+    scene.put_back()
+    root = scene.project.bench.root
+    (root / "state" / "responses.sqlite").unlink()
+    reached, purged = root / "reached", root / "purged"
+    started = time.monotonic()
+    child, output = scene.project.start(*LOGGED, patch=partial(_waiting, place, reached, purged))
+    while not reached.exists() and time.monotonic() - started < 120:
+        time.sleep(0.005)
+    purge = scene.project.start(command=scene.purge)
+    ended: list[Ended] = []
+    if place in ("asking", "analysing"):  # otherwise it waits until the run is written
+        ended.append(scene.project.wait(*purge, started))
+    purged.touch()
+    ended.append(scene.project.wait(child, output, started))
+    if len(ended) == 1:
+        ended.append(scene.project.wait(*purge, started))
+    return [
+        *(f"exit status {one.status}: {one.said[-300:]}" for one in ended if one.status),
+        *replace(scene, others={}).remains(),  # the store was emptied
+    ]
 
 
 def _waiting(place: str, reached: Path, purged: Path) -> None:
     """Let a run stop once at a place until the other process is there, or a second has passed."""
     from importlib import import_module
 
-    module, _, name = MOMENTS[place][0], None, MOMENTS[place][1]
+    module, name = MOMENTS[place]
     owner: Any = import_module(module)
     *path, last = name.split(".")
     for part in path:
