@@ -160,17 +160,14 @@ def _label(scene: Scene) -> int:
 
 def _merge(scene: Scene) -> int:
     state = scene.project.bench.root / "state"
-    shutil.copy(state / "responses.sqlite", state / "second.sqlite")
-    ended = scene.call("store", "merge", *(str(state / f"{name}.sqlite") for name in ("responses", "second")),
-                       "--into", str(state / "merged.sqlite"))()  # fmt: skip
-    (state / "second.sqlite").unlink()
-    return ended
+    sources = (str(state / name) for name in ("responses.sqlite", "empty.sqlite"))
+    return scene.call("store", "merge", *sources, "--into", str(state / "merged.sqlite"))()
 
 
 COMMANDS: dict[str, Callable[[Scene], Callable[[], int]]] = {
     "purge": lambda scene: scene.purge,
     "label": lambda scene: lambda: _label(scene),
-    "rescore": lambda scene: scene.call("rescore", str(scene.runs[0]), "scorer=valence,refusal", *LOGGED),
+    "rescore": lambda scene: scene.call("rescore", str(scene.runs[0]), "scorer=refusal", *LOGGED),
     "store merge": lambda scene: lambda: _merge(scene),
     "log": lambda scene: scene.call("log", str(scene.runs[0]), "tracking=mlflow"),
     "relocate": lambda scene: scene.call("relocate", "tracking=mlflow"),
@@ -189,6 +186,10 @@ def _prepared(scene: Scene, name: str) -> None:
             run = scene.runs[0].joinpath("results.json")
             query = "UPDATE runs SET status = 'RUNNING' WHERE run_uuid = ?"
             connection.execute(query, (json.loads(run.read_text())["run_id"],))
+        if name == "store merge":
+            from fp2.store.rows import ResponseStore
+
+            ResponseStore(database.parents[1] / "state" / "empty.sqlite").close()
         if name == "relocate":
             for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
                 connection.execute(f"UPDATE {table} SET {column} = replace({column}, '/mlruns/', '/moved/mlruns/')")
@@ -207,7 +208,9 @@ def _killed(scene: Scene, name: str) -> Row:
         _prepared(scene, name)
         killed = scene.project.run(command=command, after=scene.yard.random.uniform(0.0, length))
         wrong: list[str] = []
-        first_purged = number % 2 == 1 and name not in ("purge", "relocate")
+        if name == "store merge":  # a purge does not reach a store that is merged already
+            (scene.project.bench.root / "state" / "merged.sqlite").unlink(missing_ok=True)
+        first_purged = name == "store merge" or (number % 2 == 1 and name not in ("purge", "relocate"))
         for step in (scene.purge, command) if first_purged else (command, scene.purge):
             again = scene.project.run(command=step)
             if again.status and not (step is command and DONE.get(name, "\0") in again.said):

@@ -59,7 +59,8 @@ def merge_stores(
     with ExitStack() as stack:
         opened = [stack.enter_context(ResponseStore(path, read_only=True)) for path in sources]
         _check_salts(opened)
-        draft = target.with_name(f".{target.name}-{uuid.uuid4().hex}.draft")
+        _remove_drafts(target)
+        draft = target.with_name(f".{target.name}-{os.getpid()}-{uuid.uuid4().hex}.draft")
         try:
             counts = _into(opened, draft, tick, withdrawn)
             os.replace(draft, target)
@@ -68,6 +69,17 @@ def merge_stores(
                 with suppress(OSError):
                     draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     return counts
+
+
+def _remove_drafts(target: Path) -> None:
+    """Delete what merges into this file left that were killed: a purge would not find it."""
+    for path in target.parent.glob(f".{target.name}-*.draft*"):
+        try:
+            os.kill(int(path.name.removeprefix(f".{target.name}-").partition("-")[0]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError):
+            continue
 
 
 def count_rows(path: Path) -> dict[str, int]:
