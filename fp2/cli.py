@@ -585,7 +585,8 @@ def store_merge(
     """Merge the answers, failures and origins of several stores in a new one, without people who were withdrawn."""
     from fp2.commands.store import merge
 
-    merge([path for path in stores if "=" not in str(path)], into, ctx.args, json)
+    words = [*map(str, stores), *ctx.args]
+    merge([Path(word) for word in words if "=" not in word], into, [word for word in words if "=" in word], json)
 
 
 @command(MAINTAIN, "fp2 store check", "fp2 store check all.sqlite", name="check", to=store_app)

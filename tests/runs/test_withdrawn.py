@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, get_type_hints
 
 import pandas as pd
 import pytest
+import typer
 from bench import Bench, every_byte, fp2, notes_of, results_of
 
+from fp2.ask import rows
+from fp2.cli import app
 from fp2.methods.peeps.planted.engine import PlantedEngine
-from fp2.runs.folders import recorded_folders
+from fp2.runs.folders import record_folder, recorded_folders
+from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import KEYS, withdraw
 
@@ -178,3 +183,128 @@ def test_every_folder_is_recorded_wherever_it_lies(bench: Bench, tmp_path_factor
     with suppress(OSError):
         shutil.rmtree(elsewhere)
     assert recorded_folders(state)[run] == elsewhere
+
+
+MARK = "Zyzzyva"
+
+
+def marking(monkeypatch: pytest.MonkeyPatch, bench: Bench, subject: str) -> None:
+    """Let the model say about a subject what it says about nobody else."""
+    rows = people_of(bench)
+    images = set(rows.loc[rows["person"] == subject, "file"])
+    quick = PlantedEngine.answer
+
+    def answer(self: Any, tasks: Any) -> Iterator[Any]:
+        for batch in quick(self, tasks):
+            for one in batch:
+                one.text = f"{one.text} {MARK}" if one.image_id in images else one.text
+            yield batch
+
+    monkeypatch.setattr(PlantedEngine, "answer", answer)
+
+
+def on_runs(folder: Path, out: Path) -> Iterator[list[str]]:
+    """Yield every command that takes a run, alone and with each of its options that name a file."""
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        if not any("RUN" in (one.metavar or "") or one.name == "first" for one in arguments):
+            continue
+        words = [name, *([str(folder)] * (2 if arguments[0].name in ("first", "second") or name == "report" else 1))]
+        yield words
+        hints = get_type_hints(command.callback, include_extras=True)
+        for option in command.params:
+            if option.param_type_name == "option" and "Path" in str(hints.get(option.name, "")):
+                yield [*words, option.opts[0], str(out / f"{name}.{option.name}.csv")]
+    yield ["label", str(folder), "--analyse"]
+    yield ["export", str(folder), "--keys", "--answers", str(out / "keys.csv")]
+
+
+def test_no_command_writes_of_the_withdrawn_what_a_run_still_has(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Every command that takes a run is given one that the purge has not reached."""
+    subject, out = people_of(bench)["person"].iloc[0], tmp_path_factory.mktemp("out")
+    marking(monkeypatch, bench, subject)
+    source = shutil.copytree(bench.run("report=default", "report.figures=false").folder, out / "source")
+    purged(bench, subject)
+    own, images = keys_of(bench, subject)
+    monkeypatch.setattr("fp2.commands.loopback.LoopbackServer.serve_forever", _stopped)
+    monkeypatch.setattr("time.sleep", _stopped)
+    words = [MARK.encode(), own.encode(), *(key.encode() for key in images)]
+    written: Counter[str] = Counter()
+    for command in on_runs(source, out):
+        before = stamps(bench.root, out)
+        fp2(*command, *bench.paths, *(["report.figures=false"] if command[0] != "rerun" else []))
+        for path, stamp in stamps(bench.root, out).items():
+            if before.get(path) != stamp and path.name not in (KEYS, "responses.sqlite-wal", "responses.sqlite-shm"):
+                written[command[0]] += 1
+                content = path.read_bytes() + (
+                    pd.read_parquet(path).to_csv().encode() if path.suffix == ".parquet" else b""
+                )
+                assert not [word for word in words if word in content], (command, path)
+    assert {"rescore", "rerun", "label", "export", "log"} <= set(written)
+
+
+def _stopped(*_args: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def stamps(*roots: Path) -> dict[Path, tuple[int, int]]:
+    """Return when each file was changed, and its size."""
+    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+
+def test_stores_are_merged_and_looked_up_without_the_withdrawn(bench: Bench) -> None:
+    bench.run()
+    state, subject = bench.root / "state", people_of(bench)["person"].iloc[0]
+    seed = shutil.copy(bench.store, bench.root / "seed.sqlite")
+    purged(bench, subject)
+    assert fp2("store", "merge", str(bench.store), str(seed), "--into", str(state / "merged.sqlite"), *bench.paths) == 0
+    Path(seed).rename(seed := state.parent.with_suffix(".seed"))
+    assert not traces(bench, subject)
+    bench.store.unlink()
+    results = bench.run(f"paths.seed_stores=[{seed}]").results
+    assert results["answers"]["cached"] == results["answers"]["answered"] == 420
+    assert not traces(bench, subject)
+
+
+def test_a_purge_while_seeds_are_read_is_heeded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run()
+    subject = people_of(bench)["person"].iloc[0]
+    seed = bench.root.with_suffix(".seed")
+    bench.store.rename(seed)
+    register = origins.register_origins
+    monkeypatch.setattr(origins, "register_origins", lambda *args, **kw: (register(*args, **kw), later())[0])
+    purges: list[Thread] = []
+
+    def later() -> None:  # the lock is held here
+        purges.append(Thread(target=lambda: purged(bench, subject)))
+        purges[0].start()
+
+    run_storage = rows.RowStorage.load
+    monkeypatch.setattr(rows.RowStorage, "load", lambda self: (purges[0].join(), run_storage(self))[1])
+    assert bench.run(f"paths.seed_stores=[{seed}]").results["n_subjects"] == 35
+    assert not traces(bench, subject)
+
+
+def test_after_a_move_the_records_follow_the_folders(finished: Bench) -> None:
+    state = finished.root / "state"
+    run = results_of(finished.outputs / "one")["run_id"]
+    record_folder(state, run, Path("/elsewhere/outputs/one"))
+    fp2("relocate", *finished.paths)
+    assert recorded_folders(state)[run] == finished.outputs / "one"
+
+
+def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = bench.root / "state" / "purges" / "20260101T000000000000.json"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("{}")
+
+    def finish(config: Any, progress: Any) -> list[str]:
+        journal.unlink()
+        return ["finished the purge that began today"]
+
+    monkeypatch.setattr("fp2.runs.purge.finish_pending", finish, raising=False)
+    assert bench.launch() == 0
+    assert not journal.exists()
