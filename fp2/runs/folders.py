@@ -23,6 +23,18 @@ def record_folder(state: Path, run_id: str, folder: Path) -> None:
         os.replace(draft, path)
 
 
+def relocate_folders(state: Path, outputs: Path) -> int:
+    """Correct the records of runs that now are below `outputs`, after the project was moved; return how many."""
+    recorded, changed = recorded_folders(state), 0
+    for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            run_id = str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
+            if recorded.get(run_id, path.parent) != path.parent:
+                record_folder(state, run_id, path.parent)
+                changed += 1
+    return changed
+
+
 def recorded_folders(state: Path) -> dict[str, Path]:
     """Return run id -> folder of every recorded run; one that is gone (deleted or moved by hand) is included.
 
@@ -35,15 +47,3 @@ def recorded_folders(state: Path) -> dict[str, Path]:
         return {path.name: Path(path.read_text(encoding="utf-8")) for path in sorted((state / FOLDER).glob("[!.]*"))}
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the records of run folders cannot be read: {error}", where=str(state / FOLDER)) from error
-
-
-def relocate_folders(state: Path, outputs: Path) -> int:
-    """Correct the records of runs that now are below `outputs`, after the project was moved; return how many."""
-    recorded, changed = recorded_folders(state), 0
-    for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            run_id = str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
-            if recorded.get(run_id, path.parent) != path.parent:
-                record_folder(state, run_id, path.parent)
-                changed += 1
-    return changed
