@@ -98,7 +98,7 @@ def rows_of(root: Path) -> dict[str, Any]:
 def withdrawals(yard: Yard) -> Iterator[Row]:
     """Yield a row for each command that is killed, for the steps of a purge, and for a purge beside a run."""
     scene = _scene(yard)
-    for name in COMMANDS:
+    for name in list(COMMANDS)[:: 2 if yard.short else 1]:
         yield _killed(scene, name)
     yield _steps(scene)
     yield _beside(scene)
