@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,15 +101,30 @@ class WithdrawnImages:
     def __init__(self, state: Path, people: pd.DataFrame, *, keyed: bool = False) -> None:
         self._state, self._people, self._keyed = state, people, keyed
         self._withdrawn, self._images = NOBODY, frozenset[str]()
+        self._lock: int | None = None
+        self._holders = 0
 
     @contextmanager
     def writing(self) -> Iterator[frozenset[str]]:
-        """Hold the shared lock while something of these people is written; give the withdrawn images."""
-        with writing(self._state) as withdrawn:
+        """Hold the shared lock while something of these people is written; give the withdrawn images.
+
+        A run does this for each batch of answers: the lock stays open, and an unchanged list costs three system calls.
+        """
+        if self._lock is None:
+            self._lock = _open_lock(self._state)
+            weakref.finalize(self, os.close, self._lock)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        self._holders += 1
+        try:
+            withdrawn = read_withdrawn(self._state)
             if withdrawn is not self._withdrawn:
                 salt = None if self._keyed else local_salt(self._state)
                 self._withdrawn, self._images = withdrawn, withdrawn.image_ids(self._people, salt)
             yield self._images
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 
 @contextmanager
@@ -143,12 +159,18 @@ def _replace(path: Path, lines: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def _locked(state: Path, mode: int) -> Iterator[None]:
+    lock = _open_lock(state)
+    try:
+        fcntl.flock(lock, mode)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _open_lock(state: Path) -> int:
     path = state / LOCK
     try:
         state.mkdir(parents=True, exist_ok=True)
-        handle = path.open("a")
-        fcntl.flock(handle, mode)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Fp2Error(f"the list of withdrawn people cannot be locked: {error.strerror}", where=str(path)) from error
-    with handle:
-        yield
