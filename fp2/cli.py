@@ -526,14 +526,17 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
 
 @command(MAINTAIN, "fp2 relocate")
 def relocate(ctx: typer.Context, json: Json = False) -> None:
-    """Correct the artifact addresses of the MLflow store after the project was moved to another folder."""
+    """Correct the artifact addresses of the MLflow store, and the records of run folders, after a project was moved."""
     from fp2.commands.output import Output
     from fp2.compose import load_config
+    from fp2.runs.folders import relocate_folders
     from fp2.tracking.client import relocate as move
 
+    config = load_config(ctx.args)
     with Output(json) as out:
-        changed = move(load_config(ctx.args))
-        out.say(f"{changed} addresses changed", changed=changed)
+        folders = relocate_folders(Path(config.paths.state), Path(config.paths.outputs))
+        changed = move(config)
+        out.say(f"{changed} addresses changed", changed=changed, folders=folders)
 
 
 @command(MAINTAIN, "fp2 purge --subject ID --dry-run", "fp2 purge --absent data=fhibe data.root=PATH")
@@ -582,16 +585,18 @@ def data_verify(
     raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to, as_json=json))
 
 
-@command(MAINTAIN, "fp2 store merge 1.sqlite 2.sqlite --into all.sqlite", name="merge", to=store_app, settings=False)
+@command(MAINTAIN, "fp2 store merge 1.sqlite 2.sqlite --into all.sqlite", name="merge", to=store_app)
 def store_merge(
+    ctx: typer.Context,
     stores: Annotated[list[Path], typer.Argument(help="Two response stores or more; they are only read.")],
     into: Annotated[Path, typer.Option(help="The new store.")],
     json: Json = False,
 ) -> None:
-    """Merge the answers, failures and origins of several stores, such as those of shards, in a new one."""
+    """Merge the answers, failures and origins of several stores in a new one, without people who were withdrawn."""
     from fp2.commands.store import merge
 
-    merge(stores, into, json)
+    words = [*map(str, stores), *ctx.args]
+    merge([Path(word) for word in words if "=" not in word], into, [word for word in words if "=" in word], json)
 
 
 @command(MAINTAIN, "fp2 store check", "fp2 store check all.sqlite", name="check", to=store_app)

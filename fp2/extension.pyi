@@ -209,6 +209,7 @@ from fp2.store.database import (
     transaction as transaction,
 )
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+from fp2.store.withdrawn import read_withdrawn as read_withdrawn, writing as writing
 
 # Scorers: the interface, what a value means, outcomes of answers.
 from fp2.scorers.by_model import ModelScorer as ModelScorer
@@ -406,6 +407,7 @@ from fp2.commands.output import print_json as print_json
 from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
+from fp2.run import finish_purges as finish_purges
 from fp2.runs.reader import read_results as read_results, run_folder as run_folder
 from fp2.progress import Progress as Progress, Terminal as Terminal
 

@@ -13,7 +13,8 @@ stages after asking (`fp2.runs.stages`) with the tables of a logged run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -33,7 +34,8 @@ from fp2.runs.inputs import CallerObjects, check_run_cost, load_inputs, open_sto
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
-from fp2.runs.stages import about_inputs, analyse, collect, passport_extra, score
+from fp2.runs.stages import about_inputs, analyse_present, collect, passport_extra, score
+from fp2.store.withdrawn import WithdrawnImages
 
 
 def run(
@@ -50,27 +52,32 @@ def run(
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
-    from fp2.store.origins import register_origins
+    from fp2.store.origins import delete_computed, register_origins
     from fp2.store.rows import ResponseStore
     from fp2.store.salted_keys import local_salt
 
     state = Path(config.paths.state)
+    finish_purges(config, progress)
     with (
         watched(folder, progress) as live,
         ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
+        ExitStack() as stack,
     ):
         protocol, inputs = load_inputs(config, store, progress, objects)
+        withdrawn = WithdrawnImages(state, inputs.people)
+        stack.callback(delete_computed, store, inputs.people, withdrawn)
         for note in inputs.notes:
             progress.note(note)
         storage: Storage | None = None
         keys: Mapping[str, Sequence[str]] = {str(image): [] for image in inputs.people["image_id"]}
         if isinstance(protocol, Asks):
-            storage = open_storage(protocol, inputs, plan_answers(protocol, inputs))
+            storage = open_storage(protocol, inputs, plan_answers(protocol, inputs), withdrawn)
             keys = storage.keys_by_image()
             if config.answers.max_cost is not None:
                 check_run_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
-        register_origins(config, inputs.dataset, keys, store)
+        with withdrawn.writing() as images:
+            register_origins(config, inputs.dataset, keys, store, without=images)
         tags = {
             "config_hash": config_hash(config),
             "response_set": storage.response_set if storage else None,
@@ -90,7 +97,12 @@ def run(
             else:
                 evaluation = collect(protocol, inputs, about)
             notes = [*evaluation.notes, *looked_notes(about)]
-            results = analyse(replace(evaluation, notes=notes, model_calls=asked.model_calls))
+            evaluation = replace(evaluation, notes=notes, model_calls=asked.model_calls)
+
+            def keys_of(images: Collection[str]) -> set[str]:
+                return {key for image in images for key in keys[image]}
+
+            evaluation, results = analyse_present(evaluation, withdrawn, keys_of, stack)
             for note in read_notes(results):
                 if note.stage is Stage.TABLES and note not in inputs.notes:  # a task may have left out people
                     progress.note(note)
@@ -103,6 +115,19 @@ def run(
         del evaluation, storage, inputs  # the check reads what was written, beside nothing else
         failures = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
     return replace(outcome.checked(failures), told=told)
+
+
+PURGES = "purges"
+"""In the state folder: the journal of each purge that has not ended, named by its time, and certificates."""
+
+
+def finish_purges(config: Config, progress: Progress) -> None:
+    """Finish every purge that was begun on this machine and was killed, before anything of people is read."""
+    if any((Path(config.paths.state) / PURGES).glob("*[0-9].json")):
+        from fp2.runs.purge import finish_pending
+
+        for line in finish_pending(config, progress):
+            progress.note(line)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:

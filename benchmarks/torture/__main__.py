@@ -21,6 +21,7 @@ from benchmarks.torture.models import models
 from benchmarks.torture.project import Row, Yard
 from benchmarks.torture.servers import servers
 from benchmarks.torture.together import together
+from benchmarks.torture.withdrawals import withdrawals
 
 PARTS = {
     "kills": kills,
@@ -28,6 +29,7 @@ PARTS = {
     "models": models,
     "servers": servers,
     "together": together,
+    "withdrawals": withdrawals,
     "hostile": hostile,
     "fuzz": fuzz,
 }

@@ -68,8 +68,10 @@ class Project:
         (root / "state").mkdir(parents=True, exist_ok=True)
         (root / "state" / "salt").write_bytes(bytes(range(32)))  # the same keys in every project
 
-    def start(self, *words: str, patch: Patch | None = None) -> tuple[int, Path]:
-        """Fork a run; return its process and the file of its output, which the next run overwrites."""
+    def start(
+        self, *words: str, patch: Patch | None = None, command: Callable[[], int] | None = None
+    ) -> tuple[int, Path]:
+        """Fork a run or another command; return its process and the file of its output, which the next overwrites."""
         self._started += 1
         output = self.output.with_suffix(f".output{self._started % 2}")  # two may run at once
         sys.stdout.flush()
@@ -87,7 +89,7 @@ class Project:
             if patch is not None:
                 patch()
             self._log_questions()  # of what the patched model says
-            status = self.bench.launch(*self.words, *words)
+            status = command() if command is not None else self.bench.launch(*self.words, *words)
         except SystemExit as ended:
             status = int(ended.code or 0)
         except BaseException:
@@ -97,10 +99,13 @@ class Project:
             sys.stderr.flush()
             os._exit(status)
 
-    def run(self, *words: str, patch: Patch | None = None, after: float | None = None, how: int = 9) -> Ended:
+    def run(
+        self, *words: str, patch: Patch | None = None, after: float | None = None, how: int = 9,
+        command: Callable[[], int] | None = None,
+    ) -> Ended:  # fmt: skip
         """Run to the end, or send a signal `how` after so many seconds."""
         started = time.monotonic()
-        child, output = self.start(*words, patch=patch)
+        child, output = self.start(*words, patch=patch, command=command)
         return self.wait(child, output, started, after, how)
 
     def wait(self, child: int, output: Path, started: float, after: float | None = None, how: int = 9) -> Ended:

@@ -15,12 +15,13 @@ from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.response_keys import response_set
-from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, WITHOUT_ATTEMPT, absent_counts, attribute_columns
+from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, SWAPPED, WITHOUT_ATTEMPT, absent_counts, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
+    from fp2.store.withdrawn import Withdrawn
 
 
 class Answers(Protocol):
@@ -139,6 +140,28 @@ class RunTables:
             name: table[~table["image_id"].isin(images)].reset_index(drop=True) for name, table in self.others.items()
         }
         return RunTables(people.reset_index(drop=True), self.answers.without(images, keys), scores, others)
+
+    def keys_of(self, images: Collection[str]) -> set[str]:
+        """Return the keys of the answers that show these images.
+
+        Raises
+        ------
+        Fp2Error
+            If answers are filed under another image than they show: the tables do not say which.
+        """
+        answers = self.answers
+        dense = not isinstance(answers, RowAnswers)
+        if SWAPPED in ([getattr(answers, "variant", "")] if dense else set(answers.frame["variant"])):
+            fix = "Give the command that made it again: its answers come from the store"
+            raise Fp2Error("people were withdrawn since whose images may stand in place of others here", fix=fix)
+        return answers.keys_of(images)
+
+    def present(self, withdrawn: Withdrawn) -> RunTables:
+        """Return the tables, whose ids are salted keys, without people who were withdrawn."""
+        images = withdrawn.image_ids(self.people, None)
+        if not images:
+            return self
+        return self.without(self.people[~self.people["image_id"].isin(images)], images, self.keys_of(images))
 
     def response_set(self, before: str, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of what is left of the response set `before`.

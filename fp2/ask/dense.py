@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.ask.dense_answers import DenseAnswers, collect
-from fp2.ask.loop import Forecast
+from fp2.ask.loop import Forecast, Writing, of_nobody
 from fp2.ask.plan import Plan
 from fp2.data.stimuli import original_image_id
 from fp2.errors import Fp2Error
@@ -79,6 +79,8 @@ class DenseStorage:
         What the questions are about.
     store : ResponseStore
         Where answers are kept.
+    writing : callable
+        Holds the lock under which they are stored, and gives the withdrawn images.
 
     Attributes
     ----------
@@ -98,8 +100,10 @@ class DenseStorage:
         Which answers the store had before anything was asked.
     """
 
-    def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
-        self.plan, self.traits, self._engine = plan, tuple(traits), engine
+    def __init__(
+        self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore, writing: Writing = of_nobody
+    ) -> None:
+        self.plan, self.traits, self._engine, self.writing = plan, tuple(traits), engine, writing
         self._responses, self._store = store, DenseStore(store.connection, store.path)
         self.question_set, self.places = _question_set(plan, engine)
         self.grid = _grid(plan.questions)
@@ -170,7 +174,7 @@ class DenseStorage:
 
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask."""
-        take_blocks(self._responses, self.contexts)
+        self._take_blocks()
         known = self._store.read(self.contexts, self.question_set)
         stored = sum(int(answered(numbers).sum()) for _, numbers in known)
         failed = len(self._store.failures(self.contexts, self.question_set))
@@ -178,10 +182,18 @@ class DenseStorage:
         took, count = seconds_of(self._store.connection, self.contexts)
         return Forecast(stored, failed, left, took / count if count and took else None, disk(self.n_planned, left))
 
+    def _take_blocks(self) -> None:
+        """Copy from the seeds what the store lacks."""
+        if self._responses.seeds:
+            with self.writing() as withdrawn:
+                keys_of = self.keys_by_image()
+                theirs = {context for image in withdrawn for context in keys_of.get(image, ())}
+                take_blocks(self._responses, [context for context in self.contexts if context not in theirs])
+
     def load(self) -> int:
         """Read what the store and its seeds have; return how many planned answers that is."""
         self._store.register(self.question_set)
-        take_blocks(self._responses, self.contexts)
+        self._take_blocks()
         self._read_at[0] = time.time()
         for context, numbers in self._store.read(self.contexts, self.question_set):
             self.numbers[self._number[context]] = numbers
@@ -266,14 +278,16 @@ class DenseStorage:
         return True
 
     def flush(self) -> None:
-        """Write everything that is not written yet."""
+        """Write everything that is not written yet, but of withdrawn images."""
         self._write(list(self._pending))
         self._flushed = time.monotonic()
 
     def _write(self, contexts: Sequence[int]) -> None:
-        pieces = [self._pending[context].piece(self.contexts[context]) for context in contexts]
-        if pieces:
-            self._store.put(pieces, self.question_set, self._engine.runtime())
+        with self.writing() as withdrawn:
+            present = [one for one in contexts if original_image_id(self.tasks[one].image_id) not in withdrawn]
+            pieces = [self._pending[context].piece(self.contexts[context]) for context in present]
+            if pieces:
+                self._store.put(pieces, self.question_set, self._engine.runtime())
         for context in contexts:
             del self._pending[context]
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from fp2.ask.plan import Shard
+from fp2.data.stimuli import original_image_id
 from fp2.tables import NOT_SUPPLIED, Answer
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from fp2.store.leases import Leases
     from fp2.tables import ImageTask
 
+Writing = Callable[[], AbstractContextManager[Collection[str]]]
+"""Holds the lock under which answers are stored, and gives the images of withdrawn people, of which none is stored."""
 ALL = Shard()
 NO_ANSWER = "the engine gave no answer"
 EARLY_TRIES = 100
@@ -52,8 +55,18 @@ class Forecast:
     tokens: float | None = None
 
 
+def of_nobody() -> AbstractContextManager[Collection[str]]:
+    """Give no withdrawn image, and hold no lock (`Writing`)."""
+    return nullcontext(())
+
+
 class Storage(Protocol):
     """Where the answers of one plan are kept, and what is still missing."""
+
+    @property
+    def writing(self) -> Writing:
+        """Holds the lock under which answers are stored, and gives the withdrawn images."""
+        ...
 
     @property
     def n_planned(self) -> int:
@@ -186,7 +199,7 @@ def ask(
     """Get every planned answer that the store does not have; each batch is stored as it comes.
 
     A few images that cannot be read are reported at the end and cost no other image its answers; where most of them
-    cannot be, nothing is asked.
+    cannot be, nothing is asked. Who is withdrawn meanwhile is not asked about any more, and no answer is kept.
 
     Parameters
     ----------
@@ -232,7 +245,7 @@ def _in_passes(
     """
     leases: Leases | None = None
     for attempt in range(attempts):
-        tasks = [task for task in storage.open_tasks() if shard.has(task)]
+        tasks = _present(storage, [task for task in storage.open_tasks() if shard.has(task)])
         if not tasks:
             return None
         leases = leases or stack.enter_context(storage.leases())
@@ -241,7 +254,10 @@ def _in_passes(
         while tasks:
             elsewhere: set[tuple[str, str]] = set()
             for batch in _answered(engine, _claimed(storage, leases, tasks, elsewhere)):
-                done = storage.keep(batch)
+                with storage.writing() as withdrawn:
+                    if withdrawn:
+                        batch = [answer for answer in batch if original_image_id(answer.image_id) not in withdrawn]
+                    done = storage.keep(batch)
                 tried = [answer for answer in batch if answer.error != NOT_SUPPLIED]
                 saw(tried)
                 budget.tried += len(tried)
@@ -253,7 +269,7 @@ def _in_passes(
                 break
             storage.flush()
             tick(storage.refresh(), storage.n_failed)
-            before, tasks = len(elsewhere), _only(storage.open_tasks(), elsewhere)
+            before, tasks = len(elsewhere), _present(storage, _only(storage.open_tasks(), elsewhere))
             if sum(len(task.questions) for task in tasks) == before:
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_POLL)
@@ -292,7 +308,8 @@ def _claimed(
     Tasks are claimed as the engine takes them, a few at a time, so that runs that start together share them.
     """
     for start in range(0, len(tasks), _CLAIMED_AT_ONCE):
-        chunk = [(task, storage.lease_keys(task)) for task in tasks[start : start + _CLAIMED_AT_ONCE]]
+        present = _present(storage, tasks[start : start + _CLAIMED_AT_ONCE])
+        chunk = [(task, storage.lease_keys(task)) for task in present]
         granted = leases.claim(key for _, keys in chunk for key in keys)
         for task, keys in chunk:
             mine = tuple(q for q, key in zip(task.questions, keys, strict=True) if key in granted)
@@ -301,6 +318,12 @@ def _claimed(
             }
             if mine:
                 yield task if len(mine) == len(task.questions) else replace(task, questions=mine)
+
+
+def _present(storage: Storage, tasks: Sequence[ImageTask]) -> Sequence[ImageTask]:
+    """Return the tasks without those of withdrawn images."""
+    with storage.writing() as withdrawn:
+        return [task for task in tasks if original_image_id(task.image_id) not in withdrawn] if withdrawn else tasks
 
 
 def _only(tasks: Sequence[ImageTask], wanted: Collection[tuple[str, str]]) -> list[ImageTask]:

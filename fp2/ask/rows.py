@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.ask.answers import RowAnswers
-from fp2.ask.loop import Forecast
+from fp2.ask.loop import Forecast, Writing, of_nobody
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.engines.base import SuppliesAnswers
@@ -40,8 +40,10 @@ _SAMPLE = 10_000
 class RowStorage:
     """The answers of a plan in the response store (see `fp2.ask.loop.Storage`); no model is loaded."""
 
-    def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
-        self.plan, self._engine, self._store = plan, engine, store
+    def __init__(
+        self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody
+    ) -> None:
+        self.plan, self._engine, self._store, self.writing = plan, engine, store, writing
         self._longest = None if isinstance(engine, SuppliesAnswers) else decoding.longest_answer
         self._digests = _task_digests(plan, engine, decoding)
         self._index, key_index = distinct(self._digests.reshape(-1, 32))
@@ -120,7 +122,10 @@ class RowStorage:
         """Find which answers the store has, after copying those that it lacks from its seeds."""
         self._have = stored_keys(self._store, self._index)
         if self._store.seeds:
-            take_answers(self._store, _hex(self._index[~self._have]))
+            with self.writing() as withdrawn:
+                keys_of = self.keys_by_image()
+                theirs = {key for image in withdrawn for key in keys_of.get(image, ())}
+                take_answers(self._store, [key for key in _hex(self._index[~self._have]) if key not in theirs])
             self._have = stored_keys(self._store, self._index)
 
     def load(self) -> int:

@@ -43,11 +43,13 @@ def compare_runs(
         If a run cannot be read, or no two have a cut, scorer and probe in common.
     """
     from fp2.progress import Progress
+    from fp2.run import finish_purges
     from fp2.runs.compare_many import check_runs, compare_all
-    from fp2.runs.reader import read_run
+    from fp2.runs.reader import read_run, writing_about
     from fp2.runs.sweep_report import FILES, comparison_page
 
     config = load_config(overrides)
+    finish_purges(config, Progress())
     if len(words) == 2 and (tables := side_by_side(words, config)) is not None:
         if html is not None:
             fix = f"fp2 report {' '.join(words)} writes their page"
@@ -62,7 +64,8 @@ def compare_runs(
             every = compare_all(runs, config, _Steps(report).start)
         beside = _beside(runs, config)
         if html is not None:
-            write_page(html, comparison_page(runs, every, config, Progress()))
+            with writing_about(config, [run.people for run in runs]):
+                write_page(html, comparison_page(runs, every, config, Progress()))
     two = len(words) == 2
     block = {**(every["pairs"][0] if two else every), "beside": beside}
     if printed := json_path == STANDARD_OUTPUT:

@@ -248,12 +248,14 @@ def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int
     from fp2.app import places_of
     from fp2.progress import Progress
     from fp2.report.terminal import print_results
+    from fp2.run import finish_purges
     from fp2.runs.outputs import fresh_folder
     from fp2.runs.reader import run_folder
     from fp2.runs.rescore import composable
     from fp2.runs.rescore import rescore as again
 
     given = load_config(composable(overrides))
+    finish_purges(given, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
         source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
         folder = fresh_folder(Path(given.paths.outputs))

@@ -247,9 +247,11 @@ def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Sec
 def _export_answers(
     word: str, path: Path, overrides: Sequence[str], places: Mapping[str, str], form: str | None, keys: bool
 ) -> None:
+    from fp2.run import finish_purges
     from fp2.runs.export_answers import FILES, export_answers
 
     here = load_config(overrides)
+    finish_purges(here, Progress())
     with _run(word, here, FILES) as folder:
         export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
 
@@ -293,10 +295,12 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
     """
     from fp2.report.reading import plain
     from fp2.report.terminal import terminal
+    from fp2.run import finish_purges
     from fp2.runs.multiverse import BLOCK, FILE, NEEDED, TABLES, multiverse
     from fp2.runs.reader import run_folder
 
     here = load_config(overrides)
+    finish_purges(here, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-multiverse-") as scratch:
         found = multiverse(run_folder(run, here, Path(scratch), NEEDED, TABLES), here, Progress())
     if as_json:
@@ -326,12 +330,15 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
     Fp2Error
         If no run is named, one cannot be read, or the report cannot be written.
     """
+    from fp2.run import finish_purges
     from fp2.runs.sweep_report import make_report, places_of
 
     if not words:
         fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
         raise Fp2Error("no run is named", where="fp2 report", fix=fix)
-    block, made = make_report(words, load_config(overrides), folder, Progress())
+    here = load_config(overrides)
+    finish_purges(here, Progress())
+    block, made = make_report(words, here, folder, Progress())
     with Output(as_json) as out:
         for one in block["missing"]:
             out.say(f"missing      {one['run']}: {one['reason']}")
@@ -354,18 +361,33 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     Fp2Error
         If there is no such finished run, or it is logged already, or the store cannot be used.
     """
-    from fp2.runs.logged import logged_config, passport_part
-    from fp2.runs.outputs import code_tags, log_files
+    from fp2.run import finish_purges
+    from fp2.runs.folders import record_folder
     from fp2.runs.reader import local_folder, read_results
-    from fp2.tracking import client
+    from fp2.runs.reissue import reissue_present
+    from fp2.store.withdrawn import writing
 
+    finish_purges(here, Progress())
     folder = Path(word)
     if not folder.is_dir() and (found := local_folder(word, here)) is not None:
         folder = found
-    results = read_results(folder)
+    run_id = str(read_results(folder)["run_id"])
     if not (folder / artifacts.PASSPORT).is_file():
         raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
-    run_id = str(results["run_id"])
+    record_folder(Path(here.paths.state), run_id, folder)
+    with writing(Path(here.paths.state)) as withdrawn:
+        reissue_present(folder, here, withdrawn)
+        return _log_present(folder, run_id, here)
+
+
+def _log_present(folder: Path, run_id: str, here: Config) -> tuple[str, str]:
+    """Log a run that has nobody who was withdrawn; return the ids of the MLflow run and experiment."""
+    from fp2.runs.logged import logged_config, passport_part
+    from fp2.runs.outputs import code_tags, log_files
+    from fp2.runs.reader import read_results
+    from fp2.tracking import client
+
+    results = read_results(folder)
     config = logged_config(folder, here, run_id)
     config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
     tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}

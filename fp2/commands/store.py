@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fp2.commands.output import Output
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.run import finish_purges
 from fp2.store.integrity import count_checked, damaged_rows
 from fp2.store.merge import count_rows, merge_stores
+from fp2.store.withdrawn import writing
 from fp2.text import printable
 
 EXIT_FAILED = 1
 _SHOWN = 20  # damaged rows that are named
 
 
-def merge(sources: Sequence[Path], target: Path, as_json: bool = False) -> None:
-    """Merge response stores in a new one, and print what it has.
+def merge(sources: Sequence[Path], target: Path, overrides: Sequence[str], as_json: bool = False) -> None:
+    """Merge response stores in a new one without withdrawn people, and print what it has.
 
     Raises
     ------
@@ -28,8 +31,10 @@ def merge(sources: Sequence[Path], target: Path, as_json: bool = False) -> None:
     if len({path.resolve() for path in sources}) < 2:
         raise Fp2Error("two or more different stores are needed", where="fp2 store merge")
     total = sum(sum(count_rows(path).values()) for path in sources)
-    with Progress().count_up("Merging", total) as tick:
-        counts = merge_stores(sources, target, tick)
+    config = load_config(overrides)
+    finish_purges(config, Progress())
+    with writing(Path(config.paths.state)) as withdrawn, Progress().count_up("Merging", total) as tick:
+        counts = merge_stores(sources, target, tick, withdrawn)
     with Output(as_json) as out:
         words = ", ".join(f"{number} {table}" for table, number in counts.items() if number)
         out.say(f"{target}: {words or 'empty'}", store=str(target), rows=counts)

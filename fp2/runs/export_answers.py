@@ -25,7 +25,8 @@ from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
 from fp2.report.reading import calibration_of, model_name
 from fp2.runs.logged import logged_config
-from fp2.runs.reader import read_results
+from fp2.runs.reader import read_results, writing_about
+from fp2.store.withdrawn import read_withdrawn
 from fp2.tables import YES_NO_NUMBERS, Question
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def export_answers(
     if not results["answers"]["planned"]:
         raise Fp2Error("the run asked no model: it has no answers", where=str(results["run_id"]))
     config = logged_config(folder, here, results["run_id"])
-    answers = read_tables(folder, scored=False).answers
+    tables = read_tables(folder, scored=False).present(read_withdrawn(Path(here.paths.state)))
+    answers = tables.answers
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
         rows = _with_ids(rows, _moved(config, places or {}), here, progress)
@@ -71,7 +73,11 @@ def export_answers(
         rows["planted_effects"] = "none" if marks["without_effects"] else "true"
     created = datetime.fromisoformat(results["created"]).timestamp()
     about = {"model": model_name(results), "run_id": results["run_id"], "created": int(created)}
-    with artifacts.as_user_error(path.parent), progress.steps(f"Writing {len(rows):,} answers", 1):
+    with (
+        writing_about(here, [tables.people]),
+        artifacts.as_user_error(path.parent),
+        progress.steps(f"Writing {len(rows):,} answers", 1),
+    ):
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         path.chmod(0o600)

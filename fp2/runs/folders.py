@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
+from fp2 import artifacts
 from fp2.errors import Fp2Error
 
 FOLDER = "folders"
@@ -12,9 +16,23 @@ FOLDER = "folders"
 
 def record_folder(state: Path, run_id: str, folder: Path) -> None:
     """Record where a run writes, before it writes anything of people there."""
-    place = state / FOLDER
-    place.mkdir(parents=True, exist_ok=True)
-    (place / run_id).write_text(str(folder.expanduser().absolute()), encoding="utf-8")
+    path, draft = state / FOLDER / run_id, state / FOLDER / f".{run_id}.{os.getpid()}"
+    with artifacts.as_user_error(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(str(folder.expanduser().absolute()), encoding="utf-8")
+        os.replace(draft, path)
+
+
+def relocate_folders(state: Path, outputs: Path) -> int:
+    """Correct the records of runs that now are below `outputs`, after the project was moved; return how many."""
+    recorded, changed = recorded_folders(state), 0
+    for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            run_id = str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
+            if recorded.get(run_id, path.parent) != path.parent:
+                record_folder(state, run_id, path.parent)
+                changed += 1
+    return changed
 
 
 def recorded_folders(state: Path) -> dict[str, Path]:

@@ -13,10 +13,11 @@ from fp2.config import Config, VariantConfig
 from fp2.data.image_size import with_image_size
 from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
-from fp2.notes import Note
+from fp2.notes import Note, NoteKind, Stage
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
+from fp2.store.withdrawn import WithdrawnImages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
     from fp2.store.rows import ResponseStore
     from fp2.tables import Decoding
+
+
+WITHDRAWN = NoteKind(
+    "withdrawn", Stage.DATA,
+    "{n_images} image(s) are left out, with {n_subjects} subject(s) who are in no other: they were withdrawn, and "
+    "purged on this machine.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -203,14 +211,14 @@ def load_people(
     dataset = dataset or load_configured(config, progress, images_needed=images_needed)
     protocol = for_people(protocol, dataset.people)
     check_people(protocol, config, of_sets=of_sets(dataset.people))
-    return protocol, _choose(config, dataset, battery.people if battery else None)
+    return protocol, _choose(config, dataset, battery.people if battery else None, progress)
 
 
-def _choose(config: Config, dataset: Dataset, n_people: int | None) -> Dataset:
+def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Progress) -> Dataset:
     """Return the data set with the images that the run is about.
 
-    n_people: how many people have to be in an image; None takes every image. Of counterfactual sets only those stay
-    that vary in one of the cuts.
+    n_people: how many people have to be in an image; None takes every image. Withdrawn images are left out before
+    others are sampled. Of counterfactual sets only those stay that vary in one of the cuts.
     """
     from fp2.cuts import of_sets, resolve_cuts
     from fp2.data.derived import with_derived
@@ -223,6 +231,10 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None) -> Dataset:
         people, notes = (two_person if n_people == 2 else single_person)(people)
     if config.data.ids is not None:
         people = pick_images(people, read_ids(config.data.ids))
+    people, withdrawn = _without_withdrawn(config, people)
+    for note in withdrawn:
+        progress.note(note)
+    notes = (*notes, *withdrawn)
     if of_sets(people):
         people, more = whole_sets(
             people, resolve_cuts(asdict(config.cut), attribute_columns(people), with_values(people))
@@ -240,6 +252,18 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None) -> Dataset:
         what = {1: "single-person image", 2: "two-person image with a box for each"}.get(n_people or 0, "image")
         raise Fp2Error(f"the data set has no {what}", where=f"data={config.data.name}")
     return replace(dataset, people=people.reset_index(drop=True), notes=(*dataset.notes, *notes))
+
+
+def _without_withdrawn(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Note, ...]]:
+    """Return the people whose images are not withdrawn, and how many were left out."""
+    with WithdrawnImages(Path(config.paths.state), people).writing() as images:
+        if not images:
+            return people, ()
+    left = people[~people["image_id"].isin(images)]
+    if left.empty:
+        raise Fp2Error("everybody in it was withdrawn: nobody is left to ask about", where=f"data={config.data.name}")
+    n_subjects = people["subject_id"].nunique() - left["subject_id"].nunique()
+    return left.reset_index(drop=True), (WITHDRAWN(n_images=len(images), n_subjects=n_subjects),)
 
 
 def _read_images(
@@ -300,17 +324,21 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
     return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))
 
 
-def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan) -> Storage:
-    """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer."""
+def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None) -> Storage:
+    """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer.
+
+    `withdrawn`: the images that are withdrawn while the storage is used.
+    """
     assert inputs.engine is not None
     assert inputs.battery is not None
+    writing = (withdrawn or WithdrawnImages(Path(inputs.config.paths.state), inputs.people)).writing
     if protocol.requires.dense:
         from fp2.ask.dense import DenseStorage
 
-        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store)
+        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store, writing)
     from fp2.ask.rows import RowStorage
 
-    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store)
+    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing)
 
 
 def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:

@@ -85,7 +85,7 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
         written.
     """
     from fp2.report.section import load_sections
-    from fp2.runs.reader import read_results
+    from fp2.runs.reader import read_results, writing_about
 
     before = read_results(source)
     if missing := [name for name in TABLES if not (source / name).is_file()]:
@@ -103,7 +103,8 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
     results = {**before, **logged([*read_notes(before), AFTERWARDS]), BLOCK: block}
     section = next(one for one in load_sections(protocol.section_targets()) if one.name == BLOCK)
     computed = Computed(results, section, folder_of(Path(here.paths.outputs), str(before["run_id"])))
-    _write(computed, source, here, progress)
+    with writing_about(here, [tables.people]):
+        _write(computed, source, here, progress)
     return computed
 
 

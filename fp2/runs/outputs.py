@@ -17,6 +17,7 @@ from fp2 import artifacts
 from fp2.config import ASK, DEFAULT_PROTOCOL, Config
 from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
 from fp2.progress import Progress
+from fp2.runs.folders import record_folder
 from fp2.tables import ORIGINAL
 from fp2.text import printable
 
@@ -265,6 +266,7 @@ def tracked(
             progress.note(record.tracker.note)
     if record.fault is not None:
         progress.note(f"{record.fault.what}; the run continues, and logging is tried again at its end")
+    record_folder(Path(config.paths.state), record.run_id, folder)
     try:
         yield record
     except BaseException as error:
@@ -373,7 +375,7 @@ def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, 
         client.describe(config, tracker, results)
         tracker.tag(
             {
-                "response_set": results["response_set"],
+                **{name: results[name] for name in ("response_set", "dataset_digest")},
                 "complete": str(results["complete"]).lower(),
                 "severity": results["severity"],
                 **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
+from fp2.store.withdrawn import writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,6 +217,22 @@ def _no_tables(word: str) -> Fp2Error:
         where=word,
         fix="Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports",
     )
+
+
+@contextmanager
+def writing_about(here: Config, people: Iterable[pd.DataFrame]) -> Iterator[None]:
+    """Hold the lock under which something about the people of logged runs is written.
+
+    Raises
+    ------
+    Fp2Error
+        If somebody in them is withdrawn: they were purged since the runs were read, or the purge did not reach a run.
+    """
+    with writing(Path(here.paths.state)) as withdrawn:
+        if any(withdrawn.image_ids(table, None) for table in people):
+            fix = "Give the command again; if that does not help, purge them again, which lists what it cannot reach"
+            raise Fp2Error("people in these runs were withdrawn: nothing was written", fix=fix)
+        yield
 
 
 def read_results(folder: Path) -> dict[str, Any]:

@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2 import artifacts
+from fp2.ask.answers import read_tables
 from fp2.config import Config
-from fp2.hashing import digest
 from fp2.notes import NoteKind, Stage, read_notes
 from fp2.progress import Progress
 from fp2.results import Block, Results
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.outputs import write_run
-from fp2.runs.stages import Evaluation, analyse
+from fp2.runs.reader import read_results
+from fp2.runs.stages import Evaluation, analyse, digest_without
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fp2.ask.answers import RunTables
+    from fp2.store.withdrawn import Withdrawn
 
 REMOVED = NoteKind(
     "removed", Stage.HISTORY, "{n} subject(s) were removed from this run on {day}; the results exclude them."
@@ -73,7 +73,7 @@ def reissue(
     about = {
         **before,
         "response_set": tables.response_set(before["response_set"], raw_keys),
-        "dataset_digest": _data_digest(tables.people, before["dataset_digest"]),
+        "dataset_digest": digest_without(tables.people, before["dataset_digest"]),
         "purged": [*before.get("purged", []), history],
     }
     notes = [*read_notes(before), REMOVED(n=removed, day=today[:10])]
@@ -92,6 +92,16 @@ def reissue(
     return write
 
 
+def reissue_present(folder: Path, here: Config, withdrawn: Withdrawn) -> None:
+    """Issue a run again without people who were withdrawn, if its tables have any: a purge did not reach it."""
+    if not withdrawn:
+        return
+    tables = read_tables(folder)
+    present = tables.present(withdrawn)
+    if len(present.people) < len(tables.people):
+        reissue(folder, present, here, read_results(folder), {}, tables.n_subjects - present.n_subjects)()
+
+
 def strip(folder: Path) -> None:
     """Delete whatever was computed from a run's tables, the passport included."""
     for name in DERIVED:
@@ -99,12 +109,6 @@ def strip(folder: Path) -> None:
     shutil.rmtree(folder / artifacts.FIGURES, ignore_errors=True)
     for path in folder.glob("passport.superseded-*.json"):
         path.unlink()
-
-
-def _data_digest(people: pd.DataFrame, before: str) -> str:
-    """Return a digest of the remaining data set from the old digest and the remaining keys: no image is read."""
-    pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
-    return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
 
 
 def _retire_passport(folder: Path) -> Block:

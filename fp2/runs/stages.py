@@ -8,7 +8,8 @@ What is written and logged is in `fp2.runs.outputs`, what is checked at last in 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from fp2.ask.answers import RowAnswers, RunTables
 from fp2.ask.labels import with_labels
 from fp2.compose import config_hash
 from fp2.config import variant_identity
-from fp2.notes import Note, Stage, as_notes, in_order, without
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.notes import Note, NoteKind, Stage, as_notes, in_order, without
 from fp2.protocols.base import Asks, Collects, Inputs, Job, Protocol
 from fp2.results import Block, Results, assemble, heading, limitations
 from fp2.runs.describe import (
@@ -29,7 +32,15 @@ from fp2.runs.describe import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.ask.loop import Storage
+    from fp2.store.withdrawn import WithdrawnImages
+
+MEANWHILE = NoteKind(
+    "withdrawn_meanwhile", Stage.DATA,
+    "{n_images} image(s) and {n_subjects} subject(s) were withdrawn since they were asked about: they are left out.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -176,6 +187,59 @@ def analyse(evaluation: Evaluation) -> Results:
     ]
     notes = in_order([*kept, *(note for note in stated if note not in kept)])
     return assemble({**about, "limitations": notes}, counts, analysis)
+
+
+def analyse_present(
+    evaluation: Evaluation, withdrawn: WithdrawnImages, keys_of: Callable[[Collection[str]], set[str]], stack: ExitStack
+) -> tuple[Evaluation, Results]:
+    """Analyse a run without people who were withdrawn since it began.
+
+    The lock is then held on `stack`, so that nobody can be withdrawn until the run is written.
+
+    Parameters
+    ----------
+    keys_of : callable
+        Returns the keys under which the tables have the answers about some images.
+    """
+    results: Results | None = None
+    while True:
+        with ExitStack() as lock:
+            images = lock.enter_context(withdrawn.writing())
+            present = images and images & set(evaluation.tables.people["image_id"])
+            if results is not None and not present:
+                stack.push(lock.pop_all())
+                return evaluation, results
+        if present:
+            evaluation = _without_images(evaluation, present, keys_of(present))
+        results = analyse(evaluation)
+
+
+def _without_images(evaluation: Evaluation, images: Collection[str], keys: Collection[str]) -> Evaluation:
+    """Return the evaluation without everybody in `images`, whose answers are stored under `keys`."""
+    from fp2.cuts import with_present_values
+
+    before, about, job = evaluation.tables.people, evaluation.about, evaluation.job
+    people = before[~before["image_id"].isin(images)]
+    if people.empty:
+        raise Fp2Error("everybody was withdrawn since they were asked about: nobody is left", where="fp2 purge")
+    tables = evaluation.tables.without(people, images, keys)
+    raw_keys = {key: key for key in tables.answers.stored_keys()} if "rescored_from" not in about else {}
+    about = {
+        **about,
+        "response_set": tables.response_set(about["response_set"], raw_keys),
+        "dataset_digest": digest_without(people, about["dataset_digest"]),
+    }
+    n_subjects = before["subject_id"].nunique() - people["subject_id"].nunique()
+    note = MEANWHILE(n_images=len(images), n_subjects=n_subjects)
+    job.progress.note(note)
+    job = replace(job, cuts=tuple(with_present_values(people, cut) for cut in job.cuts))
+    return replace(evaluation, job=job, tables=tables, about=about, notes=[*evaluation.notes, note])
+
+
+def digest_without(people: pd.DataFrame, before: str) -> str:
+    """Return a digest of the people that are left of a data set, from its digest and their ids: no image is read."""
+    pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
+    return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
 
 
 def passport_extra(inputs: Inputs, results: Results) -> Block:

@@ -16,7 +16,7 @@ from fp2.report.reproduce import how_to_repeat
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.logged import run_sections
 from fp2.runs.outputs import fresh_folder
-from fp2.runs.reader import LoggedRun, read_results, read_run, run_folder
+from fp2.runs.reader import LoggedRun, read_results, read_run, run_folder, writing_about
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
 
@@ -62,7 +62,8 @@ def make_report(
         own = Path(words[0])
         is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
         folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    write_report(block, runs, folder, sample, figures=here.report.figures)
+    with writing_about(here, [run.tables.people for run in runs if run.tables is not None]):
+        write_report(block, runs, folder, sample, figures=here.report.figures)
     return block, folder
 
 

@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from fp2.store.merge import take_answers
 from fp2.store.origins import add_derived
 from fp2.store.rows import SCORED_BY, answered_keys
 from fp2.store.salted_keys import local_salt, salted
+from fp2.store.withdrawn import NOBODY, Withdrawn, writing
 from fp2.tables import Answer
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Resources:
         Texts that may fail: a share up to 1, a count above.
     verify_files : bool
         Do not trust what is remembered of files and servers (`--verify-inputs`).
+    state : Path, optional
+        The state folder, which has the list of withdrawn people; with None nobody is withdrawn.
     """
 
     store: ResponseStore | None = None
@@ -83,6 +86,7 @@ class Resources:
     salt: bytes | None = None
     error_budget: float = 0.05
     verify_files: bool = False
+    state: Path | None = None
 
     @classmethod
     def of(
@@ -90,8 +94,13 @@ class Resources:
     ) -> Resources:
         """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
         questions = {question.question_id: question.text for question in battery.asked} if battery else {}
-        salt = None if keyed else local_salt(Path(config.paths.state))
-        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)
+        state = Path(config.paths.state)
+        salt = None if keyed else local_salt(state)
+        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs, state)
+
+    def writing(self) -> AbstractContextManager[Withdrawn]:
+        """Hold the lock under which something of people is stored; give who is withdrawn."""
+        return nullcontext(NOBODY) if self.state is None else writing(self.state)
 
 
 @dataclass(frozen=True)
@@ -215,11 +224,11 @@ class ModelScorer:
         """Score `texts`, answers to `questions` about `images` (ids)."""
         asked = self.asked(texts, questions)
         keys = [asked[pair] for pair in zip(questions, texts, strict=True)]
-        if images is not None:
-            self._record_origins(images, keys)
+        images_of = self._record_origins(images, keys) if images is not None else {}
         wanted = {key: pair for pair, key in asked.items() if key is not None}
         readings_of = self.stored(wanted)
-        readings_of |= self._ask({key: pair for key, pair in wanted.items() if key not in readings_of}, len(wanted))
+        left = {key: pair for key, pair in wanted.items() if key not in readings_of}
+        readings_of |= self._ask(left, len(wanted), images_of)
         blank, failed = self.missing("blank"), self.missing("failed")
         readings = [blank if key is None else readings_of.get(key, failed) for key in keys]
         return Scored(
@@ -259,19 +268,24 @@ class ModelScorer:
     def _key(self, question: str, text: str) -> str:
         return digest({"schema": KEY_SCHEMA, "scorer": self._digest, "question": question, "text": text})
 
-    def _record_origins(self, images: Sequence[str], keys: Sequence[str | None]) -> None:
-        """Record, before anything is asked, which images the keys are derived from."""
+    def _record_origins(self, images: Sequence[str], keys: Sequence[str | None]) -> dict[str, set[str]]:
+        """Record, before anything is asked, which images (salted) the keys are derived from; return those of each."""
         store, salt = self.resources.store, self.resources.salt
         if store is None:
-            return
+            return {}
         names = images if salt is None else salted(images, salt, "image")
         by_image: dict[str, list[str]] = {}
+        images_of: dict[str, set[str]] = {}
         for name, key in zip(names, keys, strict=True):
             if key is not None:
                 by_image.setdefault(name, []).append(key)
-        add_derived(store.connection, store.path, by_image)
+                images_of.setdefault(key, set()).add(name)
+        with self.resources.writing() as withdrawn:
+            present = {name: own for name, own in by_image.items() if name not in withdrawn.images}
+            add_derived(store.connection, store.path, present)
+        return images_of
 
-    def _ask(self, unanswered: Asked, n_texts: int) -> dict[str, Reading]:
+    def _ask(self, unanswered: Asked, n_texts: int, images_of: Mapping[str, set[str]]) -> dict[str, Reading]:
         """Ask about what the store lacks; what another run is asking about is left to it and taken over."""
         if not unanswered:
             return {}
@@ -284,7 +298,8 @@ class ModelScorer:
             while waiting := [key for key in unanswered if key not in readings_of and key not in failed]:
                 for some in parts(waiting, _CLAIMED_AT_ONCE):
                     mine = some if leases is None else leases.claim(some)
-                    self._ask_some({key: unanswered[key] for key in some if key in mine}, readings_of, failed, tick)
+                    texts = {key: unanswered[key] for key in some if key in mine}
+                    self._ask_some(texts, readings_of, failed, tick, images_of)
                 elsewhere = self.stored(
                     {key: unanswered[key] for key in waiting if key not in readings_of and key not in failed}
                 )
@@ -297,16 +312,23 @@ class ModelScorer:
         return readings_of
 
     def _ask_some(
-        self, asked_texts: Asked, readings_of: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None]
-    ) -> None:
-        """Ask about some texts; each batch is stored, and added to `readings_of` or (with a reason) `failed`."""
+        self, asked_texts: Asked, readings_of: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None],
+        images_of: Mapping[str, set[str]],
+    ) -> None:  # fmt: skip
+        """Ask about some texts; each batch is stored, and added to `readings_of` or (with a reason) `failed`.
+
+        What is derived from nothing but withdrawn images (`images_of`: those of each key) is not stored.
+        """
         if not asked_texts:
             return
         with contextlib.closing(self.ask(asked_texts)) as batches:
             for batch in batches:
                 rows = [(answer.image_id, self._marked(answer)) for answer in batch]
                 if self.resources.store is not None:
-                    self.resources.store.put_many(rows, self.runtime())
+                    with self.resources.writing() as withdrawn:
+                        everybody = frozenset({""})  # of a text whose images are not known
+                        present = [row for row in rows if not images_of.get(row[0], everybody) <= withdrawn.images]
+                        self.resources.store.put_many(present, self.runtime())
                 for key, answer in rows:
                     if answer.error is None and answer.text is not None:
                         readings_of[key] = self.read(answer.text, answer.numbers or {})

@@ -28,6 +28,7 @@ from fp2.store import dense, origins, rows
 from fp2.store.database import as_user_error, has_table, intact, is_intact_runtime, transaction
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
 from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
+from fp2.store.withdrawn import NOBODY, Withdrawn
 
 _AT_ONCE = 5000  # rows in one transaction
 _SHOWN = 3  # conflicts that are named
@@ -35,11 +36,12 @@ TABLES = ("answers", "failures", "blocks", "block_failures", "pictures")
 
 
 def merge_stores(
-    sources: Sequence[Path], target: Path, tick: Callable[[int], None] = lambda rows: None
-) -> dict[str, int]:
+    sources: Sequence[Path], target: Path, tick: Callable[[int], None] = lambda rows: None,
+    withdrawn: Withdrawn = NOBODY,
+) -> dict[str, int]:  # fmt: skip
     """Merge stores in a new file, which appears once it is complete, and return its rows by table.
 
-    The sources are only read.
+    The sources are only read. What they have of withdrawn people stays out.
 
     Parameters
     ----------
@@ -49,21 +51,35 @@ def merge_stores(
         A file that does not exist.
     tick : callable
         Called with the number of rows read since the last call (see `count_rows`).
+    withdrawn : Withdrawn
+        Who is withdrawn; the caller holds the lock (`fp2.store.withdrawn.writing`).
     """
     if target.exists():
         raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
     with ExitStack() as stack:
         opened = [stack.enter_context(ResponseStore(path, read_only=True)) for path in sources]
         _check_salts(opened)
-        draft = target.with_name(f".{target.name}-{uuid.uuid4().hex}.draft")
+        _remove_drafts(target)
+        draft = target.with_name(f".{target.name}-{os.getpid()}-{uuid.uuid4().hex}.draft")
         try:
-            counts = _into(opened, draft, tick)
+            counts = _into(opened, draft, tick, withdrawn)
             os.replace(draft, target)
         finally:
             for suffix in ("", "-wal", "-shm"):
                 with suppress(OSError):
                     draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     return counts
+
+
+def _remove_drafts(target: Path) -> None:
+    """Delete what merges into this file left that were killed: a purge would not find it."""
+    for path in target.parent.glob(f".{target.name}-*.draft*"):
+        try:
+            os.kill(int(path.name.removeprefix(f".{target.name}-").partition("-")[0]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError):
+            continue
 
 
 def count_rows(path: Path) -> dict[str, int]:
@@ -77,7 +93,9 @@ def _counts(connection: sqlite3.Connection) -> dict[str, int]:
     return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
 
 
-def _into(sources: Sequence[ResponseStore], draft: Path, tick: Callable[[int], None]) -> dict[str, int]:
+def _into(
+    sources: Sequence[ResponseStore], draft: Path, tick: Callable[[int], None], withdrawn: Withdrawn
+) -> dict[str, int]:
     differ: list[str] = []
     with ResponseStore(draft) as store:
         store.connection.execute("PRAGMA synchronous=OFF")  # a draft: after a crash it is thrown away
@@ -87,11 +105,22 @@ def _into(sources: Sequence[ResponseStore], draft: Path, tick: Callable[[int], N
                     differ += kind(source, store, tick) or ()
         if differ:
             raise _conflict(differ, sources)
+        if withdrawn:
+            _delete_withdrawn(store, withdrawn)
         counts = _counts(store.connection)
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with draft.open("rb") as handle:
         os.fsync(handle.fileno())
     return counts
+
+
+def _delete_withdrawn(store: ResponseStore, withdrawn: Withdrawn) -> None:
+    """Delete what came from images of withdrawn people; answers are deleted under their keys, as a purge does."""
+    every = origins.recorded_images(store.connection, store.path)
+    images = withdrawn.images | {one.image for one in every if one.subject in withdrawn.subjects}
+    chosen = [one for one in every if one.image in images]
+    keys = origins.keys_of(store.connection, store.path, chosen)
+    origins.delete(store.connection, store.path, keys, chosen, {one.path for one in chosen})
 
 
 def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.store.rows import ResponseStore
+    from fp2.store.withdrawn import WithdrawnImages
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS pictures (
@@ -76,14 +77,17 @@ class LoadedData(Protocol):
 
 
 def register_origins(
-    config: Config, dataset: LoadedData, keys: Mapping[str, Sequence[str]], store: ResponseStore
-) -> None:
+    config: Config, dataset: LoadedData, keys: Mapping[str, Sequence[str]], store: ResponseStore,
+    without: Collection[str] = (),
+) -> None:  # fmt: skip
     """Record the origins of planned answers before the model is asked, so that an interrupted run leaves them too.
 
     Parameters
     ----------
     keys : mapping
         Image id -> the response keys (or contexts of dense answers) of what shows the image.
+    without : collection of str
+        Images that were withdrawn meanwhile.
     """
     people, salt = dataset.people, local_salt(Path(config.paths.state))
     images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
@@ -92,7 +96,7 @@ def register_origins(
         create_tables(store.connection)
         store.connection.execute("INSERT OR IGNORE INTO salts VALUES (?)", (salt_id(salt),))
         for image_id, path, image, subject in rows:
-            if image_id in keys:
+            if image_id in keys and image_id not in without:
                 row = (config.data.source, dataset.release or "", image, subject, str(Path(path).absolute()))
                 add(store.connection, store.path, row, [bytes.fromhex(key) for key in keys[image_id]])
 
@@ -274,6 +278,14 @@ def delete(
     with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}
+
+
+def delete_computed(store: ResponseStore, people: pd.DataFrame, withdrawn: WithdrawnImages) -> None:
+    """Delete what was computed from images of `people` that are withdrawn: a run may have begun before the purge."""
+    with withdrawn.writing() as images:
+        if images:
+            paths = people.loc[people["image_id"].isin(images), "image_path"]
+            delete(store.connection, store.path, (), (), {str(Path(path).absolute()) for path in paths})
 
 
 def _sharing(

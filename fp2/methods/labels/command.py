@@ -33,12 +33,13 @@ def label(
     Fp2Error
         If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
     """
-    from fp2.extension import print_json, rescore, run_folder
+    from fp2.extension import Progress, finish_purges, print_json, rescore, run_folder
     from fp2.methods.labels.sample import NEEDED, sheet_of
 
     if labels is not None:
         return rescore(run, [*overrides, f"analysis.labels={_quoted(labels.expanduser().resolve())}"])
     here = load_config(overrides)
+    finish_purges(here, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-label-") as scratch:
         sheet = sheet_of(run_folder(run, here, Path(scratch), NEEDED), here, wanted)
     if analyse:
@@ -78,7 +79,8 @@ class LabelServer(LoopbackServer):
             return Reply(SCRIPT, (HERE / "label.js").read_bytes())
         if name:
             return None
-        place = next((k for k, answer in enumerate(self.order) if answer not in self.given), None)
+        left = (k for k, answer in enumerate(self.order) if answer not in self.given)
+        place = next((k for k in left if not self.sheet.withdrawn(self.order[k])), None)
         answer = None if place is None else (place, *self.sheet.texts[self.order[place]])
         return Reply(HTML, render(self.sheet.scale, self.labeller, self.done, len(self.order), answer).encode())
 

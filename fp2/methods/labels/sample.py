@@ -14,11 +14,13 @@ has an answer in it, so that every probability is above 0 and estimates for any 
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -38,14 +40,16 @@ from fp2.extension import (
     quoted,
     read_results,
     read_tables,
+    read_withdrawn,
     unquoted,
+    writing,
 )
 from fp2.methods.labels.table import RESOLVER
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Cut, LabellerAgreement, LabelScale
+    from fp2.extension import Cut, LabellerAgreement, LabelScale, RunTables
 
 FOLDER, SAMPLE, ABOUT, MERGED = "labels", "sample.csv", "about.json", "labels.csv"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -84,6 +88,8 @@ class Sheet:
         Answer -> (question, text).
     about : mapping
         How the sample was drawn.
+    state : Path
+        The state folder, which has the list of withdrawn people.
     """
 
     folder: Path
@@ -91,6 +97,12 @@ class Sheet:
     rows: list[dict[str, str]]
     texts: Mapping[Answer, tuple[str, str]]
     about: Mapping[str, Any]
+    state: Path
+
+    def withdrawn(self, answer: Answer) -> bool:
+        """Whether the answer is about somebody who was withdrawn since the sample was read."""
+        withdrawn = read_withdrawn(self.state)
+        return answer[0] in withdrawn.images or answer[1] in withdrawn.subjects
 
     @cached_property
     def answers(self) -> list[Answer]:
@@ -128,7 +140,7 @@ class Sheet:
         return [answers[k] for k in np.random.default_rng(seeds).permutation(len(answers))]
 
     def append(self, labeller: str, answer: Answer, label: float | None, *, undo: bool = False) -> None:
-        """Write one label to the disk.
+        """Write one label to the disk, unless the person was withdrawn meanwhile.
 
         Raises
         ------
@@ -137,7 +149,9 @@ class Sheet:
         """
         path = _file(self.folder, labeller)
         word = _UNDO if undo else "" if label is None else f"{label:g}"
-        with artifacts.as_user_error(self.folder):
+        with writing(self.state), artifacts.as_user_error(self.folder), _alone(self.folder):
+            if self.withdrawn(answer):
+                return
             new = not path.exists() or not path.stat().st_size
             broken = not new and not path.read_bytes().endswith(b"\n")  # the machine stopped while it was written
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", newline="") as file:
@@ -172,16 +186,17 @@ class Sheet:
             If nothing is labelled.
         """
         chance = {(row["image"], row["subject"], row["question"]): row["probability"] for row in self.rows}
-        lines = [
-            (*answer, self.about["scorer"], name, f"{label:g}", chance[answer])
-            for name in self.labellers()
-            for answer, label in self.given(name).items()
-            if label is not None
-        ]
-        if not lines:
-            raise Fp2Error("no answer is labelled", where=str(self.folder), fix="Label some: fp2 label RUN")
         path = self.folder / MERGED
-        _write(path, _MERGED, lines)
+        with writing(self.state), _alone(self.folder):
+            lines = [
+                (*answer, self.about["scorer"], name, f"{label:g}", chance[answer])
+                for name in self.labellers()
+                for answer, label in self.given(name).items()
+                if label is not None and not self.withdrawn(answer)
+            ]
+            if not lines:
+                raise Fp2Error("no answer is labelled", where=str(self.folder), fix="Label some: fp2 label RUN")
+            _write(path, _MERGED, lines)
         return path
 
 
@@ -194,11 +209,16 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
         For a run without scored texts, an unknown scorer, cut or probe, a scorer without labels, a sample that is too
         small, and settings other than those that the sample was drawn with.
     """
+    with writing(Path(here.paths.state)) as withdrawn:
+        return _sheet_of(source, read_tables(source).present(withdrawn), here, wanted)
+
+
+def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted) -> Sheet:
+    """Return the sample of a run whose tables have nobody who was withdrawn."""
     results = read_results(source)
     run_id = str(results["run_id"])
     if not RUN_ID.fullmatch(run_id):
         raise Fp2Error("the run's id is not valid", where=run_id[:80])
-    tables = read_tables(source)
     if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
         raise Fp2Error("the answers of this run are not scored texts", where=run_id)
     config = logged_config(source, here, run_id)
@@ -220,7 +240,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
         _check_same(about, wanted, folder)
     else:
         about = _draw(tables.scores, tables.people, job.cuts, scale, name, wanted, folder, config)
-    return Sheet(folder, scale, list(_lines(folder / SAMPLE)), texts, about)
+    return Sheet(folder, scale, list(_lines(folder / SAMPLE)), texts, about, Path(here.paths.state))
 
 
 def _draw(
@@ -329,7 +349,19 @@ def forget_images(outputs: Path, run_id: str, kept: Collection[str]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for path in sorted(folder.glob("*/*.csv")):
         columns = {SAMPLE: _COLUMNS, MERGED: _MERGED}.get(path.name, _GIVEN)
-        _write(path, columns, [[row[name] for name in columns] for row in _lines(path) if row["image"] in kept])
+        with _alone(path.parent):  # somebody may be labelling
+            _write(path, columns, [[row[name] for name in columns] for row in _lines(path) if row["image"] in kept])
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing labels into a folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _file(folder: Path, labeller: str) -> Path:

@@ -66,6 +66,7 @@ def test_names_that_look_like_formulas_are_quoted_in_every_file_of_labels(tmp_pa
         rows,
         dict.fromkeys(keys, ("", "")),
         {"scorer": "valence"},
+        tmp_path,
     )
     for answer in keys:
         sheet.append("-a", answer, -1)

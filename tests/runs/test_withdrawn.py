@@ -1,0 +1,310 @@
+"""Withdrawn people stay out: of later runs, and of what was being asked, analysed or written when they were purged."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any, get_type_hints
+
+import pandas as pd
+import pytest
+import typer
+from bench import Bench, every_byte, fp2, notes_of, results_of
+
+from fp2.ask import rows
+from fp2.cli import app
+from fp2.methods.peeps.planted.engine import PlantedEngine
+from fp2.runs.folders import record_folder, recorded_folders
+from fp2.store import origins
+from fp2.store.salted_keys import local_salt, salted
+from fp2.store.withdrawn import KEYS, withdraw
+
+DENSE = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
+LOGGED = ("tracking=mlflow", "report=default", "report.figures=false")
+
+
+def people_of(bench: Bench) -> pd.DataFrame:
+    return pd.read_csv(bench.table)
+
+
+def keys_of(bench: Bench, subject: str) -> tuple[str, list[str]]:
+    """Return the salted keys of a subject and of their images."""
+    rows, salt = people_of(bench), local_salt(bench.root / "state")
+    return salted([subject], salt)[0], salted(rows.loc[rows["person"] == subject, "file"], salt, "image")
+
+
+def withdrawn(bench: Bench, subject: str) -> None:
+    """Record that a subject is withdrawn."""
+    own, images = keys_of(bench, subject)
+    withdraw(bench.root / "state", [own], images)
+
+
+def purged(bench: Bench, subject: str) -> None:
+    """Purge a subject, who then is withdrawn."""
+    withdrawn(bench, subject)
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+
+
+def traces(bench: Bench, subject: str, *elsewhere: Path) -> list[str]:
+    """Return the ids and keys of a subject that some file has, but for the list of withdrawn people."""
+    rows = people_of(bench)
+    own, images = keys_of(bench, subject)
+    words = [subject, own, *images, *rows.loc[rows["person"] == subject, "file"]]
+    listed = (bench.root / "state" / KEYS).read_bytes()
+    everything = b"".join(every_byte(root).replace(listed, b"") for root in (bench.root, *elsewhere))
+    return [word for word in words if word.encode() in everything]
+
+
+def purging_while_asked(monkeypatch: pytest.MonkeyPatch, purge: Callable[[], None], after: int = 2) -> list[str]:
+    """Let `purge` happen after some batches; return the images that are asked about afterwards."""
+    quick = PlantedEngine.answer
+    asked: list[str] = []
+
+    def answer(self: Any, tasks: Any) -> Iterator[Any]:
+        for number, batch in enumerate(quick(self, tasks)):
+            if number == after:
+                purge()
+            if number > after:
+                asked.extend(one.image_id for one in batch)
+            yield batch
+
+    monkeypatch.setattr(PlantedEngine, "answer", answer)
+    return asked
+
+
+def test_a_later_run_leaves_the_withdrawn_out_and_counts_them(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    subject = people_of(bench)["person"].iloc[0]
+    bench.run(folder="first")
+    purged(bench, subject)
+    capsys.readouterr()
+    assert bench.launch() == 0
+    results = results_of(bench.run_folders()[-1])
+    assert (results["n_subjects"], results["n_images"]) == (35, 70)
+    assert notes_of(results)["withdrawn"] == [{"n_images": 2, "n_subjects": 1}]
+    assert "2 image(s) are left out" in capsys.readouterr().err
+    assert not traces(bench, subject)
+
+
+def test_a_sample_is_as_large_as_it_was_to_be(bench: Bench) -> None:
+    drawn = bench.run("data.limit=10").results["n_images"]
+    for subject in people_of(bench)["person"].unique()[:20]:
+        withdrawn(bench, subject)
+    assert bench.run("data.limit=10").results["n_images"] == drawn
+
+
+def test_an_image_can_be_withdrawn_alone_and_be_named_no_more(bench: Bench) -> None:
+    images = people_of(bench)["file"].tolist()
+    withdraw(bench.root / "state", [], salted(images[:1], local_salt(bench.root / "state"), "image"))
+    named = ",".join(images[:40])
+    results = bench.run(f"data.ids=[{named}]").results
+    assert results["n_images"] == 39
+    assert notes_of(results)["withdrawn"] == [{"n_images": 1, "n_subjects": 0}]
+
+
+def test_with_nobody_left_there_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    for subject in people_of(bench)["person"].unique():
+        withdrawn(bench, subject)
+    assert bench.launch() == 2
+    assert "everybody in it was withdrawn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("scorer=valence",), DENSE], ids=["rows", "dense"])
+def test_who_is_purged_while_a_run_asks_is_in_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    last = people_of(bench)["person"].iloc[-1]
+    asked = purging_while_asked(monkeypatch, lambda: purged(bench, last))
+    run = bench.run(*words, "engine.batch_size=4", folder="run")
+    assert not traces(bench, last)
+    assert not {*people_of(bench)["file"].iloc[-2:]} & set(asked)
+    assert run.results["n_subjects"] == 35
+    assert run.results["complete"]
+    assert notes_of(run.results)["withdrawn_meanwhile"] == [{"n_images": 2, "n_subjects": 1}]
+    assert run.exit_status == 0  # and its checks have passed
+
+
+@pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.parametrize("place", ["asking", "scoring", "analysing", "writing"])
+def test_a_purge_at_any_moment_of_a_run_removes_the_person_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    subject = people_of(bench)["person"].iloc[0]
+    purges: list[Thread] = []
+
+    def once() -> None:
+        if not purges:
+            purges.append(Thread(target=lambda: purged(bench, subject)))
+            purges[0].start()
+            if place != "writing":  # then it waits until the run is written
+                purges[0].join()
+
+    if place == "asking":
+        purging_while_asked(monkeypatch, once)
+    else:
+        module, name = {
+            "scoring": ("fp2.run", "score"),
+            "analysing": ("fp2.runs.stages", "count_tables"),
+            "writing": ("fp2.runs.outputs", "write_run"),
+        }[place]
+        stage = getattr(__import__(module, fromlist=[name]), name)
+        monkeypatch.setattr(f"{module}.{name}", lambda *args, **kw: (once(), stage(*args, **kw))[1])
+    run = bench.run(*LOGGED, "engine.batch_size=4", folder="run")
+    purges[0].join()
+    assert run.exit_status == 0
+    assert not traces(bench, subject)
+    assert results_of(run.folder)["n_subjects"] == 35
+    assert fp2("check", str(run.folder), *bench.paths) == 0
+    monkeypatch.undo()
+
+
+def test_the_numbers_are_those_of_a_run_without_the_person(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = people_of(bench)["person"].iloc[7]
+    with monkeypatch.context() as patch:
+        purging_while_asked(patch, lambda: purged(bench, subject))
+        during = bench.run("engine.batch_size=4").results
+    after = bench.run().results
+    assert during["response_set"] == after["response_set"]
+    for name in ("disparities", "composite", "answers_by_group", "balance"):
+        assert during[name] == pytest.approx(after[name]) if name == "composite" else during[name] == after[name]
+
+
+def test_every_folder_is_recorded_wherever_it_lies(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
+    bench.launch(f"hydra.run.dir={elsewhere}")
+    run = results_of(elsewhere)["run_id"]
+    state = bench.root / "state"
+    assert recorded_folders(state)[run] == elsewhere
+    assert fp2("rescore", str(elsewhere), "scorer=refusal", *bench.paths) == 0
+    assert len(recorded_folders(state)) == 2
+    with suppress(OSError):
+        shutil.rmtree(elsewhere)
+    assert recorded_folders(state)[run] == elsewhere
+
+
+MARK = "Zyzzyva"
+
+
+def marking(monkeypatch: pytest.MonkeyPatch, bench: Bench, subject: str) -> None:
+    """Let the model say about a subject what it says about nobody else."""
+    rows = people_of(bench)
+    images = set(rows.loc[rows["person"] == subject, "file"])
+    quick = PlantedEngine.answer
+
+    def answer(self: Any, tasks: Any) -> Iterator[Any]:
+        for batch in quick(self, tasks):
+            for one in batch:
+                one.text = f"{one.text} {MARK}" if one.image_id in images else one.text
+            yield batch
+
+    monkeypatch.setattr(PlantedEngine, "answer", answer)
+
+
+def on_runs(folder: Path, out: Path) -> Iterator[list[str]]:
+    """Yield every command that takes a run, alone and with each of its options that name a file."""
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        if not any("RUN" in (one.metavar or "") or one.name == "first" for one in arguments):
+            continue
+        words = [name, *([str(folder)] * (2 if arguments[0].name in ("first", "second") or name == "report" else 1))]
+        yield words
+        hints = get_type_hints(command.callback, include_extras=True)
+        for option in command.params:
+            if option.param_type_name == "option" and "Path" in str(hints.get(option.name, "")):
+                yield [*words, option.opts[0], str(out / f"{name}.{option.name}.csv")]
+    yield ["label", str(folder), "--analyse"]
+    yield ["export", str(folder), "--keys", "--answers", str(out / "keys.csv")]
+
+
+def test_no_command_writes_of_the_withdrawn_what_a_run_still_has(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Every command that takes a run is given one that the purge has not reached."""
+    subject, out = people_of(bench)["person"].iloc[0], tmp_path_factory.mktemp("out")
+    marking(monkeypatch, bench, subject)
+    source = shutil.copytree(bench.run("report=default", "report.figures=false").folder, out / "source")
+    purged(bench, subject)
+    own, images = keys_of(bench, subject)
+    monkeypatch.setattr("fp2.commands.loopback.LoopbackServer.serve_forever", _stopped)
+    monkeypatch.setattr("time.sleep", _stopped)
+    words = [MARK.encode(), own.encode(), *(key.encode() for key in images)]
+    written: Counter[str] = Counter()
+    for command in on_runs(source, out):
+        before = stamps(bench.root, out)
+        fp2(*command, *bench.paths, *(["report.figures=false"] if command[0] != "rerun" else []))
+        for path, stamp in stamps(bench.root, out).items():
+            if before.get(path) != stamp and path.name not in (KEYS, "responses.sqlite-wal", "responses.sqlite-shm"):
+                written[command[0]] += 1
+                content = path.read_bytes() + (
+                    pd.read_parquet(path).to_csv().encode() if path.suffix == ".parquet" else b""
+                )
+                assert not [word for word in words if word in content], (command, path)
+    assert {"rescore", "rerun", "label", "export", "log"} <= set(written)
+
+
+def _stopped(*_args: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def stamps(*roots: Path) -> dict[Path, tuple[int, int]]:
+    """Return when each file was changed, and its size."""
+    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+
+def test_stores_are_merged_and_looked_up_without_the_withdrawn(bench: Bench) -> None:
+    bench.run()
+    state, subject = bench.root / "state", people_of(bench)["person"].iloc[0]
+    seed = shutil.copy(bench.store, bench.root / "seed.sqlite")
+    purged(bench, subject)
+    assert fp2("store", "merge", str(bench.store), str(seed), "--into", str(state / "merged.sqlite"), *bench.paths) == 0
+    Path(seed).rename(seed := state.parent.with_suffix(".seed"))
+    assert not traces(bench, subject)
+    bench.store.unlink()
+    results = bench.run(f"paths.seed_stores=[{seed}]").results
+    assert results["answers"]["cached"] == results["answers"]["answered"] == 420
+    assert not traces(bench, subject)
+
+
+def test_a_purge_while_seeds_are_read_is_heeded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run()
+    subject = people_of(bench)["person"].iloc[0]
+    seed = bench.root.with_suffix(".seed")
+    bench.store.rename(seed)
+    register = origins.register_origins
+    monkeypatch.setattr(origins, "register_origins", lambda *args, **kw: (register(*args, **kw), later())[0])
+    purges: list[Thread] = []
+
+    def later() -> None:  # the lock is held here
+        purges.append(Thread(target=lambda: purged(bench, subject)))
+        purges[0].start()
+
+    run_storage = rows.RowStorage.load
+    monkeypatch.setattr(rows.RowStorage, "load", lambda self: (purges[0].join(), run_storage(self))[1])
+    assert bench.run(f"paths.seed_stores=[{seed}]").results["n_subjects"] == 35
+    assert not traces(bench, subject)
+
+
+def test_after_a_move_the_records_follow_the_folders(finished: Bench) -> None:
+    state = finished.root / "state"
+    run = results_of(finished.outputs / "one")["run_id"]
+    record_folder(state, run, Path("/elsewhere/outputs/one"))
+    fp2("relocate", *finished.paths)
+    assert recorded_folders(state)[run] == finished.outputs / "one"
+
+
+def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = bench.root / "state" / "purges" / "20260101T000000000000.json"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("{}")
+
+    def finish(config: Any, progress: Any) -> list[str]:
+        journal.unlink()
+        return ["finished the purge that began today"]
+
+    monkeypatch.setattr("fp2.runs.purge.finish_pending", finish, raising=False)
+    assert bench.launch() == 0
+    assert not journal.exists()
