@@ -263,16 +263,15 @@ def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
 
     source = config.data.source
     plan = plan_purge(config, lambda salt, recorded: absent(source, people, salt))
-    runs = [step for step in plan.steps if step.people or step.answers]
-    if not plan.steps:
+    if not plan.runs and not any(plan.store.values()):
         out.say("nothing was derived from subjects or images that this release lacks")
         return True
     option = folder_option(type(config.data))
     folder = f" data.{option}={getattr(config.data, option)}" if option else ""
     out.say(
-        f"ERROR {len(plan.people)} subjects or their images are not in this release, and there are rows derived from them "
-        f"({plan.store['answers']} stored answers, {len(runs)} runs): "
+        f"ERROR {len(plan.people)} subjects or their images are not in this release, and there are rows derived from "
+        f"them ({plan.store['answers']} stored answers, {len(plan.runs)} runs): "
         f"fp2 purge --absent data={config.data.name}{folder}",
-        derived={"people": len(plan.people), "answers": plan.store["answers"], "runs": len(runs)},
+        derived={"people": len(plan.people), "answers": plan.store["answers"], "runs": len(plan.runs)},
     )
     return False

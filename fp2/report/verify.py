@@ -117,8 +117,8 @@ def _deletion_notes(stated: Mapping[str, Any]) -> list[str]:
         for run in removed.get("runs") or ()
     ]
     return [
-        f"a certificate of deletion, issued {stated.get('issued')}: {removed.get('people')} people; rows of the response "
-        f"store: {rows or 'none'}",
+        f"a certificate of deletion, issued {stated.get('issued')}: {removed.get('people')} people; "
+        f"in the response store {rows or 'nothing'}",
         *runs,
         *(f"not reached: {line}" for line in stated.get("not_reached") or ()),
         *(f"STILL THERE: {line}" for line in stated.get("remaining") or ()),

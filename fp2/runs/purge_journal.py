@@ -14,15 +14,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fp2.config import Config, PathsConfig
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.runs.purge_selection import Selection
-
-if TYPE_CHECKING:
-    import re
 
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
 
@@ -119,7 +116,7 @@ class Journal:
         body = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
         chosen = self.selection
         body["selection"] = {
-            "subjects": sorted(chosen.subjects), "images": sorted(chosen.images), "words": sorted(chosen.words),
+            **{name: sorted(getattr(chosen, name)) for name in ("subjects", "images", "files", "words")},
             "release": chosen.release, "source": chosen.source,
         }  # fmt: skip
         body["steps"] = [asdict(step) for step in self.steps]
@@ -154,8 +151,8 @@ class Journal:
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
-            {"run": step.run_id, "where": step.kind, "people": step.people, "answers": step.answers,
-             "outcome": hidden(step.outcome, chosen.pattern), "before": step.before, "after": step.after}
+            {"run": chosen.redact(step.run_id, "…"), "where": step.kind, "people": step.people, "answers": step.answers,
+             "outcome": chosen.redact(step.outcome, "…"), "before": step.before, "after": step.after}
             for step in self.steps if step.run_id
         ]  # fmt: skip
         others = [step.kind for step in self.steps if not step.run_id and step.kind != "store"]
@@ -173,8 +170,8 @@ class Journal:
                     "people": self.people, "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
                     "other": {kind: others.count(kind) for kind in dict.fromkeys(others)},
                 },
-                "not_reached": [hidden(line, chosen.pattern) for line in self.unreached],
-                "remaining": [hidden(line, chosen.pattern) for line in remaining],
+                "not_reached": [chosen.redact(line, "…") for line in self.unreached],
+                "remaining": [chosen.redact(line, "…") for line in remaining],
             },
         }  # fmt: skip
 
@@ -182,11 +179,6 @@ class Journal:
 def pending(state: Path) -> list[Path]:
     """Return the journals of the purges that were not finished."""
     return [path for path in sorted((state / FOLDER).glob("[!.]*.json")) if not path.name.endswith(CERTIFICATE)]
-
-
-def hidden(text: str, words: re.Pattern[str] | None) -> str:
-    """Return a text without the ids."""
-    return words.sub("…", text) if words else text
 
 
 def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
@@ -201,18 +193,18 @@ def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
 
 
 @contextmanager
-def alone(state: Path) -> Iterator[None]:
+def alone(state: Path, *, wait: bool = False) -> Iterator[None]:
     """Let no other purge run at the same time.
 
     Raises
     ------
     Fp2Error
-        If another one is running.
+        If another one is running, unless `wait`.
     """
     (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
     with (state / FOLDER / ".lock").open("a") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
         yield

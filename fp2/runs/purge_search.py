@@ -12,22 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
-from fp2.identifiers import normal_id
 from fp2.runs.folders import recorded_folders
+from fp2.tracking.files import files_of, logged_runs
 
 if TYPE_CHECKING:
     from fp2.runs.purge_journal import Journal
-    from fp2.tracking.files import Logged
 
 _KEY = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 _TEXT = (".json", ".jsonl", ".html", ".svg", ".txt", ".yaml", ".yml", ".csv", ".md", ".log")
 
 
-def remaining(here: Config, journal: Journal, logged: list[Logged]) -> list[str]:
+def remaining(here: Config, journal: Journal) -> list[str]:
     """Return where a key, an id (as a whole word) or a long answer of the people still is; tables are planned again."""
-    from fp2.tracking.files import files_of
-
-    keys, words = journal.selection.subjects | journal.selection.images, journal.selection.distinctive
+    keys = journal.selection.subjects | journal.selection.images
     forms = {form for text in journal.texts for form in (text, json.dumps(text, ensure_ascii=False)[1:-1])}
     forms |= {html.escape(text) for text in journal.texts}
     changed = {step.target for step in journal.steps if step.run_id}
@@ -35,13 +32,13 @@ def remaining(here: Config, journal: Journal, logged: list[Logged]) -> list[str]
     def what(text: str, texts: bool) -> str | None:
         if keys.intersection(_KEY.findall(text)):
             return "a key"
-        if words is not None and words.search(normal_id(text)):
+        if journal.selection.names_in(text):
             return "an id"
         return "an answer" if texts and any(form in text for form in forms) else None
 
-    state, lines = Path(here.paths.state), []
+    state, lines, logged = Path(here.paths.state), [], logged_runs(here)
     with tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
-        runs = {files_of(run, here, Path(scratch)): f"MLflow run {run.run_id}" for run in logged}
+        runs = {files_of(run, here, Path(scratch)) for run in logged}
         roots = [Path(here.paths.outputs).expanduser(), *recorded_folders(state).values(), state / "places"]
         for path in dict.fromkeys(path for root in (*roots, *runs) for path in _files(root)):
             if found := what(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ class Selection:
         Salted keys; an image of a selected subject is removed with everyone in it.
     given : tuple of GivenId
         The ids that the user gave.
+    files : frozenset of str
+        Of these, the ids of images: they may be names of files that only the digests of pixels know.
     words : frozenset of str
         What stands for the people in free text: ids, and paths of images.
     release, source : str, optional
@@ -56,6 +58,7 @@ class Selection:
     subjects: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
     given: tuple[GivenId, ...] = field(default=(), compare=False)
+    files: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     release: str | None = None
     source: str | None = None
@@ -79,34 +82,39 @@ class Selection:
         either = (image.subject in self.subjects) != self.others or (image.image in self.images) != self.others
         return self.release is not None or either
 
-    def resolved(self, pairs: Iterable[tuple[str, str]], words: Iterable[str]) -> Selection:
+    def resolved(self, pairs: set[tuple[str, str]], words: Iterable[str]) -> Selection:
         """Return the selection by the keys of (image, subject) pairs that it selects, and the words for them."""
-        subjects, images, seen = set(self.subjects), set(self.images), set(pairs)
-        if self.others:
-            subjects = {subject for _, subject in seen} - self.subjects
-            images = {image for image, _ in seen} - self.images
-        else:
-            images |= {image for image, _ in seen}
         if self.release is not None:
-            subjects, images = set(), set()
-        said = self.words | frozenset(words)
-        keys = frozenset(subjects), frozenset(images)
-        return Selection(*keys, self.given, said, self.release, self.source)
+            return self
+        images, subjects = (frozenset(pair[place] for pair in pairs) for place in (0, 1))
+        return replace(
+            self, words=self.words | frozenset(words), others=False,
+            subjects=subjects - self.subjects if self.others else self.subjects,
+            images=images - self.images if self.others else images | self.images,
+        )  # fmt: skip
 
-    @property
-    def pattern(self) -> re.Pattern[str] | None:
-        """What finds the words in free text, as whole words; None where there are none."""
-        return _whole_words(self.words)
+    def redact(self, text: str, mark: str = "removed") -> str:
+        """Return a text with `mark` in place of each of the words that is in it as a whole word."""
+        plain = normal_id(text)
+        pattern = _whole_words(self.words, plain)
+        return pattern.sub(mark, plain) if pattern and pattern.search(plain) else text
 
-    @property
-    def distinctive(self) -> re.Pattern[str] | None:
-        """The same, of words that are no number or word of a language: these should be nowhere."""
-        return _whole_words(word for word in self.words if len(word) >= 8 and re.search(r"\d", word))
+    def names_in(self, text: str) -> bool:
+        """Whether one of the words is in a text; only of those that are no number or word of a language."""
+        plain = normal_id(text)
+        pattern = _whole_words((word for word in self.words if len(word) >= 8 and re.search(r"\d", word)), plain)
+        return pattern is not None and pattern.search(plain) is not None
 
 
-def _whole_words(words: Iterable[str]) -> re.Pattern[str] | None:
-    longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w-])(?:{longest_first})(?![\w-])") if longest_first else None
+_TOKEN = re.compile(r"[\w-]+")
+
+
+def _whole_words(words: Iterable[str], text: str) -> re.Pattern[str] | None:
+    """Return what finds those of the words that may be in a text, the longest first; None where none may be."""
+    tokens = set(_TOKEN.findall(text))
+    possible = [word for word in words if tokens.issuperset(_TOKEN.findall(word))]
+    either = "|".join(map(re.escape, sorted(possible, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])") if possible else None
 
 
 def by_ids(
@@ -130,7 +138,8 @@ def by_ids(
             given.append(_images_of(normal_id(typed), keys, salt, recorded) if kind == "image" else
                          GivenId(kind, normal_id(typed), keys))  # fmt: skip
     chosen = {kind: frozenset(key for one in given if one.kind == kind for key in one.keys) for kind in _KINDS}
-    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(given)), frozenset(words))
+    files = frozenset(one.id for one in given if one.kind == "image")
+    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(given)), files, frozenset(words))
 
 
 _KINDS = ("subject", "image")

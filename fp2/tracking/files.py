@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fp2.config import Config
-from fp2.identifiers import normal_id
 from fp2.tracking.client import (
     PREFIX,
     Tracker,
@@ -62,17 +60,11 @@ def logged_runs(config: Config) -> list[Logged]:
             if not token:
                 break
     return [
-        Logged(
-            run.info.run_id,
-            run.info.experiment_id,
-            run.info.artifact_uri,
-            dict(run.data.tags),
-            dict(run.data.params),
-            run.info.lifecycle_stage == "deleted",
-        )  # fmt: skip
+        Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
+               dict(run.data.params), run.info.lifecycle_stage == "deleted")
         for run in runs
         if any(tag.startswith(PREFIX) for tag in run.data.tags)
-    ]
+    ]  # fmt: skip
 
 
 def files_of(run: Logged, config: Config, scratch: Path) -> Path:
@@ -131,17 +123,17 @@ def remove(run: Logged, config: Config) -> None:
             store._hard_delete_run(run.run_id)
 
 
-def redact_tags(run: Logged, config: Config, words: re.Pattern[str]) -> None:
-    """Put "removed" in place of `words` in the free-text tags of a run; tags with a meaning are not changed."""
+def redact_tags(run: Logged, config: Config, redact: Callable[[str], str]) -> None:
+    """Replace the free-text tags of a run by what `redact` returns; tags with a meaning are not changed."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)), _active(client, run):
-        for name in tags_with(run, words):
-            client.set_tag(run.run_id, name, words.sub("removed", normal_id(run.tags[name])))
+        for name, text in redacted_tags(run, redact).items():
+            client.set_tag(run.run_id, name, text)
 
 
-def tags_with(run: Logged, words: re.Pattern[str]) -> list[str]:
-    """Return the names of a run's free-text tags in which one of `words` is."""
-    return [name for name, text in run.tags.items() if is_free_text(name) and words.search(normal_id(text))]
+def redacted_tags(run: Logged, redact: Callable[[str], str]) -> dict[str, str]:
+    """Return the free-text tags of a run that `redact` changes, as they become."""
+    return {name: new for name, text in run.tags.items() if is_free_text(name) and (new := redact(text)) != text}
 
 
 def _repository(run: Logged) -> Any:

@@ -320,11 +320,12 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
     while ended:
         place += 1
 
-        def stop(
-            journal: Journal, calls: Iterator[int] = iter(range(place - 1, -1, -1)), early: int = place % 2
-        ) -> None:
-            is_last = next(calls) == 0
-            if is_last and early:  # at every other place before the journal says so
+        stops = iter(range(place - 1, -1, -1))
+        early = bool(place % 2)  # before the journal says so
+
+        def stop(journal: Journal, stops: Iterator[int] = stops, early: bool = early) -> None:
+            is_last = next(stops) == 0
+            if is_last and early:
                 raise KeyboardInterrupt
             write(journal)
             kinds.update(step.kind for step in journal.steps)
