@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -65,11 +66,14 @@ def run(
         for line in finished:
             out.say(line)
         out.say(finished=finished)
-        return _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
+        status = _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
+    return status or int(any(line.startswith("still there") for line in finished))
 
 
 def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
     from fp2.runs.purge import plan_purge, purge
+    from fp2.runs.purge_journal import RUNS
+    from fp2.store.withdrawn import withdraw
 
     plan = plan_purge(config, select)
     for one in plan.ids:
@@ -77,11 +81,14 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         counts = f"{one['images']} images, {one['answers']} answers, {one['runs']} run(s){by}"
         out.say(f"{one['kind']} {one['id']}: {counts if one['images'] or one['answers'] else 'selects nothing here'}")
     others = len(plan.people - plan.selection.subjects)
-    runs = [step.line for step in plan.steps if step.kind in ("folder", "mlflow", "report")]
+    runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=False, ids=plan.ids, others=others, store=plan.store, runs=runs, people=len(plan.people),
             lost=plan.lost, not_reached=plan.unreached)  # fmt: skip
     if not plan.steps:
         out.say("nothing derived from them is stored here")
+        if plan.ids and yes and not dry:
+            withdraw(Path(config.paths.state), plan.selection.subjects, plan.selection.images)
+            out.say("later runs leave them out")
         return 0
     for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
         out.say(line)
@@ -101,10 +108,10 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     done = purge(config, plan)
     for line in done.said:
         out.say(line)
-    runs = [step.line for step in done.journal.steps if step.kind in ("folder", "mlflow", "report")]
-    out.say(removed=True, store=done.journal.store, runs=runs, not_reached=done.journal.unreached,
+    runs = [step.line for step in done.steps if step.kind in RUNS]
+    out.say(removed=True, store=done.store, runs=runs, not_reached=done.unreached,
             remaining=done.remaining, certificate=str(done.certificate))  # fmt: skip
-    _say_counts("removed", plan.people, done.journal.store, runs, out)
+    _say_counts("removed", plan.people, done.store, runs, out)
     out.say(f"certificate of deletion: {done.certificate}")
     out.say("The release itself was not changed: delete it yourself if needed.")
     return 1 if done.remaining else 0

@@ -179,7 +179,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _results(folder: Path) -> Results | None:
     results = _read_json(folder / artifacts.RESULTS)
-    return results if "release" in (results.get("dataset") or ()) and "run_id" in results else None
+    dataset = results.get("dataset")
+    return results if isinstance(dataset, dict) and "release" in dataset and "run_id" in results else None
 
 
 def _sources(here: Config, logged: list[Logged], scratch: Path, plan: Plan) -> Iterator[Source]:
@@ -335,26 +336,8 @@ def _plan_store(plan: Plan, store: ResponseStore, extracted: Path) -> None:
         plan.steps.append(Step("store", str(store.path)))
 
 
-@dataclass(frozen=True)
-class Purged:
-    """A purge that has ended: its journal, what is still there, and its certificate."""
-
-    journal: Journal
-    remaining: list[str]
-    certificate: Path
-
-    @property
-    def said(self) -> list[str]:
-        """A line for each run and report, and for what was not reached and is still there."""
-        steps = [step.line for step in self.journal.steps if step.kind in ("folder", "mlflow", "report")]
-        return [
-            *steps, *(f"not reached: {line}" for line in self.journal.unreached),
-            *(f"still there: {line}" for line in self.remaining),
-        ]  # fmt: skip
-
-
-def purge(here: Config, plan: Plan) -> Purged:
-    """Remove what a plan says.
+def purge(here: Config, plan: Plan) -> Journal:
+    """Remove what a plan says; return what was removed, what is still there, and where the certificate is.
 
     Raises
     ------
@@ -362,7 +345,9 @@ def purge(here: Config, plan: Plan) -> Purged:
         If another purge is running, or something cannot be written; then the next purge or run finishes this one.
     """
     with alone(Path(here.paths.state)):
-        return _execute(here, Journal.begin(here, plan.selection))
+        journal = Journal.begin(here, plan.selection)
+        _execute(here, journal)
+    return journal
 
 
 def finish_pending(config: Config, progress: Progress) -> list[str]:
@@ -380,12 +365,12 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
     with alone(state, wait=True):
         for path in pending(state):
             journal = Journal.read(path)
-            done = _execute(journal.config(config), journal)
-            lines += [f"finished the purge that began at {journal.started}: {done.certificate}", *done.said]
+            _execute(journal.config(config), journal)
+            lines += [f"finished the purge that began at {journal.started}: {journal.certificate}", *journal.said]
     return lines
 
 
-def _execute(here: Config, journal: Journal) -> Purged:
+def _execute(here: Config, journal: Journal) -> None:
     state = Path(here.paths.state)
 
     def plan_again() -> Plan:
@@ -406,9 +391,8 @@ def _execute(here: Config, journal: Journal) -> Purged:
         journal.write()
         after = plan_again()
         left = [step.line for step in after.steps if not step.run_id or step.people or step.answers]
-        left += remaining(here, journal)
-        journal.unreached = list(dict.fromkeys([*journal.unreached, *after.unreached]))
-        return Purged(journal, left, journal.certify(here, left))
+        journal.remaining = [*left, *remaining(here, journal)]
+        journal.certify(here)
 
 
 def _merge(journal: Journal, plan: Plan) -> None:

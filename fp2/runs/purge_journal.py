@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -19,9 +19,13 @@ from typing import Any
 from fp2.config import Config, PathsConfig
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.report.keys import load_or_create_key
+from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
 from fp2.runs.purge_selection import Selection
 
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
+RUNS = ("folder", "mlflow", "report")
+"""Kinds of steps that users are shown one by one."""
 
 
 @dataclass
@@ -68,7 +72,8 @@ class Step:
 class Journal:
     """What one purge removes, and how far it is.
 
-    `keys` are response keys that only the tables of runs know, `texts` answers that nobody else gave.
+    `keys` are response keys that only the tables of runs know, `texts` answers that nobody else gave; `unreached` and
+    `remaining` are what a purge cannot change, and what is still there after it.
     """
 
     path: Path
@@ -81,6 +86,7 @@ class Journal:
     texts: list[str] = field(default_factory=list)
     store: dict[str, int] = field(default_factory=dict)
     unreached: list[str] = field(default_factory=list)
+    remaining: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
@@ -88,8 +94,8 @@ class Journal:
         """Return the journal of a new purge; nothing is written yet."""
         now = datetime.now(UTC)
         path = Path(here.paths.state).absolute() / FOLDER / f"{now:%Y%m%dT%H%M%S%f}.json"
-        paths = {name: os.path.abspath(value) if isinstance(value, str) else value for name, value in
-                 asdict(here.paths).items()}  # fmt: skip
+        paths = {name: os.path.abspath(os.path.expanduser(value)) if isinstance(value, str) else value
+                 for name, value in asdict(here.paths).items()}  # fmt: skip
         return cls(path, now.isoformat(timespec="seconds"), paths, asdict(here.tracking), selection)
 
     @classmethod
@@ -132,22 +138,31 @@ class Journal:
         """Return the folder of what replaces a run."""
         return self.path.with_suffix("") / digest([step.kind, step.target])[:16]
 
-    def certify(self, here: Config, remaining: Sequence[str]) -> Path:
-        """Write and sign the certificate of deletion, and delete the journal; return the certificate's path."""
-        from fp2.report.keys import load_or_create_key
-        from fp2.report.passport import sign
+    @property
+    def certificate(self) -> Path:
+        """Where the certificate of deletion is written."""
+        return self.path.with_name(self.path.stem + CERTIFICATE)
 
+    @property
+    def said(self) -> list[str]:
+        """A line for each run and report, and for what was not reached and is still there."""
+        return [
+            *(step.line for step in self.steps if step.kind in RUNS),
+            *(f"not reached: {line}" for line in self.unreached),
+            *(f"still there: {line}" for line in self.remaining),
+        ]
+
+    def certify(self, here: Config) -> None:
+        """Write and sign the certificate of deletion, and delete the journal."""
         key, _ = load_or_create_key(Path(here.paths.keys))
-        path = self.path.with_name(self.path.stem + CERTIFICATE)
-        replace_file(path, json.dumps(sign(self._statement(remaining), key), indent=2) + "\n", 0o644)
+        replace_file(self.certificate, json.dumps(sign(self._statement(), key), indent=2) + "\n", 0o644)
         shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+        for draft in self.path.parent.glob(f".{self.path.name}.*"):  # of a killed purge
+            draft.unlink()
         self.path.unlink()
-        return path
 
-    def _statement(self, remaining: Sequence[str]) -> dict[str, Any]:
+    def _statement(self) -> dict[str, Any]:
         """Return what was removed, without an id in clear."""
-        from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator
-
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
@@ -171,7 +186,7 @@ class Journal:
                     "other": {kind: others.count(kind) for kind in dict.fromkeys(others)},
                 },
                 "not_reached": [chosen.redact(line, "…") for line in self.unreached],
-                "remaining": [chosen.redact(line, "…") for line in remaining],
+                "remaining": [chosen.redact(line, "…") for line in self.remaining],
             },
         }  # fmt: skip
 

@@ -197,6 +197,14 @@ def test_whoever_was_purged_is_withdrawn_and_a_release_is_not(finished: Bench) -
     assert withdrawn.images == set(salted(files, salt, "image"))
 
 
+def test_whoever_has_nothing_here_yet_is_left_out_later(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("purge", "--subject", "new", "--dry-run", *finished.paths) == 0
+    assert not read_withdrawn(finished.root / "state")
+    assert fp2("purge", "--subject", "new", "--yes", *finished.paths) == 0
+    assert "subject new: selects nothing here" in capsys.readouterr().out
+    assert read_withdrawn(finished.root / "state").subjects == set(salted(["new"], local_salt(finished.root / "state")))
+
+
 def test_the_certificate_verifies_and_names_nobody(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     folder = finished.outputs / "one"
     rows = pd.read_csv(finished.table)
