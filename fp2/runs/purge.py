@@ -206,9 +206,10 @@ def _sources(here: Config, logged: list[Logged], scratch: Path, plan: Plan) -> I
 def _resolve(plan: Plan, sources: list[Source], salt: bytes) -> None:
     """Find everyone who is selected in the tables and the index, and all answers about them."""
     pairs = {(one.image, one.subject) for one in plan.pictures}
-    counts = [(one, *(set[str]() for _ in range(3))) for one in plan.selection.given]
-    for one, images, *_ in counts:
-        images |= {image for image, subject in pairs if {image, subject} & one.keys}
+    counts = [
+        (one, {image for image, subject in pairs if {image, subject} & one.keys}, dict[str, int](), set[str]())
+        for one in plan.selection.given
+    ]
     for source in sources:
         if (tables := source.tables) is None:
             continue
@@ -218,12 +219,12 @@ def _resolve(plan: Plan, sources: list[Source], salt: bytes) -> None:
         for one, images, answers, runs in counts:
             theirs = people.loc[people["image_id"].isin(one.keys) | people["subject_id"].isin(one.keys), "image_id"]
             images |= set(theirs)
-            answers |= tables.answers.keys_of(set(theirs))
+            answers |= dict.fromkeys(tables.answers.keys_of(set(theirs)), getattr(tables.answers, "per_image", 1))
             runs |= {source.run_id} if len(theirs) else set()
     plan.people = {subject for _, subject in pairs}
     plan.ids = [
         {"kind": one.kind, "id": one.id, "by": one.by,
-         "images": len(images), "answers": len(answers), "runs": len(runs)}
+         "images": len(images), "answers": sum(answers.values()), "runs": len(runs)}
         for one, images, answers, runs in counts
     ]  # fmt: skip
     names = (name for one in plan.pictures for name in (one.path, *ids_in(one.path, one.image, salt)))
@@ -244,6 +245,8 @@ def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
         if tables is None:
             if run is None and (source.files / artifacts.PASSPORT).is_file():
                 plan.unreached.append(f"{source.files}: the tables of a signed run, which cannot be read")
+            elif run and run.running:
+                plan.unreached.append(f"MLflow run {run.run_id}, which goes on: it leaves them out by itself")
             elif any((source.files / name).exists() for name in OF_PEOPLE):
                 step.outcome = f"its tables are incomplete; it {'is replaced' if folder else 'is removed'}"
                 plan.steps.append(step)

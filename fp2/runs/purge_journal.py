@@ -109,7 +109,7 @@ class Journal:
         """
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
-            chosen = {key: frozenset(value) if isinstance(value, list) else value
+            chosen: dict[str, Any] = {key: frozenset(value) if isinstance(value, list) else value
                       for key, value in body.pop("selection").items()}  # fmt: skip
             steps = [Step(**step) for step in body.pop("steps")]
             return cls(path, selection=Selection(**chosen), steps=steps, **body)

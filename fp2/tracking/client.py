@@ -180,7 +180,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     with as_user_error(uri), _hasty() if waiting else nullcontext():
         experiment_id, aside = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
-        _end_dead_runs(client, config, uri)
+        end_dead_runs(client, config, uri)
         alive = Alive(Path(config.paths.state))
         origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
@@ -198,7 +198,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     return tracker
 
 
-def _end_dead_runs(client: Any, config: Config, uri: str) -> None:
+def end_dead_runs(client: Any, config: Config, uri: str) -> None:
     """End the runs as KILLED whose process is gone."""
     from mlflow.exceptions import MlflowException
 

@@ -17,6 +17,7 @@ from fp2.tracking.client import (
     as_user_error,
     database_file,
     describe,
+    end_dead_runs,
     is_free_text,
     logged_run,
     tracking_uri,
@@ -25,13 +26,14 @@ from fp2.tracking.client import (
 
 @dataclass(frozen=True)
 class Logged:
-    """A run of the store, the address of its files, its tags and parameters, and whether it is marked as deleted."""
+    """A run of the store, the address of its files, its tags and parameters; whether it goes on, or was deleted."""
 
     run_id: str
     experiment_id: str
     artifact_uri: str
     tags: Mapping[str, str]
     params: Mapping[str, str]
+    running: bool = False
     hidden: bool = False
 
 
@@ -50,6 +52,7 @@ def logged_runs(config: Config) -> list[Logged]:
 
     client = _client(mlflow, config)
     with as_user_error(tracking_uri(config)):
+        end_dead_runs(client, config, tracking_uri(config))
         ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
         runs: list[Any] = []
         token: str | None = None
@@ -61,7 +64,7 @@ def logged_runs(config: Config) -> list[Logged]:
                 break
     return [
         Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
-               dict(run.data.params), run.info.lifecycle_stage == "deleted")
+               dict(run.data.params), run.info.status == "RUNNING", run.info.lifecycle_stage == "deleted")
         for run in runs
         if any(tag.startswith(PREFIX) for tag in run.data.tags)
     ]  # fmt: skip

@@ -12,12 +12,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, fp2, notes_of, results_of
+from bench import Bench, every_byte, fp2, notes_of, rest_of, results_of
 from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
 from fp2.store.salted_keys import local_salt, salted
-from fp2.store.withdrawn import KEYS
 
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
 NUMBERS = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images")
@@ -42,11 +41,6 @@ def keys(bench: Bench, subject: str) -> tuple[str, set[str]]:
     rows = people_of(bench)
     images = rows.loc[rows["person"] == subject, "file"].tolist()
     return salted([subject], salt)[0], set(salted(images, salt, "image"))
-
-
-def rest_of(root: Path) -> bytes:
-    """Return every byte but the list of who was withdrawn, and of the texts of certificates: both hold salted keys."""
-    return every_byte(root).replace((root / "state" / KEYS).read_bytes(), b"")
 
 
 def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
