@@ -169,6 +169,17 @@ def test_a_logged_run_whose_files_were_half_deleted_is_replaced_or_removed_by_an
         assert not tags_of(bench, half.run_id)
 
 
+def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(finished: Bench) -> None:
+    half = finished.outputs / "half"
+    half.mkdir()
+    table = (finished.outputs / "one" / "people.parquet").read_bytes()
+    (half / "people.parquet").write_bytes(table[: len(table) // 2])
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    assert results_of(finished.outputs / "one")["n_subjects"] == 35
+    assert not half.exists()
+
+
 def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
