@@ -174,6 +174,11 @@ def every_byte(root: Path) -> bytes:
     return b"\n".join(parts)
 
 
+def rest_of(root: Path) -> bytes:
+    """Return every byte but the list of who was withdrawn, which has salted keys."""
+    return every_byte(root).replace((root / "state" / "withdrawn.jsonl").read_bytes(), b"")
+
+
 def predicate_of(folder: Path) -> dict[str, Any]:
     """Return the predicate of a run's passport."""
     envelope = json.loads((folder / "passport.json").read_text(encoding="utf-8"))

@@ -258,20 +258,20 @@ def _compare(
 def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.data.base import folder_option
-    from fp2.runs.purge import purge
-    from fp2.runs.purge_selection import Absent
+    from fp2.runs.purge import plan_purge
+    from fp2.runs.purge_selection import absent
 
     source = config.data.source
-    found = purge(config, lambda salt, known: Absent.from_release(source, people, salt), dry=True)
-    if not found.anything:
+    plan = plan_purge(config, lambda salt, recorded: absent(source, people, salt))
+    if not plan.runs and not any(plan.store.values()):
         out.say("nothing was derived from subjects or images that this release lacks")
         return True
     option = folder_option(type(config.data))
     folder = f" data.{option}={getattr(config.data, option)}" if option else ""
     out.say(
-        f"ERROR {found.people} subjects or their images are not in this release, and there are rows derived from them "
-        f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): "
+        f"ERROR {len(plan.people)} subjects or their images are not in this release, and there are rows derived from "
+        f"them ({plan.store['answers']} stored answers, {len(plan.runs)} runs): "
         f"fp2 purge --absent data={config.data.name}{folder}",
-        derived={"people": found.people, "answers": found.store.get("answers", 0), "runs": len(found.runs)},
+        derived={"people": len(plan.people), "answers": plan.store["answers"], "runs": len(plan.runs)},
     )
     return False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,7 +17,7 @@ from fp2.plugins import PROTOCOLS, load, read_installed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.runs.purge import Purged
+    from fp2.runs.purge import Select
     from fp2.runs.purge_selection import Selection
     from fp2.store.origins import RecordedImage
 
@@ -26,7 +26,9 @@ def run(
     subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
     drop_reports: bool, overrides: Sequence[str], as_json: bool = False,
 ) -> int:  # fmt: skip
-    """Print what would be removed, ask, remove it, and print what was removed; return the exit status.
+    """Finish what was interrupted, print what would be removed, ask, remove it, and print what was removed.
+
+    Returns the exit status: 1 if something of the people is still there.
 
     Raises
     ------
@@ -34,6 +36,8 @@ def run(
         If nothing is selected, or several kinds of selection are mixed; if `as_json` without `dry` or `yes`; or, unless
         `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and passport.
     """
+    from fp2.progress import Progress
+    from fp2.runs.purge import finish_pending
     from fp2.tracking.client import refuse_foreign_artifacts
 
     ways = [bool(subjects or images), release is not None, absent]
@@ -48,44 +52,69 @@ def run(
     refuse_foreign_artifacts(config)
     absentees = _absentees(config) if absent else None
 
-    def select(salt: bytes, known: list[RecordedImage]) -> Selection:
-        from fp2.runs.purge_selection import Absent, ByIds, ByRelease
+    def select(salt: bytes, recorded: list[RecordedImage]) -> Selection:
+        from fp2.runs import purge_selection as selection
 
         if absentees is not None:
-            return Absent.from_release(config.data.source, absentees, salt)
-        return ByIds.of(subjects, images, salt, known) if release is None else ByRelease(release)
+            return selection.absent(config.data.source, absentees, salt)
+        if release is not None:
+            return selection.Selection(release=release)
+        return selection.by_ids(subjects, images, salt, recorded)
 
     with Output(as_json) as out:
-        return _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
+        finished = finish_pending(config, Progress(quiet=as_json))
+        for line in finished:
+            out.say(line)
+        out.say(finished=finished)
+        status = _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
+    return status or int(any(line.startswith("still there") for line in finished))
 
 
-def _purge(
-    config: Config, select: Callable[[bytes, list[RecordedImage]], Selection], out: Output, *, dry: bool, yes: bool,
-    drop_reports: bool,
-) -> int:  # fmt: skip
-    from fp2.runs.purge import purge
+def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
+    from fp2.runs.purge import plan_purge, purge
+    from fp2.runs.purge_journal import RUNS
+    from fp2.store.withdrawn import withdraw
 
-    found = purge(config, select, dry=True)
-    out.say(removed=False, **asdict(found))
-    if not found.anything:
+    plan = plan_purge(config, select)
+    for one in plan.ids:
+        by = "" if one["by"] == "id" else f", by its {one['by']}"
+        counts = f"{one['images']} images, {one['answers']} answers, {one['runs']} run(s){by}"
+        out.say(f"{one['kind']} {one['id']}: {counts if one['images'] or one['answers'] else 'selects nothing here'}")
+    others = len(plan.people - plan.selection.subjects)
+    runs = [step.line for step in plan.steps if step.kind in RUNS]
+    out.say(removed=False, ids=plan.ids, others=others, store=plan.store, runs=runs, people=len(plan.people),
+            lost=plan.lost, not_reached=plan.unreached)  # fmt: skip
+    if not plan.steps:
         out.say("nothing derived from them is stored here")
+        if plan.ids and yes and not dry:
+            withdraw(Path(config.paths.state), plan.selection.subjects, plan.selection.images)
+            out.say("later runs leave them out")
         return 0
-    _report(found, "to remove", out)
-    for line in found.lost:
+    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
+        out.say(line)
+    if plan.ids and others:
+        out.say(f"{others} people whose ids were not given are in these images; their ids are not stored")
+    _say_counts("to remove", plan.people, plan.store, runs, out)
+    for line in plan.lost:
         out.say(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
     if dry:
         return 0
-    if found.lost and not drop_reports:
+    if plan.lost and not drop_reports:
         fix = "Install or restore what they used, or add --drop-reports to remove their reports too"
-        raise Fp2Error(f"{len(found.lost)} run(s) cannot be recomputed; nothing was removed", fix=fix)
+        raise Fp2Error(f"{len(plan.lost)} run(s) cannot be recomputed; nothing was removed", fix=fix)
     if not yes and not typer.confirm("Remove all of this permanently?"):
         out.say("nothing was removed")
         return 1
-    done = purge(config, select)
-    out.say(**asdict(done) | {"lost": found.lost, "removed": True})
-    _report(done, "removed", out)
+    done = purge(config, plan)
+    for line in done.said:
+        out.say(line)
+    runs = [step.line for step in done.steps if step.kind in RUNS]
+    out.say(removed=True, store=done.store, runs=runs, not_reached=done.unreached,
+            remaining=done.remaining, certificate=str(done.certificate))  # fmt: skip
+    _say_counts("removed", plan.people, done.store, runs, out)
+    out.say(f"certificate of deletion: {done.certificate}")
     out.say("The release itself was not changed: delete it yourself if needed.")
-    return 0
+    return 1 if done.remaining else 0
 
 
 def _absentees(config: Config) -> pd.DataFrame:
@@ -115,10 +144,8 @@ WORDS = {
 """Tables of the store -> what their rows are; protocols name theirs (`Requirements.tables`)."""
 
 
-def _report(found: Purged, what: str, out: Output) -> None:
-    for line in found.runs:
-        out.say(line)
+def _say_counts(what: str, people: set[str], store: Mapping[str, int], runs: Sequence[str], out: Output) -> None:
     kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
     words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
-    rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in found.store.items() if count)
-    out.say(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")
+    rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in store.items() if count)
+    out.say(f"{what}: {len(people)} people; in the response store {rows or 'nothing'}; {len(runs)} run(s)")

@@ -40,6 +40,8 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/bias-passport/v1"
 PARTIAL_TYPE = f"{PREDICATE_TYPE}/PARTIAL"
 """Of a run with planned answers that are missing."""
+DELETION_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-deletion/v1"
+"""Of what a purge removed (`fp2.runs.purge_journal`)."""
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
 ANSWERS_SUBJECT = "supplied-answers"

@@ -18,13 +18,14 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-defined]
 
-from fp2.artifacts import LOCAL_FILES
+from fp2.artifacts import LOCAL_FILES, PASSPORT
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_bytes, sha256_file
 from fp2.report.keys import load_public_key
 from fp2.report.passport import (
     BUNDLE_SUBJECT,
     DATASET_SUBJECT,
+    DELETION_TYPE,
     MODEL_SUBJECT,
     PARTIAL_TYPE,
     PAYLOAD_TYPE,
@@ -57,8 +58,9 @@ class Verification:
 
 
 def verify_passport(
-    path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False
-) -> Verification:
+    path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False,
+    deletions: bool = False,
+) -> Verification:  # fmt: skip
     """Verify a passport and the files beside it.
 
     Parameters
@@ -71,6 +73,8 @@ def verify_passport(
         How many different trusted keys must have signed.
     allow_missing : bool
         Report a missing artifact as a note instead of a failure (for a passport without its files).
+    deletions : bool
+        Accept a certificate of deletion, too.
 
     Raises
     ------
@@ -89,11 +93,36 @@ def verify_passport(
     if statement is None:
         return outcome
     outcome.statement = statement
+    if statement["predicateType"] == DELETION_TYPE:
+        if not deletions or path.name == PASSPORT:  # it states no files: beside a run it would hide that they changed
+            outcome.statement = None
+            outcome.failures.append(f"{path.name}: is a certificate of deletion, not a passport")
+        else:
+            outcome.notes += _deletion_notes(statement["predicate"])
+        return outcome
     _check_files(statement, path.parent, allow_missing, outcome)
     _note_unsigned(statement, path, outcome)
     _check_inputs(statement, path.parent, outcome)
     _describe(statement, envelope.payload, path, list(keys.values()), outcome)
     return outcome
+
+
+def _deletion_notes(stated: Mapping[str, Any]) -> list[str]:
+    """Return what a certificate of deletion states, in lines."""
+    removed = stated.get("removed") or {}
+    rows = ", ".join(f"{n} {table}" for table, n in (removed.get("store") or {}).items())
+    runs = [
+        f"run {run.get('run')} ({run.get('where')}): {run.get('people')} people and {run.get('answers')} answers: "
+        f"{run.get('outcome')}"
+        for run in removed.get("runs") or ()
+    ]
+    return [
+        f"a certificate of deletion, issued {stated.get('issued')}: {removed.get('people')} people; "
+        f"in the response store {rows or 'nothing'}",
+        *runs,
+        *(f"not reached: {line}" for line in stated.get("not_reached") or ()),
+        *(f"STILL THERE: {line}" for line in stated.get("remaining") or ()),
+    ]
 
 
 def read_unverified(path: Path) -> dict[str, Any]:
@@ -107,7 +136,9 @@ def read_unverified(path: Path) -> dict[str, Any]:
     outcome = Verification()
     envelope = _read_envelope(path, outcome)
     statement = None if envelope is None else _read_statement(envelope.payload, outcome)
-    if statement is None:
+    if statement is not None and statement["predicateType"] == DELETION_TYPE:
+        outcome.failures.append("this is a certificate of deletion: fp2 verify prints what it states")
+    if statement is None or outcome.failures:
         raise Fp2Error(outcome.failures[0], where=str(path))
     return statement
 
@@ -202,7 +233,8 @@ def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | N
     except (ValueError, KeyError, TypeError, RecursionError):
         outcome.failures.append("payload: is not an in-toto statement")
         return None
-    if kinds not in ((STATEMENT_TYPE, PREDICATE_TYPE), (STATEMENT_TYPE, PARTIAL_TYPE)) or not shaped:
+    types = (PREDICATE_TYPE, PARTIAL_TYPE, DELETION_TYPE)
+    if kinds[0] != STATEMENT_TYPE or kinds[1] not in types or not shaped:
         outcome.failures.append(f"payload: is not a Bias Passport ({PREDICATE_TYPE})")
         return None
     if kinds[1] == PARTIAL_TYPE and statement["predicate"].get("complete") is not False:

@@ -47,3 +47,10 @@ def recorded_folders(state: Path) -> dict[str, Path]:
         return {path.name: Path(path.read_text(encoding="utf-8")) for path in sorted((state / FOLDER).glob("[!.]*"))}
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the records of run folders cannot be read: {error}", where=str(state / FOLDER)) from error
+
+
+def forget_folder(state: Path, folder: Path) -> None:
+    """Delete the record of a folder that a purge has removed."""
+    for run_id, path in recorded_folders(state).items():
+        if path == folder:
+            (state / FOLDER / run_id).unlink(missing_ok=True)

@@ -1,17 +1,22 @@
 """What a purge removes: subjects and images by id, a release, or everything that a newer release no longer has.
 
-Tables of runs have salted keys, so ids are compared as keys under this machine's salt.
+Tables of runs have salted keys, so ids are compared as keys under this machine's salt. An id of an image is, in this
+order, its exact id, the name of its file, or that name without its ending; never a part of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.data.base import source_class, source_name, with_releases
+from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
@@ -21,88 +26,161 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ByIds:
-    """Some subjects and some images; an image of a selected subject is removed with everyone in it."""
-
-    subject_ids: tuple[str, ...]
-    image_ids: tuple[str, ...]
-    subjects: frozenset[str]
-    images: frozenset[str]
-
-    @classmethod
-    def of(cls, subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, known: list[RecordedImage]) -> ByIds:
-        """Return the selection of these ids; the id of an image also selects the face crops made from it."""
-        people, named = tuple(subject_ids), tuple(image_ids)
-        subjects = frozenset(salted(people, salt))
-        images = set(salted(named, salt, "image"))
-        images |= {p.image for p in known if p.subject in subjects or any(name in p.path for name in named)}
-        return cls(people, named, subjects, frozenset(images))
-
-    def concerns(self, kind: str, release: str | None) -> bool:
-        """Return True: an id may be in any data set."""
-        return True
-
-    def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are of these subjects, or of one of their images."""
-        own = subjects.isin(self.subjects)
-        return own | images.isin(self.images | set(images[own]))
-
-    def selects(self, image: RecordedImage) -> bool:
-        """Whether it is one of the images, or shows one of the subjects."""
-        return image.subject in self.subjects or image.image in self.images
-
-
-@dataclass(frozen=True)
-class ByRelease:
-    """Everything of one release."""
-
-    release: str
-
-    def concerns(self, kind: str, release: str | None) -> bool:
-        """Whether it is that release."""
-        return release == self.release
-
-    def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return every row."""
-        return images == images
-
-    def selects(self, image: RecordedImage) -> bool:
-        """Whether it is of that release."""
-        return image.release == self.release
-
-
-@dataclass(frozen=True)
-class Absent:
-    """Everything of a data set (`DataOptions.source`) that the release at hand lacks, given the keys of its content."""
+class GivenId:
+    """An id that the user gave: of a `subject` or an `image`, the salted keys that it selects, and how it does."""
 
     kind: str
-    subjects: frozenset[str]
-    images: frozenset[str]
+    id: str
+    keys: frozenset[str]
+    by: str = "id"
 
-    @classmethod
-    def from_release(cls, kind: str, people: pd.DataFrame, salt: bytes) -> Absent:
-        """Return the selection of all that is not in `people` (a table of whole images; face crops follow from it)."""
-        pairs = list(zip(people["image_id"], people["subject_id"], strict=True))
-        names = {image for image, _ in pairs} | {f"{image}_{subject}" for image, subject in pairs}
-        subjects = frozenset(salted({subject for _, subject in pairs}, salt))
-        return cls(kind, subjects, frozenset(salted(names, salt, "image")))
+
+@dataclass(frozen=True)
+class Selection:
+    """Whom and what a purge removes.
+
+    Attributes
+    ----------
+    subjects, images : frozenset of str
+        Salted keys; an image of a selected subject is removed with everyone in it.
+    given : tuple of GivenId
+        The ids that the user gave.
+    files : frozenset of str
+        Of these, the ids of images: they may be names of files that only the digests of pixels know.
+    words : frozenset of str
+        What stands for the people in free text: ids, and paths of images.
+    release, source : str, optional
+        The only release, and the only data set (`DataOptions.source`), that is concerned.
+    others : bool
+        The keys are those that stay: every other one of the data set is selected (`absent`).
+    """
+
+    subjects: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
+    given: tuple[GivenId, ...] = field(default=(), compare=False)
+    files: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    release: str | None = None
+    source: str | None = None
+    others: bool = False
 
     def concerns(self, kind: str, release: str | None) -> bool:
-        """Whether it is that data set."""
-        return kind == self.kind
+        """Whether a run on this data set and release may have what is selected."""
+        return self.source in (None, kind) and self.release in (None, release)
 
     def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are of an image or a subject that the release lacks."""
-        return ~(images.isin(self.images) & subjects.isin(self.subjects))
+        """Return which rows are selected, given their salted keys."""
+        if self.release is not None:
+            return images == images
+        theirs = subjects.isin(self.subjects) != self.others
+        return theirs | (images.isin(self.images) != self.others) | images.isin(set(images[theirs]))
 
     def selects(self, image: RecordedImage) -> bool:
-        """Whether the release lacks it."""
-        gone = image.image not in self.images or image.subject not in self.subjects
-        return image.data == self.kind and gone
+        """Whether an image of the store's index is selected, or shows a selected subject."""
+        if not self.concerns(image.data, image.release):
+            return False
+        either = (image.subject in self.subjects) != self.others or (image.image in self.images) != self.others
+        return self.release is not None or either
+
+    def resolved(self, pairs: set[tuple[str, str]], words: Iterable[str]) -> Selection:
+        """Return the selection by the keys of (image, subject) pairs that it selects, and the words for them."""
+        if self.release is not None:
+            return self
+        images, subjects = (frozenset(pair[place] for pair in pairs) for place in (0, 1))
+        return replace(
+            self, words=self.words | frozenset(words), others=False,
+            subjects=subjects - self.subjects if self.others else self.subjects,
+            images=images - self.images if self.others else images | self.images,
+        )  # fmt: skip
+
+    def redact(self, text: str, mark: str = "removed") -> str:
+        """Return a text with `mark` in place of each of the words that is in it as a whole word."""
+        plain = normal_id(text)
+        pattern = _whole_words(self.words, plain)
+        return pattern.sub(mark, plain) if pattern and pattern.search(plain) else text
+
+    def names_in(self, text: str) -> bool:
+        """Whether one of the words is in a text; only of those that are no number or word of a language."""
+        plain = normal_id(text)
+        pattern = _whole_words((word for word in self.words if len(word) >= 8 and re.search(r"\d", word)), plain)
+        return pattern is not None and pattern.search(plain) is not None
 
 
-Selection = ByIds | ByRelease | Absent
-"""Which data sets it concerns, and which rows (by salted keys) and images of the store's index it selects."""
+_TOKEN = re.compile(r"[\w-]+")
+
+
+def _whole_words(words: Iterable[str], text: str) -> re.Pattern[str] | None:
+    """Return what finds those of the words that may be in a text, the longest first; None where none may be."""
+    tokens = set(_TOKEN.findall(text))
+    possible = [word for word in words if tokens.issuperset(_TOKEN.findall(word))]
+    either = "|".join(map(re.escape, sorted(possible, key=len, reverse=True)))
+    return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])") if possible else None
+
+
+def by_ids(
+    subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, recorded: list[RecordedImage]
+) -> Selection:
+    """Return the selection of these ids; an image's id also selects the face crops that were cut from it.
+
+    Raises
+    ------
+    Fp2Error
+        If an id is empty.
+    """
+    given, words = [], set()
+    for kind, ids in (("subject", subject_ids), ("image", image_ids)):
+        for typed in ids:
+            if not normal_id(typed):
+                raise Fp2Error(f"the id of a {kind} is empty", where=f"--{kind}")
+            spellings = {typed, normal_id(typed), unicodedata.normalize("NFD", normal_id(typed))}
+            words |= spellings
+            keys = frozenset(salted(spellings, salt, "image" if kind == "image" else "subject"))
+            given.append(_images_of(normal_id(typed), keys, salt, recorded) if kind == "image" else
+                         GivenId(kind, normal_id(typed), keys))  # fmt: skip
+    chosen = {kind: frozenset(key for one in given if one.kind == kind for key in one.keys) for kind in _KINDS}
+    files = frozenset(one.id for one in given if one.kind == "image")
+    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(given)), files, frozenset(words))
+
+
+_KINDS = ("subject", "image")
+
+
+def _images_of(name: str, keys: frozenset[str], salt: bytes, recorded: list[RecordedImage]) -> GivenId:
+    """Return the images that the id stands for, by the first of id, file name and stem that selects any."""
+    crops = {one.image for one in recorded if _is_crop(name, one, salt)}
+    if crops or any(one.image in keys for one in recorded):
+        return GivenId("image", name, keys | crops)
+    for by, part in (("file name", "name"), ("file name without ending", "stem")):
+        files = {one.image for one in recorded if normal_id(getattr(Path(one.path), part)) == name}
+        if files:
+            return GivenId("image", name, keys | files, by)
+    return GivenId("image", name, keys)
+
+
+def _is_crop(name: str, image: RecordedImage, salt: bytes) -> bool:
+    """Whether an image is the crop `{name}_{subject}` of its own subject."""
+    if f"{name}_" not in normal_id(image.path):
+        return False
+    ends = (one.removeprefix(f"{name}_") for one in ids_in(image.path, image.image, salt) if one.startswith(f"{name}_"))
+    return any(salted([end], salt) == [image.subject] for end in ends)
+
+
+def ids_in(path: str, image: str, salt: bytes) -> Iterator[str]:
+    """Yield the ends of an image's path that are its id, which the store has as a key only."""
+    parts = PurePath(normal_id(path)).parts
+    tails = ["/".join(parts[-n:]) for n in range(1, len(parts))]
+    stem = PurePath(path).stem
+    after = [stem[at + 1 :] for at, letter in enumerate(stem) if letter == "_"]
+    candidates = [*tails, *(tail.rpartition(".")[0] for tail in tails), *after]
+    yield from (name for name in candidates if name and salted([name], salt, "image") == [image])
+
+
+def absent(source: str, people: pd.DataFrame, salt: bytes) -> Selection:
+    """Return the selection of all that a data set lacks, given its `people` (whole images; face crops follow)."""
+    pairs = list(zip(people["image_id"], people["subject_id"], strict=True))
+    names = {image for image, _ in pairs} | {f"{image}_{subject}" for image, subject in pairs}
+    subjects = frozenset(salted({subject for _, subject in pairs}, salt))
+    return Selection(subjects, frozenset(salted(names, salt, "image")), source=source, others=True)
 
 
 def kind_of(results: Mapping[str, Any], folder: Path) -> str:

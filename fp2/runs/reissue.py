@@ -87,6 +87,9 @@ def reissue(
 
     def write() -> None:
         shutil.rmtree(figures, ignore_errors=True)
+        for name in DERIVED:  # a table that is empty from now on is not written
+            if name != artifacts.PASSPORT:
+                (folder / name).unlink(missing_ok=True)
         write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
 
     return write

@@ -134,6 +134,13 @@ def writing(state: Path) -> Iterator[Withdrawn]:
         yield read_withdrawn(state)
 
 
+@contextmanager
+def halted(state: Path) -> Iterator[None]:
+    """Hold the exclusive lock: nothing derived from people is being written."""
+    with _locked(state, fcntl.LOCK_EX):
+        yield
+
+
 def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str]) -> None:
     """Append salted keys, after all that are writing have finished; keys that are there already are not repeated."""
     with _locked(state, fcntl.LOCK_EX):

@@ -32,6 +32,8 @@ PREFIX = "fp2."
 CODE_TAGS = tuple(f"{PREFIX}{key}" for key in ("version", "git_commit", "dirty"))
 """What identifies the code of a run."""
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
+FREE_TEXT = (f"{PREFIX}error", "mlflow.note.content", "mlflow.runName")
+"""Our tags that hold free text; every other tag of ours and of MLflow has a meaning to a program."""
 METRICS_AT_ONCE = 1000
 _SQLITE = "sqlite:///"
 FIRST = "summary/"
@@ -54,6 +56,11 @@ def database_file(uri: str) -> Path | None:
 def shown_uri(uri: str) -> str:
     """Return the address of a store without the user and password in it."""
     return re.sub(r"^([\w+.-]+://)[^/]*@", r"\1", uri)
+
+
+def is_free_text(tag: str) -> bool:
+    """Whether a tag holds free text, which may name a person: an error, a description, a name, and any tag of users."""
+    return tag in FREE_TEXT or not tag.startswith((PREFIX, "mlflow."))
 
 
 def slug(name: str) -> str:
@@ -173,7 +180,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     with as_user_error(uri), _hasty() if waiting else nullcontext():
         experiment_id, aside = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
-        _end_dead_runs(client, config, uri)
+        end_dead_runs(client, config, uri)
         alive = Alive(Path(config.paths.state))
         origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
@@ -191,7 +198,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     return tracker
 
 
-def _end_dead_runs(client: Any, config: Config, uri: str) -> None:
+def end_dead_runs(client: Any, config: Config, uri: str) -> None:
     """End the runs as KILLED whose process is gone."""
     from mlflow.exceptions import MlflowException
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from fp2.tracking.client import (
     as_user_error,
     database_file,
     describe,
+    end_dead_runs,
+    is_free_text,
     logged_run,
     tracking_uri,
 )
@@ -23,12 +26,15 @@ from fp2.tracking.client import (
 
 @dataclass(frozen=True)
 class Logged:
-    """A run of the store, which may be marked as deleted, and the address of its files."""
+    """A run of the store, the address of its files, its tags and parameters; whether it goes on, or was deleted."""
 
     run_id: str
     experiment_id: str
     artifact_uri: str
     tags: Mapping[str, str]
+    params: Mapping[str, str]
+    running: bool = False
+    hidden: bool = False
 
 
 def has_store(config: Config) -> bool:
@@ -46,6 +52,7 @@ def logged_runs(config: Config) -> list[Logged]:
 
     client = _client(mlflow, config)
     with as_user_error(tracking_uri(config)):
+        end_dead_runs(client, config, tracking_uri(config))
         ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
         runs: list[Any] = []
         token: str | None = None
@@ -56,18 +63,25 @@ def logged_runs(config: Config) -> list[Logged]:
             if not token:
                 break
     return [
-        Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags))
+        Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
+               dict(run.data.params), run.info.status == "RUNNING", run.info.lifecycle_stage == "deleted")
         for run in runs
         if any(tag.startswith(PREFIX) for tag in run.data.tags)
-    ]
+    ]  # fmt: skip
 
 
-def fetch(run: Logged, config: Config, folder: Path) -> None:
-    """Download the files of a run into `folder` (none where it has none)."""
+def files_of(run: Logged, config: Config, scratch: Path) -> Path:
+    """Return the folder with a run's files: where they are on this machine, else a copy below `scratch`."""
+    folder = scratch / run.run_id
     with as_user_error(tracking_uri(config)):
         repository = _repository(run)
-        if repository.list_artifacts():
-            repository.download_artifacts("", str(folder))
+        if isinstance(local := getattr(repository, "artifact_dir", None), str):
+            return Path(local)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            if repository.list_artifacts():
+                repository.download_artifacts("", str(folder))
+    return folder
 
 
 def replace(
@@ -76,10 +90,7 @@ def replace(
 ) -> None:  # fmt: skip
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
     client = _client(_mlflow(), config)
-    with as_user_error(tracking_uri(config)):
-        hidden = client.get_run(run.run_id).info.lifecycle_stage == "deleted"
-        if hidden:  # deleted in the UI, its files remain: only an active run can be changed
-            client.restore_run(run.run_id)
+    with as_user_error(tracking_uri(config)), _active(client, run):
         _repository(run).delete_artifacts()
         _drop_metrics(config, run.run_id)
         tracker = Tracker(client, run.run_id, run.experiment_id)
@@ -91,8 +102,16 @@ def replace(
         tracker.tag(tags)
         if results is not None:
             describe(config, tracker, results)
-        if hidden:
-            client.delete_run(run.run_id)
+
+
+@contextmanager
+def _active(client: Any, run: Logged) -> Iterator[None]:
+    """Make a run that was deleted in the UI active in the block: no other can be changed."""
+    if run.hidden:
+        client.restore_run(run.run_id)
+    yield
+    if run.hidden:
+        client.delete_run(run.run_id)
 
 
 def remove(run: Logged, config: Config) -> None:
@@ -107,17 +126,17 @@ def remove(run: Logged, config: Config) -> None:
             store._hard_delete_run(run.run_id)
 
 
-def clear_tags(runs: Iterable[Logged], config: Config, words: Iterable[str]) -> int:
-    """Overwrite the tags (such as the text of an error) that contain one of `words`; return how many there were."""
-    wanted = [word for word in words if word]
-    changed = 0
-    for run in runs:
-        for name, value in run.tags.items():
-            if any(word in value for word in wanted):
-                with as_user_error(tracking_uri(config)):
-                    _client(_mlflow(), config).set_tag(run.run_id, name, "removed")
-                changed += 1
-    return changed
+def redact_tags(run: Logged, config: Config, redact: Callable[[str], str]) -> None:
+    """Replace the free-text tags of a run by what `redact` returns; tags with a meaning are not changed."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)), _active(client, run):
+        for name, text in redacted_tags(run, redact).items():
+            client.set_tag(run.run_id, name, text)
+
+
+def redacted_tags(run: Logged, redact: Callable[[str], str]) -> dict[str, str]:
+    """Return the free-text tags of a run that `redact` changes, as they become."""
+    return {name: new for name, text in run.tags.items() if is_free_text(name) and (new := redact(text)) != text}
 
 
 def _repository(run: Logged) -> Any:

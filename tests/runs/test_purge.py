@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, fp2, notes_of, results_of
+from bench import Bench, every_byte, fp2, notes_of, rest_of, results_of
 from fhibe_copy import write_copy
 
 from fp2.runs.purge_selection import kind_of
@@ -60,7 +60,7 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
     before = dump(bench.store)
     assert own.encode() in every_byte(bench.outputs)
     assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
-    rest = every_byte(bench.root)
+    rest = rest_of(bench.root)
     for key in (own, *images, subject):
         assert key.encode() not in rest
     after = dump(bench.store)
@@ -188,7 +188,7 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(finished: Bench, m
     assert results_of(folder)["n_subjects"] == 35
     key = str(next((finished.root / "state" / "keys").glob("*pub*")))
     assert fp2("verify", str(folder / "passport.json"), "--key", key) == 0
-    assert not [name for name in (own, *images) if name.encode() in every_byte(finished.root)]
+    assert not [name for name in (own, *images) if name.encode() in rest_of(finished.root)]
 
 
 def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
@@ -208,7 +208,7 @@ def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
     assert "error: cannot write: No space left on device (results.json)" in capsys.readouterr().err
     assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
     assert results_of(folder)["n_subjects"] == 35
-    assert not [name for name in (own, *images) if name.encode() in every_byte(finished.root)]
+    assert not [name for name in (own, *images) if name.encode() in rest_of(finished.root)]
 
 
 def test_answers_to_another_persons_image_go_with_that_person(bench: Bench) -> None:
@@ -267,7 +267,7 @@ def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(bench: Benc
     (remembered,) = (bench.root / "state" / "places").glob("*.json")
     assert names[0] in remembered.read_text()
     assert fp2("purge", "--image", names[0], "--yes", *bench.paths) == 0
-    assert names[0].encode() not in every_byte(bench.outputs) + every_byte(bench.root / "state")
+    assert names[0].encode() not in every_byte(bench.outputs) + rest_of(bench.root)
     assert names[1] in remembered.read_text()
     assert results_of(one.folder)["n_images"] == 47
 

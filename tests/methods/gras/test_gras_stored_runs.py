@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, execute, fp2, predicate_of, results_of
+from bench import Bench, every_byte, execute, fp2, predicate_of, rest_of, results_of
 
 from fp2.errors import Fp2Error
 from fp2.runs.outputs import RunOutcome
@@ -82,7 +82,7 @@ def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Ben
     keys = [*salted([subject], salt), *salted(images, salt, "image")]
     assert all(key.encode() in every_byte(bench.outputs) for key in keys)
     assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
-    rest = every_byte(bench.root)
+    rest = rest_of(bench.root)
     assert not [key for key in (*keys, subject) if key.encode() in rest]
     assert len(rows_of(bench, "blocks")) == 70
     left = bench.root / "left"

@@ -1,0 +1,225 @@
+"""The journal of a purge, `STATE/purges/ID.json`, by which a killed one is finished, and its certificate of deletion.
+
+The journal holds ids and texts of the people until everything is removed; the certificate that replaces it holds none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fp2.config import Config, PathsConfig
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.report.keys import load_or_create_key
+from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
+from fp2.runs.purge_selection import Selection
+
+FOLDER, CERTIFICATE = "purges", ".certificate.json"
+RUNS = ("folder", "mlflow", "report")
+"""Kinds of steps that users are shown one by one."""
+
+
+@dataclass
+class Step:
+    """One thing that a purge removes or replaces, which may be done again.
+
+    Attributes
+    ----------
+    kind : str
+        `folder`, `mlflow` (a run), `report`, `tags`, `note`, `ids`, `picture` or `store`.
+    target : str
+        The path, or the id of the MLflow run.
+    run_id, people, answers
+        Of a run: its id, and how many of both leave it.
+    source : str
+        Of an MLflow run: the output folder that it becomes equal to; empty where there is none.
+    staged : bool
+        Whether what replaces the run is ready; before that, nothing of the run is changed.
+    before, after : dict
+        Of a run: the SHA-256 of its passport and results.
+    """
+
+    kind: str
+    target: str
+    run_id: str = ""
+    people: int = 0
+    answers: int = 0
+    source: str = ""
+    outcome: str = ""
+    staged: bool = False
+    done: bool = False
+    before: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        """What is removed, and how that went."""
+        counts = f": {self.people} people and {self.answers} answers" if self.run_id else ""
+        name = f"MLflow run {self.target}" if self.kind in ("mlflow", "tags") else self.target
+        return f"{name}{counts}{': ' if self.outcome else ''}{self.outcome}"
+
+
+@dataclass
+class Journal:
+    """What one purge removes, and how far it is.
+
+    `keys` are response keys that only the tables of runs know, `texts` answers that nobody else gave; `unreached` and
+    `remaining` are what a purge cannot change, and what is still there after it.
+    """
+
+    path: Path
+    started: str
+    paths: dict[str, Any]
+    tracking: dict[str, Any]
+    selection: Selection
+    people: int = 0
+    keys: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    store: dict[str, int] = field(default_factory=dict)
+    unreached: list[str] = field(default_factory=list)
+    remaining: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, here: Config, selection: Selection) -> Journal:
+        """Return the journal of a new purge; nothing is written yet."""
+        now = datetime.now(UTC)
+        path = Path(here.paths.state).absolute() / FOLDER / f"{now:%Y%m%dT%H%M%S%f}.json"
+        paths = {name: os.path.abspath(os.path.expanduser(value)) if isinstance(value, str) else value
+                 for name, value in asdict(here.paths).items()}  # fmt: skip
+        return cls(path, now.isoformat(timespec="seconds"), paths, asdict(here.tracking), selection)
+
+    @classmethod
+    def read(cls, path: Path) -> Journal:
+        """Return the journal of a purge that was not finished.
+
+        Raises
+        ------
+        Fp2Error
+            If it cannot be read.
+        """
+        try:
+            body = json.loads(path.read_text(encoding="utf-8"))
+            chosen: dict[str, Any] = {key: frozenset(value) if isinstance(value, list) else value
+                      for key, value in body.pop("selection").items()}  # fmt: skip
+            steps = [Step(**step) for step in body.pop("steps")]
+            return cls(path, selection=Selection(**chosen), steps=steps, **body)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            fix = "Purge the same people again, and then delete this file"
+            raise Fp2Error(f"the journal of a purge cannot be read: {error}", where=str(path), fix=fix) from error
+
+    def write(self) -> None:
+        """Write the journal in one step."""
+        body = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
+        chosen = self.selection
+        body["selection"] = {
+            **{name: sorted(getattr(chosen, name)) for name in ("subjects", "images", "files", "words")},
+            "release": chosen.release, "source": chosen.source,
+        }  # fmt: skip
+        body["steps"] = [asdict(step) for step in self.steps]
+        replace_file(self.path, json.dumps(body, indent=1))
+
+    def config(self, here: Config) -> Config:
+        """Return the config with the paths and the MLflow store that the purge began with, unless it was moved."""
+        if self.paths["state"] != os.path.abspath(here.paths.state):
+            return here
+        return replace(here, paths=PathsConfig(**self.paths), tracking=type(here.tracking)(**self.tracking))
+
+    def stage(self, step: Step) -> Path:
+        """Return the folder of what replaces a run."""
+        return self.path.with_suffix("") / digest([step.kind, step.target])[:16]
+
+    @property
+    def certificate(self) -> Path:
+        """Where the certificate of deletion is written."""
+        return self.path.with_name(self.path.stem + CERTIFICATE)
+
+    @property
+    def said(self) -> list[str]:
+        """A line for each run and report, and for what was not reached and is still there."""
+        return [
+            *(step.line for step in self.steps if step.kind in RUNS),
+            *(f"not reached: {line}" for line in self.unreached),
+            *(f"still there: {line}" for line in self.remaining),
+        ]
+
+    def certify(self, here: Config) -> None:
+        """Write and sign the certificate of deletion, and delete the journal."""
+        key, _ = load_or_create_key(Path(here.paths.keys))
+        replace_file(self.certificate, json.dumps(sign(self._statement(), key), indent=2) + "\n", 0o644)
+        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+        for draft in self.path.parent.glob(f".{self.path.name}.*"):  # of a killed purge
+            draft.unlink()
+        self.path.unlink()
+
+    def _statement(self) -> dict[str, Any]:
+        """Return what was removed, without an id in clear."""
+        chosen = self.selection
+        keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
+        runs = [
+            {"run": chosen.redact(step.run_id, "…"), "where": step.kind, "people": step.people, "answers": step.answers,
+             "outcome": chosen.redact(step.outcome, "…"), "before": step.before, "after": step.after}
+            for step in self.steps if step.run_id
+        ]  # fmt: skip
+        others = [step.kind for step in self.steps if not step.run_id and step.kind != "store"]
+        return {
+            "_type": STATEMENT_TYPE,
+            "subject": [{"name": "selection", "uri": "urn:fp2:selection", "digest": {"sha256": digest(keys)}}],
+            "predicateType": DELETION_TYPE,
+            "predicate": {
+                "schema_version": 1,
+                "started": self.started,
+                "issued": datetime.now(UTC).isoformat(timespec="seconds"),
+                "generator": generator(),
+                "selection": {**keys, "release": chosen.release, "data": chosen.source},
+                "removed": {
+                    "people": self.people, "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
+                    "other": {kind: others.count(kind) for kind in dict.fromkeys(others)},
+                },
+                "not_reached": [chosen.redact(line, "…") for line in self.unreached],
+                "remaining": [chosen.redact(line, "…") for line in self.remaining],
+            },
+        }  # fmt: skip
+
+
+def pending(state: Path) -> list[Path]:
+    """Return the journals of the purges that were not finished."""
+    return [path for path in sorted((state / FOLDER).glob("[!.]*.json")) if not path.name.endswith(CERTIFICATE)]
+
+
+def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file, which a kill leaves as it was or as it becomes."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(draft, path)
+
+
+@contextmanager
+def alone(state: Path, *, wait: bool = False) -> Iterator[None]:
+    """Let no other purge run at the same time.
+
+    Raises
+    ------
+    Fp2Error
+        If another one is running, unless `wait`.
+    """
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (state / FOLDER / ".lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
+        yield

@@ -1,0 +1,430 @@
+"""A purge removes whom it names and nobody else, reaches every place, and is finished after a kill at any step."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import REPOSITORY, Bench, environment, every_byte, fp2, rest_of, results_of, write_pictures
+
+from fp2.runs.folders import record_folder
+from fp2.runs.purge_journal import Journal, alone, pending
+from fp2.store.salted_keys import local_salt, salted
+from fp2.store.withdrawn import read_withdrawn
+
+QUICK = ("analysis.permutations=99", "analysis.bootstrap=0", "report=default", "report.figures=false")
+LOGGED = ("tracking=mlflow", *QUICK)
+
+
+def named(own_root: Path, folder: str = "h5", subject: Callable[[int], str] = "p{}".format) -> Bench:
+    """Return a project on images img_1.png to img_40.png, one of each of 40 people."""
+    pictures = write_pictures(own_root / folder, n_subjects=40, per_subject=1)
+    rows = pd.read_csv(pictures / "people.csv")
+    for number, name in enumerate(rows["file"], start=1):
+        (pictures / name).rename(pictures / f"img_{number}.png")
+    rows["file"] = [f"img_{number}.png" for number in range(1, 41)]
+    rows["person"] = [subject(number) for number in range(1, 41)]
+    rows.to_csv(pictures / "people.csv", index=False)
+    return Bench(own_root, pictures)
+
+
+def images_left(folder: Path) -> set[str]:
+    return set(pd.read_parquet(folder / "people.parquet")["image_id"])
+
+
+def keys_of(bench: Bench, names: list[str]) -> set[str]:
+    return set(salted(names, local_salt(bench.root / "state"), "image"))
+
+
+def tags_of(bench: Bench, run_id: str) -> dict[str, str]:
+    with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
+        return dict(connection.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run_id,)))
+
+
+def artifacts_of(bench: Bench, run_id: str) -> Path:
+    return next((bench.root / "mlruns" / "artifacts").glob(f"*/{run_id}")) / "artifacts"
+
+
+def certificates(bench: Bench) -> list[Path]:
+    return sorted((bench.root / "state" / "purges").glob("*.certificate.json"))
+
+
+def predicate(certificate: Path) -> dict[str, Any]:
+    payload = base64.b64decode(json.loads(certificate.read_text())["payload"])
+    return dict(json.loads(payload)["predicate"])
+
+
+@pytest.mark.parametrize(
+    ("given", "gone"),
+    [("img_1", ["img_1.png"]), ("img_1.png", ["img_1.png"]), (" img_2.png ", ["img_2.png"]), ("5", []), ("h5", []),
+     ("img_", [])],
+)  # fmt: skip
+def test_an_image_is_its_id_its_file_name_or_its_stem_and_never_a_part_of_a_path(
+    own_root: Path, given: str, gone: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = named(own_root)
+    folder = bench.run(*QUICK, folder="one").folder
+    before = images_left(folder)
+    assert fp2("purge", "--image", given, "--yes", *bench.paths) == 0
+    assert before - images_left(folder) == keys_of(bench, gone)
+    assert f"image {given.strip()}: {'1 images, 6 answers, 1 run(s)' if gone else 'selects'}" in capsys.readouterr().out
+
+
+def test_what_is_selected_is_listed_by_id_before_it_is_removed(
+    own_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = named(own_root)
+    bench.run(*QUICK, folder="one")
+    seen: list[str] = []
+    monkeypatch.setattr("typer.confirm", lambda text: seen.append(capsys.readouterr().out) or False)
+    assert fp2("purge", "--subject", "p3", "--subject", "p99", "--image", "img_7", *bench.paths) == 1
+    assert "subject p3: 1 images, 6 answers, 1 run(s)\nsubject p99: selects nothing here\n" in seen[0]
+    assert "image img_7: 1 images, 6 answers, 1 run(s), by its file name without ending" in seen[0]
+    assert "1 people whose ids were not given are in these images" in seen[0]
+    assert fp2("purge", "--subject", "p3", "--image", "img_7", "--dry-run", "--json", *bench.paths) == 0
+    said = json.loads(capsys.readouterr().out.removeprefix("nothing was removed\n"))
+    assert [(one["kind"], one["id"], one["images"], one["answers"], one["runs"]) for one in said["ids"]] == [
+        ("subject", "p3", 1, 6, 1), ("image", "img_7", 1, 6, 1),
+    ]  # fmt: skip
+    assert said["others"] == 1
+
+
+def test_an_id_selects_one_person_however_it_is_typed(own_root: Path) -> None:
+    bench = named(own_root, subject="zoë_{}".format)
+    folder = bench.run(*QUICK, folder="one").folder
+    assert fp2("purge", "--subject", unicodedata.normalize("NFD", " zoë_4 "), "--yes", *bench.paths) == 0
+    assert keys_of(bench, ["img_4.png"]).isdisjoint(images_left(folder))
+    assert results_of(folder)["n_subjects"] == 39
+
+
+@pytest.mark.parametrize("words", [("--subject", " "), ("--image", "")])
+def test_an_empty_id_is_one_line(finished: Bench, words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    before = every_byte(finished.root)
+    assert fp2("purge", *words, "--yes", *finished.paths) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert every_byte(finished.root) == before
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path) -> None:
+    from mlflow import MlflowClient
+
+    bench = named(own_root, subject=str)
+    one = bench.run(*LOGGED, folder="one")
+    client = MlflowClient(f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
+    client.set_tag(one.run_id, "fp2.error", "subject 7 of img_7.png, not 17")
+    client.set_tag(one.run_id, "mlflow.note.content", "look at (7) again")
+    before = tags_of(bench, one.run_id)
+    (bench.outputs / "failed").mkdir()
+    note = bench.outputs / "failed" / "traceback.txt"
+    note.write_text("OSError: subject 7, line 17")
+    (bench.outputs / "failed" / "status.json").write_text('{"status": 7, "error": "subject 7"}')
+    assert fp2("purge", "--subject", "7", "--yes", *bench.paths) == 0
+    after = tags_of(bench, one.run_id)
+    assert after["fp2.error"] == "subject removed of removed, not 17"
+    assert after["mlflow.note.content"] == "look at (removed) again"
+    changed = {name for name in before if before[name] != after[name]}
+    results = results_of(one.folder)
+    assert changed <= {"fp2.error", "mlflow.note.content", "fp2.passport_sha256", "fp2.summary", "fp2.response_set",
+                       "fp2.dataset_digest"}  # fmt: skip
+    assert after["fp2.dataset_digest"] == results["dataset_digest"]
+    assert json.loads(after["fp2.summary"])[0]["n_subjects"] == 39
+    assert note.read_text() == "OSError: subject removed, line 17"
+    assert json.loads(note.with_name("status.json").read_text()) == {"status": 7, "error": "subject removed"}
+    assert fp2("leaderboard", *bench.paths) == 0
+    assert fp2("check", str(one.folder), *bench.paths) == 0
+
+
+@pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_logged_run_whose_files_were_half_deleted_is_replaced_or_removed_by_any_purge(
+    bench: Bench, has_folder: bool
+) -> None:
+    half, whole = bench.run(*LOGGED, folder="half"), bench.run(*LOGGED, "cut.by=[region]", folder="whole")
+    if not has_folder:
+        shutil.rmtree(half.folder)
+    folder = artifacts_of(bench, half.run_id)
+    (folder / "people.parquet").unlink()
+    (folder / "passport.json").unlink()
+    subject = pd.read_csv(bench.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    assert results_of(whole.folder)["n_subjects"] == 35
+    if has_folder:
+        assert (folder / "passport.json").read_bytes() == (half.folder / "passport.json").read_bytes()
+        assert results_of(folder)["n_subjects"] == 35
+    else:
+        assert not folder.exists()
+        assert not tags_of(bench, half.run_id)
+
+
+def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(finished: Bench) -> None:
+    half = finished.outputs / "half"
+    half.mkdir()
+    table = (finished.outputs / "one" / "people.parquet").read_bytes()
+    (half / "people.parquet").write_bytes(table[: len(table) // 2])
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    assert results_of(finished.outputs / "one")["n_subjects"] == 35
+    assert not half.exists()
+
+
+def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bench import execute
+
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    run = execute(bench.words(*QUICK), elsewhere / "run")
+    record_folder(bench.root / "state", run.run_id, run.folder)
+    record_folder(bench.root / "state", "moved", elsewhere / "moved")
+    subject = pd.read_csv(bench.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    assert results_of(run.folder)["n_subjects"] == 35
+    assert f"not reached: {elsewhere / 'moved'}: the folder of run moved" in capsys.readouterr().out
+    assert predicate(certificates(bench)[0])["not_reached"]
+
+
+def test_whoever_was_purged_is_withdrawn_and_a_release_is_not(finished: Bench) -> None:
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    assert fp2("purge", "--release", "none", "--yes", *finished.paths) == 0
+    assert not read_withdrawn(finished.root / "state")
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    salt = local_salt(finished.root / "state")
+    files = pd.read_csv(finished.table)["file"].iloc[4:6]
+    withdrawn = read_withdrawn(finished.root / "state")
+    assert withdrawn.subjects == set(salted([subject], salt))
+    assert withdrawn.images == set(salted(files, salt, "image"))
+
+
+def test_whoever_has_nothing_here_yet_is_left_out_later(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("purge", "--subject", "new", "--dry-run", *finished.paths) == 0
+    assert not read_withdrawn(finished.root / "state")
+    assert fp2("purge", "--subject", "new", "--yes", *finished.paths) == 0
+    assert "subject new: selects nothing here" in capsys.readouterr().out
+    assert read_withdrawn(finished.root / "state").subjects == set(salted(["new"], local_salt(finished.root / "state")))
+
+
+def test_the_certificate_verifies_and_names_nobody(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = finished.outputs / "one"
+    rows = pd.read_csv(finished.table)
+    subject, files = rows["person"].iloc[4], rows["file"].iloc[4:6]
+    before = json.loads((folder / "results.json").read_text())
+    finished.outputs.joinpath("old.zip").write_bytes(b"")
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    (certificate,) = certificates(finished)
+    key = str(next((finished.root / "state" / "keys").glob("*pub*")))
+    assert fp2("verify", str(certificate), "--key", key) == 0
+    said = capsys.readouterr().out
+    assert "certificate of deletion valid: signature" in said
+    assert "not reached: " in said
+    stated = predicate(certificate)
+    assert stated["removed"]["people"] == 1
+    assert stated["removed"]["store"]["answers"] == 12
+    (run,) = stated["removed"]["runs"]
+    assert (run["run"], run["people"], run["answers"]) == (before["run_id"], 1, 12)
+    assert run["before"]["passport.json"] != run["after"]["passport.json"]
+    text = json.dumps(stated)
+    assert not [name for name in (subject, *files) if name in text]
+    for name in ("passport.json", "other.json"):  # in the place of a passport it is refused
+        shutil.copyfile(certificate, folder / name)
+    assert fp2("verify", str(folder / "passport.json"), "--key", key) == 1
+    envelope = json.loads(certificate.read_text())
+    envelope["payload"] = base64.b64encode(json.dumps({"a": 1}).encode()).decode()
+    certificate.write_text(json.dumps(envelope))
+    assert fp2("verify", str(certificate), "--key", key) == 1
+
+
+def test_what_is_still_there_is_named_and_the_exit_status_says_so(
+    finished: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    mine = finished.outputs / "mine.csv"
+    mine.write_text(f"{subject},a note of mine\n")
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 1
+    assert f"still there: {mine}: an id" in capsys.readouterr().out
+    assert subject not in json.dumps(predicate(certificates(finished)[0]))
+
+
+def test_two_purges_do_not_run_at_the_same_time(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    before = every_byte(finished.outputs)
+    with alone(finished.root / "state"):
+        assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 2
+    assert "another purge is running" in capsys.readouterr().err
+    assert every_byte(finished.outputs) == before
+
+
+@pytest.fixture
+def project(own_root: Path, mlflow_store: None) -> Bench:
+    """A project with two logged runs, one without its folder, a list of chosen images and a note of a failed run."""
+    bench = named(own_root)
+    names = ",".join(f"img_{number}.png" for number in range(1, 31))
+    bench.run(*LOGGED, f"data.ids=[{names}]", folder="one")
+    shutil.rmtree(bench.run(*LOGGED, "cut.by=[region]", folder="two").folder)
+    (bench.outputs / "failed").mkdir()
+    (bench.outputs / "failed" / "traceback.txt").write_text("OSError: img_4.png, img_14.png")
+    return bench
+
+
+def store_rows(bench: Bench) -> dict[str, set[Any]]:
+    """Return what the store holds of everyone but the person p4, and the answers of all by key."""
+    with closing(sqlite3.connect(bench.store)) as connection:
+        theirs = sorted(keys_of(bench, ["img_4.png"]))
+        answers = set(connection.execute("SELECT * FROM answers"))
+        pictures = set(connection.execute("SELECT image, subject, path FROM pictures"))
+        keys = {key.hex() for (key,) in connection.execute(
+            "SELECT key FROM origins JOIN pictures ON picture = id WHERE image = ?", theirs)}  # fmt: skip
+    return {
+        "mine": {row for row in answers if row[0] in keys} | {row for row in pictures if row[0] in theirs},
+        "others": {row for row in answers if row[0] not in keys} | {row for row in pictures if row[0] not in theirs},
+    }
+
+
+def check_finished(bench: Bench, others: set[Any], tables: dict[str, pd.DataFrame]) -> None:
+    """Assert that nothing of p4 is anywhere, that nobody else's rows changed, and that what is left verifies."""
+    rows = store_rows(bench)
+    assert rows["mine"] == set()
+    assert rows["others"] == others
+    (table := bench.pictures / "people.csv").rename(aside := bench.root.parent / "people.csv.aside")
+    left = rest_of(bench.root)
+    aside.rename(table)
+    salt = local_salt(bench.root / "state")
+    for key in (*salted(["p4"], salt), *salted(["img_4.png"], salt, "image"), "img_4.png"):
+        assert key.encode() not in left, key
+    key = str(next((bench.root / "state" / "keys").glob("*pub*")))
+    (image,) = salted(["img_4.png"], salt, "image")
+    for run_id, before in tables.items():
+        folder = artifacts_of(bench, run_id)
+        after = pd.read_parquet(folder / "responses.parquet")
+        assert after.equals(before[before["image_id"] != image].reset_index(drop=True))
+        assert fp2("verify", str(folder / "passport.json"), "--key", key) == 0
+    assert not pending(bench.root / "state")
+    for certificate in certificates(bench):
+        assert fp2("verify", str(certificate), "--key", key) == 0
+
+
+def answers_of(bench: Bench) -> dict[str, pd.DataFrame]:
+    folders = sorted((bench.root / "mlruns" / "artifacts").glob("*/*/artifacts"))
+    return {folder.parent.name: pd.read_parquet(folder / "responses.parquet") for folder in folders}
+
+
+def run_anew(bench: Bench, kept: Path) -> None:
+    """Put the project back to what it was."""
+    for path in bench.root.iterdir():
+        if path != kept and path != bench.pictures:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(kept, bench.root, dirs_exist_ok=True)
+
+
+@pytest.mark.long
+def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
+    project: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    kept = tmp_path_factory.mktemp("kept") / "project"
+    shutil.copytree(project.root, kept, ignore=shutil.ignore_patterns(project.pictures.name))
+    others, tables = store_rows(project)["others"], answers_of(project)
+    write, kinds, place, ended = Journal.write, set(), 0, True
+    while ended:
+        place += 1
+
+        stops = iter(range(place - 1, -1, -1))
+        early = bool(place % 2)  # before the journal says so
+
+        def stop(journal: Journal, stops: Iterator[int] = stops, early: bool = early) -> None:
+            is_last = next(stops) == 0
+            if is_last and early:
+                raise KeyboardInterrupt
+            write(journal)
+            kinds.update(step.kind for step in journal.steps)
+            if is_last:
+                raise KeyboardInterrupt
+
+        run_anew(project, kept)
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "write", stop)
+            ended = fp2("purge", "--subject", "p4", "--yes", *project.paths) == 130
+        began = bool(pending(project.root / "state"))
+        capsys.readouterr()
+        assert fp2("purge", "--subject", "nobody", "--dry-run", *project.paths) == 0
+        assert began == ("finished the purge that began at" in capsys.readouterr().out)
+        if place > 1:
+            check_finished(project, others, tables)
+    assert place > 10
+    assert kinds == {"folder", "mlflow", "note", "ids", "store"}
+
+
+KILLED = """
+import os, signal, sys
+from fp2.runs import purge
+from fp2.store import origins
+from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
+
+def die(*args, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def half(self, path=None):
+    for name in sorted(os.listdir(self.artifact_dir))[::2]:
+        os.remove(os.path.join(self.artifact_dir, name))
+    die()
+
+where = sys.argv.pop(1)
+if where == "mlflow":
+    LocalArtifactRepository.delete_artifacts = half
+elif where == "folder":
+    copy, done = purge.shutil.copyfile, []
+    def some(source, target, **options):
+        copy(source, target, **options)
+        done.extend([target] * str(target).endswith(".purged"))
+        return target if len(done) < 4 else die()
+    purge.shutil.copyfile = some
+elif where == "store":
+    delete = origins.delete
+    origins.delete = lambda *args: (delete(*args), die())
+elif where == "certificate":
+    purge.Journal.certify = die
+sys.argv[0] = "fp2"
+from fp2.cli import main
+main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["folder", "mlflow", "store", "certificate"])
+def test_a_killed_purge_is_finished_by_the_next(project: Bench, tmp_path: Path, where: str) -> None:
+    others, tables = store_rows(project)["others"], answers_of(project)
+    script = project.root / "killed.py"
+    script.write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, str(script), where, "purge", "--subject", "p4", "--yes", *project.paths],
+        env=environment(project.root), cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert pending(project.root / "state")
+    assert fp2("purge", "--subject", "p5", "--yes", *project.paths) == 0
+    theirs = keys_of(project, ["img_5.png"])
+    assert len(certificates(project)) == 2
+    gone = {row for row in others if set(row) & theirs}
+    assert gone
+    check_finished_two(project, others, tables, theirs)
+
+
+def check_finished_two(bench: Bench, others: set[Any], tables: dict[str, pd.DataFrame], also: set[str]) -> None:
+    """Assert the same after `also` (images) were purged too."""
+    left = store_rows(bench)
+    keys = {row[0] for row in others - left["others"] if len(row) > 3}
+    assert left["mine"] == set()
+    assert len(keys) == 6
+    check_finished(bench, left["others"], {run: table[~table["image_id"].isin(also)] for run, table in tables.items()})
