@@ -17,6 +17,7 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
+from fp2.runs.origin import read_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -235,16 +236,6 @@ def read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        config = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(folder)) from error
-    return dict(config) if isinstance(config, dict) else {}
-
-
 def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
@@ -273,7 +264,7 @@ def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], wo
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
-    config = _config(folder)
+    config = read_plain(folder)
     try:
         found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:

@@ -185,8 +185,10 @@ class Sheet:
         return path
 
 
-def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
+def sheet_of(source: Path, here: Config, wanted: Wanted, words: Sequence[str] = ()) -> Sheet:
     """Return the sample of the run in `source`, drawn now if there is none.
+
+    `words` state again what a run of somebody else names (`fp2.extension.logged_config`).
 
     Raises
     ------
@@ -201,7 +203,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
     tables = read_tables(source)
     if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
         raise Fp2Error("the answers of this run are not scored texts", where=run_id)
-    config = logged_config(source, here, run_id)
+    config = logged_config(source, here, run_id, words)
     _, job = logged_protocol(config, tables.people)
     name = wanted.scorer or str(results["analysis"].get("primary", ""))
     if name not in job.scorers or not NAME.fullmatch(name):
