@@ -86,12 +86,13 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
     again = {".".join(key) for key in named_outside(source, here, plain, EVERY)}
     state_again(source, here, plain, overrides, EVERY)
     try:
-        tracking = {**asdict(here.tracking), "experiment": plain["tracking"]["experiment"]}
-        local: Any = {"paths": asdict(here.paths), "tracking": tracking}
         _check_overrides(overrides, plain["data"], again)
+        local: Any = {"paths": asdict(here.paths), "tracking": asdict(here.tracking)}
         given = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
-        typed_in: Any = OmegaConf.to_container(OmegaConf.merge(local, given), resolve=True)
-        final = merged(with_places({**plain, **local}, places), typed_in)
+        typed: Any = OmegaConf.to_container(OmegaConf.merge(local, given), resolve=True)  # what is logged stays text
+        if OmegaConf.select(given, "tracking.experiment") is None:
+            typed["tracking"]["experiment"] = plain["tracking"]["experiment"]
+        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, places), typed)
     except (OmegaConfBaseException, KeyError, TypeError, IndexError, ValueError) as error:
         raise Fp2Error(
             f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)

@@ -41,15 +41,20 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own:
     Both are signed as this project's, unless they are not its `own` (`fp2.runs.origin`).
     """
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
     from fp2.store.salted_keys import signed
 
     plain, places = without_places(_plain(asdict(config)))
     kept = overrides_without_places(overrides)
+    try:
+        texts = {artifacts.CONFIG: OmegaConf.to_yaml(OmegaConf.create(plain))}
+        texts[artifacts.OVERRIDES] = OmegaConf.to_yaml(OmegaConf.create(kept))
+    except OmegaConfBaseException as error:  # half an interpolation
+        raise Fp2Error(f"the config cannot be written: {' '.join(str(error).split())}", where="config") from error
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in ((artifacts.CONFIG, plain), (artifacts.OVERRIDES, kept)):
-            text = OmegaConf.to_yaml(OmegaConf.create(content))
+        for name, text in texts.items():
             text = signed(text, Path(config.paths.state)) if own else text
             (folder / name).write_text(text, encoding="utf-8")
     return places

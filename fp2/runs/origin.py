@@ -45,7 +45,7 @@ class ForeignRunError(Fp2Error):
 
 
 def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
-    """Return a run's config (or its overrides) as plain data: no tag and no interpolation is resolved.
+    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved.
 
     Raises
     ------
@@ -54,8 +54,14 @@ def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
     """
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):  # a few lines of them stand for gigabytes, or contain themselves
+                raise yaml.YAMLError("it has an alias")
+            return super().compose_node(parent, index)
+
     try:
-        return yaml.safe_load((folder / name).read_text(encoding="utf-8"))
+        return yaml.load((folder / name).read_text(encoding="utf-8"), Loader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         what = f"the run's {Path(name).stem} cannot be read: {' '.join(str(error).split())}"
         raise Fp2Error(what, where=str(folder)) from error

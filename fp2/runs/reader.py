@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -173,8 +174,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         if (local := local_folder(word, here)) is None:
             raise
         return local
-    folder = scratch / word
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=scratch))  # an id is whatever the server says
     download(here, word, needed, folder)
     for name in optional:
         with suppress(Fp2Error):
