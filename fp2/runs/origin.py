@@ -13,10 +13,13 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from fp2 import artifacts
+from fp2.compose import parse_overrides
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.plugins import GROUPS, installed
@@ -28,7 +31,7 @@ Key = tuple[str, ...]
 HERE = (*HIDDEN_SECTIONS, "tracking", "report")
 """Sections that commands take from this machine, not from a logged config."""
 EVERY = ("answers", "data", "engine", "model", "probe", "scorer", "task")
-PERMISSIONS = ("accept_terms", "address", "api_key_env", "base_url", "pickled_weights", "trust_remote_code")
+PERMISSIONS = ("address", "api_key_env", "base_url", "pickled_weights", "trust_remote_code")
 """Settings by which a run gets a key, connects to somebody or is permitted something."""
 _IMPORTED = re.compile(
     r"data\.(kind|target)|engine\.(name|target|format)|model\.engine|scorer\.[^.]+\.target|probe\.protocol|task\.name"
@@ -91,7 +94,7 @@ def named_outside(folder: Path, here: Config, plain: Any, used: Collection[str] 
 def state_again(
     folder: Path, here: Config, plain: Any, words: Sequence[str] | None, used: Collection[str] = ()
 ) -> None:  # fmt: skip
-    """Put what `words` state again into a logged config that is plain data.
+    """Put what `words` state again into a logged config that is plain data; nobody accepts terms of use in it.
 
     Parameters
     ----------
@@ -103,9 +106,11 @@ def state_again(
     ForeignRunError
         If a foreign config names more than that outside the project, with the words to type.
     """
-    named = named_outside(folder, here, plain, used)
-    if not named:
+    if is_own(folder, here):
         return
+    if isinstance(plain, Mapping) and isinstance(data := plain.get("data"), dict) and "accept_terms" in data:
+        data["accept_terms"] = False
+    named = named_outside(folder, here, plain, used)
     stated = {".".join(key): value for word in words or () for key, value in _leaves_of(word)}
     missing = {key: value for key, value in named.items() if not {".".join(key), key[0]} & set(stated)}
     if missing:
@@ -141,14 +146,26 @@ def logged_overrides(folder: Path, here: Config) -> list[str]:
     if is_own(folder, here, artifacts.OVERRIDES):
         return words
     root = Path(here.paths.root)
-    plain = [word for word in words if "${" not in word and not word.lstrip("+~").startswith("hydra")]
-    return [word for word in plain if not states_again(word, root)]
+    return [
+        word for word in words
+        if "${" not in word and not word.lstrip("+~").startswith("hydra") and _is_override(word)
+        and not states_again(word, root)
+    ]  # fmt: skip
+
+
+def _is_override(word: str) -> bool:
+    try:
+        return bool(parse_overrides([word]))
+    except Fp2Error:
+        return False
 
 
 def _is_outside(key: Key, value: Any, root: Path, used: Collection[str]) -> bool:
     if key[0] in HERE:
         return False
     if key[-1] in PERMISSIONS and key[0] in used and value and not str(value).startswith(MARK):
+        return True
+    if not isinstance(value, str | int | float | list | dict | date | None):  # a function or sweep of Hydra's
         return True
     return any(_names_outside(".".join(key), text, root) for text in _texts(value))
 
@@ -191,7 +208,7 @@ def _leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
 
 
 def _leaves_of(word: str) -> list[tuple[Key, Any]]:
-    """Return the settings of an override; none of one that deletes."""
+    """Return the settings of an override, as `fp2 rerun` reads it and as Hydra does; none of one that deletes."""
     import yaml
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -199,11 +216,12 @@ def _leaves_of(word: str) -> list[tuple[Key, Any]]:
     key, assigned, value = word.lstrip("+").partition("=")
     if not assigned or word.startswith("~"):
         return []
-    try:
-        read: Any = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"]))
-    except (OmegaConfBaseException, ValueError, yaml.YAMLError) as error:
-        raise Fp2Error(f"{key} cannot be read: {' '.join(str(error).split())}", where="override") from error
-    return list(_leaves(read["value"], tuple(key.split("."))))
+    readings: list[Any] = []
+    with suppress(OmegaConfBaseException, ValueError, yaml.YAMLError):
+        readings += OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"])).values()  # type: ignore[union-attr]
+    with suppress(Fp2Error):
+        readings.append(parse_overrides([word])[0].value())
+    return [leaf for read in readings for leaf in _leaves(read, tuple(key.split(".")))]
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -338,7 +338,10 @@ def test_a_run_that_is_repeated_does_not_pass_on_what_a_foreign_run_names(
     """The repeated run is the project's own: what is in it must have been typed here."""
     words = (
         "model=planted", "model.name=${oc.env:SECRET}", "hydra.searchpath=[file:///tmp]", "data=../../../etc/x",
-        "scorer.valence={target: 'fp2_trap:Scorer'}", "probe.protocol=fp2_trap:Protocol", "model.truth=/etc/passwd",
+        "scorer.valence={target: 'fp2_trap:Scorer'}", "scorer.valence={target:fp2_trap:Scorer}",
+        "+scorer.valence.target='fp2_trap:Scorer'", "++probe.options.supplements=extend_list(fp2_trap:X)",
+        "scorer.valence.target=str(fp2_trap:Scorer)", "scorer.valence.target=fp2_trap:A,fp2_trap:B",
+        "probe.protocol=fp2_trap:Protocol", "model.truth=/etc/passwd",
         "model.trust_remote_code=true", "model.base_url=http://evil.example", "seed=20260101",
     )  # fmt: skip
     folder = foreign(finished, overrides=yaml.safe_dump(list(words)))
@@ -394,13 +397,19 @@ def test_what_counts_as_outside(finished: Bench) -> None:
     assert named(plain, finished) == outside
     asks = {
         "model": {"trust_remote_code": True, "pickled_weights": "yes", "api_key_env": "HOME", "base_url": ["http://h"]},
-        "data": {"accept_terms": True}, "engine": {"ray": {"address": "h:1"}}, "scorer": {"x": {"api_key_env": "A"}},
+        "engine": {"ray": {"address": "h:1"}}, "scorer": {"x": {"api_key_env": "A"}},
     }  # fmt: skip
     assert named(asks, finished) == {"model.base_url"}
     assert named(asks, finished, "scorer") == {"model.base_url", "scorer.x.api_key_env"}
-    every = named(asks, finished, "model", "data", "engine", "scorer")
+    every = named(asks, finished, "model", "engine", "scorer")
     assert every == {"model.trust_remote_code", "model.pickled_weights", "model.api_key_env", "model.base_url",
-                     "data.accept_terms", "engine.ray.address", "scorer.x.api_key_env"}  # fmt: skip
+                     "engine.ray.address", "scorer.x.api_key_env"}  # fmt: skip
+
+
+def test_a_foreign_run_accepts_no_terms_of_use(finished: Bench) -> None:
+    plain = {"data": {"accept_terms": True}}
+    state_again(finished.root, finished.config(), plain, ("data.accept_terms=true",))
+    assert plain == {"data": {"accept_terms": False}}  # a rerun merges what was typed
 
 
 def test_the_words_to_type_are_safe_to_paste(finished: Bench) -> None:
