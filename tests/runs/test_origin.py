@@ -413,7 +413,7 @@ def test_a_foreign_run_accepts_no_terms_of_use(finished: Bench) -> None:
 
 
 def test_the_words_to_type_are_safe_to_paste(finished: Bench) -> None:
-    value = "http://h/$(touch x)'\\ ;`y`"
+    value = "http://h/$(touch x) ;`y`"
     plain = {"model": {"base_url": [value, "http://b"]}, "scorer": {"a b;c": {"target": "m.n:C"}}}
     with pytest.raises(ForeignRunError) as caught:
         state_again(finished.root, finished.config(), plain, ())
