@@ -408,6 +408,7 @@ from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
+from fp2.runs.origin import states_again as states_again
 from fp2.runs.reader import read_results as read_results, run_folder as run_folder
 from fp2.progress import Progress as Progress, Terminal as Terminal
 

@@ -130,8 +130,9 @@ def load_path(target: str, where: str) -> Any:
         raise Fp2Error(f"'{target}' is not an import path", where=where, fix="Write package.module:Name")
     try:
         module = import_module(module_name)
-    except ImportError as error:
-        raise Fp2Error(f"cannot import '{module_name}': {error}", where=where) from error
+    except Exception as error:  # what another package raises on import is unknown
+        said = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise Fp2Error(f"cannot import '{module_name}': {said}", where=where) from error
     if not hasattr(module, attribute):
         classes = [found for found, value in vars(module).items() if inspect.isclass(value)]
         raise Fp2Error(f"'{module_name}' has no '{attribute}'", where=where, fix=nearest(attribute, classes))

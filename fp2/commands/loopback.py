@@ -1,7 +1,7 @@
 """Pages served to a browser on this machine: below a secret path, on the loopback address, and to no other site.
 
-The name of the host is checked, so that no other site's page can reach the server through the browser. Nothing is
-logged: addresses hold the secret.
+The name of the host is checked, and the origin of a form, so that no other site's page can reach the server through the
+browser. Nothing is logged: addresses hold the secret.
 """
 
 from __future__ import annotations
@@ -72,10 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(None if name is None else self.server.get(name, query))
 
     def do_POST(self) -> None:
-        """Take a form."""
+        """Take a form of an own page; a browser states the page's origin."""
         name, _ = self._asked()
         length = self.headers.get("Content-Length", "")
-        if name is None or not length.isdecimal() or int(length) > _LONGEST:
+        own = self.headers.get("Origin") == f"http://{HOST}:{self.server.server_address[1]}"
+        if name is None or not own or not length.isdecimal() or int(length) > _LONGEST:
             return self._reply(None)
         sent = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), keep_blank_values=True)
         self._reply(self.server.post(name, {key: values[0] for key, values in sent.items()}))
@@ -95,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         for key, value in {
             **({} if found.location is None else {"Location": found.location}),
             "Content-Type": found.kind, "Content-Length": str(len(found.body)), "Cache-Control": "no-store",
-            "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+            "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
         }.items():  # fmt: skip
             self.send_header(key, value)
         self.end_headers()

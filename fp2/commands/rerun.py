@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,17 +49,20 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
     Raises
     ------
     Fp2Error
-        If the run cannot be read, or its config has another hash than its results.
+        If the run cannot be read, its config has another hash than its results, or it was not written by this project
+        and names something outside that `overrides` do not state again.
     """
     from fp2.runs.asked_again import compared, copy_without
-    from fp2.runs.reader import run_folder
+    from fp2.runs.origin import logged_overrides
+    from fp2.runs.reader import read_results, run_folder
     from fp2.store.salted_keys import local_salt
 
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
         source = run_folder(run_id, here, Path(scratch), FILES, OPTIONAL if fresh is not None else ())
-        before, logged = _read(source)
+        before = read_results(source)
+        logged = logged_overrides(source, here)
         places = recall(Path(here.paths.state), before["run_id"])
         config = _logged_config(source, here, places, overrides)
         if config_hash(config) != before["config_hash"]:
@@ -101,35 +104,25 @@ def _say_what_was_asked(answers: Mapping[str, int], again: AskedAgain | None, ou
     return True
 
 
-def _read(source: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the logged results and overrides."""
-    import yaml
-
-    from fp2.runs.reader import read_results
-
-    before = read_results(source)
-    try:
-        logged = yaml.safe_load((source / artifacts.OVERRIDES).read_text(encoding="utf-8")) or []
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(source)) from error
-    return before, [str(item) for item in logged]
-
-
 def _logged_config(source: Path, here: Config, places: Mapping[str, str], overrides: Sequence[str]) -> Config:
     """Return the logged config with this machine's paths, and those that `overrides` name."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
+
+    plain = read_plain(source)
+    again = {".".join(key) for key in named_outside(source, here, plain, EVERY)}
+    state_again(source, here, plain, overrides, EVERY)
     try:
-        logged = OmegaConf.load(source / artifacts.CONFIG)
-        tracking = {**asdict(here.tracking), "experiment": OmegaConf.select(logged, "tracking.experiment")}
-        local = OmegaConf.create({"paths": asdict(here.paths), "tracking": tracking})
+        _check_overrides(overrides, plain["data"], again)
+        local: Any = {"paths": asdict(here.paths), "tracking": asdict(here.tracking)}
         given = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
-        plain: Any = OmegaConf.to_container(OmegaConf.merge(logged, local), resolve=True)
-        _check_overrides(overrides, plain["data"])
-        placed = OmegaConf.create(with_places(plain, places))
-        final: Any = OmegaConf.to_container(OmegaConf.merge(placed, given), resolve=True)
-    except (OmegaConfBaseException, OSError, KeyError, TypeError) as error:
+        typed: Any = OmegaConf.to_container(OmegaConf.merge(local, given), resolve=True)  # what is logged stays text
+        if OmegaConf.select(given, "tracking.experiment") is None:
+            typed["tracking"]["experiment"] = plain["tracking"]["experiment"]
+        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, places), typed)
+    except (OmegaConfBaseException, KeyError, TypeError, IndexError, ValueError) as error:
         raise Fp2Error(
             f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)
         ) from error
@@ -139,11 +132,20 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
     return from_plain(final)
 
 
-def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any]) -> None:
-    """Raise unless every override is one that a rerun may have; `data` is the logged config of the data set."""
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings with those of `new` in place of the same ones of `old`."""
+    both = [key for key in new if isinstance(new[key], dict) and isinstance(old.get(key), dict)]
+    return {**old, **new, **{key: merged(old[key], new[key]) for key in both}}
+
+
+def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any], again: Collection[str]) -> None:
+    """Raise unless every override is one that a rerun may have.
+
+    `data` is the logged config of the data set, `again` are keys that a foreign run needs stated again.
+    """
     from fp2.data.base import local_options
 
-    allowed = {*KEYS, *(f"data.{name}" for name in local_options(data))}
+    allowed = {*KEYS, *again, *(f"data.{name}" for name in local_options(data))}
     for override in overrides:
         key = override.lstrip("+").partition("=")[0]
         if key not in allowed and not key.startswith(SECTIONS):

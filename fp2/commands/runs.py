@@ -104,16 +104,11 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
 
 def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
     """Return a run's config as dotted key -> value, and its digests."""
-    import yaml
-
+    from fp2.runs.origin import read_plain
     from fp2.runs.reader import read_results
 
     with _run(word, load_config(overrides)) as folder:
-        results = read_results(folder)
-        try:
-            config = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise Fp2Error(f"the run's config cannot be read: {' '.join(str(error).split())}", where=word) from error
+        results, config = read_results(folder), read_plain(folder)
     return {**{name: results[name] for name in DIGESTS}, **dict(_flat(config, ""))}
 
 
@@ -230,13 +225,13 @@ def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Sec
     Without the run's protocol there are no sections: then a line on standard error says what is left out.
     """
     from fp2.report.reading import MIN_CELL
-    from fp2.runs.logged import load_run_sections, logged_config
+    from fp2.runs.logged import load_run_sections, logged_settings
     from fp2.runs.reader import read_results
 
     results = read_results(folder)
     least = max(MIN_CELL, here.report.suppress_below)
     try:
-        least = max(least, logged_config(folder, here, results["run_id"]).report.suppress_below)
+        least = max(least, logged_settings(folder, here, results["run_id"]).report.suppress_below)
         return results, load_run_sections(folder, here, results["run_id"]), least
     except Fp2Error as error:
         left_out = "only disparities, composites and headlines are exported"
@@ -297,12 +292,13 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
     from fp2.report.terminal import terminal
     from fp2.run import finish_purges
     from fp2.runs.multiverse import BLOCK, FILE, NEEDED, TABLES, multiverse
+    from fp2.runs.origin import states_again
     from fp2.runs.reader import run_folder
 
-    here = load_config(overrides)
+    here = load_config([word for word in overrides if not states_again(word)])
     finish_purges(here, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-multiverse-") as scratch:
-        found = multiverse(run_folder(run, here, Path(scratch), NEEDED, TABLES), here, Progress())
+        found = multiverse(run_folder(run, here, Path(scratch), NEEDED, TABLES), here, Progress(), overrides)
     if as_json:
         print_json(found.document)
         return

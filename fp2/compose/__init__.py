@@ -12,7 +12,7 @@ from fp2.compose.overrides import (
     prepare,
     project_root,
 )
-from fp2.compose.validation import build_protocol, from_plain, is_from_hub, validate
+from fp2.compose.validation import build_protocol, from_plain, is_from_hub, typed, validate
 from fp2.config import CONFIG_NAME, conf_dir
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "parse_overrides",
     "prepare",
     "project_root",
+    "typed",
     "validate",
 ]

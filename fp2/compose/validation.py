@@ -89,14 +89,20 @@ def is_from_hub(config: Config) -> bool:
     return bool(engine_class(asdict(config.engine)).from_hub)
 
 
-def from_plain(plain: Any) -> Config:
-    """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
+def typed(plain: Any) -> Config:
+    """Check the types of plain nested data, and import no class: `data` and `engine` remain mappings."""
     import pydantic
 
     try:
         config: Config = checker(Config).validate_python(plain)
     except pydantic.ValidationError as error:
         raise as_user_error(error, "", Config) from error
+    return config
+
+
+def from_plain(plain: Any) -> Config:
+    """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
+    config = typed(plain)
     config.data = data_source(config.data).options
     config.engine = engine_options(engine_class(config.engine), config.engine)
     _cross_check(config)

@@ -305,6 +305,8 @@ def source_class(group: Mapping[str, Any]) -> type[DataSource[Any]]:
     """Return the class that `target` or else `kind` of the config group `data` names."""
     key = "target" if group.get("target") else "kind"
     source: type[DataSource[Any]] = load(DATA, source_name(group), f"data.{key}")
+    if not isinstance(source, type):
+        raise Fp2Error(f"{source_name(group)} is not a data set", where=f"data.{key}", fix="Derive it from DataSource")
     check_members(source, MEMBERS, "a data set", f"data.{key}")
     if abstract := getattr(source, "__abstractmethods__", ()):
         raise Fp2Error(f"{source!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")

@@ -83,7 +83,10 @@ def create(
 
 def engine_class(engine: Mapping[str, Any]) -> type[Any]:
     """Return the class that `target` or else `name` of the config group `engine` names."""
-    kind: type[Any] = load(ENGINES, str(engine.get("target") or engine.get("name") or DEFAULT), "engine")
+    name = str(engine.get("target") or engine.get("name") or DEFAULT)
+    kind: type[Any] = load(ENGINES, name, "engine")
+    if not isinstance(kind, type):
+        raise Fp2Error(f"{name} is not an engine", where="engine", fix="Derive it from BaseEngine")
     check_members(kind, _FACTORY, "an engine", "engine")
     return kind
 

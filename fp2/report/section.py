@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fp2.errors import Fp2Error
 from fp2.plugins import load_path
 from fp2.report.reading import DASH, MIN_CELL, number, plain, verdict_words
 from fp2.report.several import side_by_side
@@ -74,9 +75,13 @@ def load_sections(targets: Sequence[str]) -> list[Section]:
     Raises
     ------
     Fp2Error
-        If one cannot be imported.
+        If one cannot be imported, or is no section.
     """
-    return [load_path(target, "report section")() for target in targets]
+    classes = [load_path(target, "report section") for target in targets]
+    for target, kind in zip(targets, classes, strict=True):
+        if not (isinstance(kind, type) and issubclass(kind, Section)):
+            raise Fp2Error(f"{target} is not a report section", fix="Derive it from fp2.report.section.Section")
+    return [kind() for kind in classes]
 
 
 def present(sections: Sequence[Section], results: Results) -> list[Section]:

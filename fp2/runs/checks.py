@@ -33,6 +33,7 @@ from fp2.results import differences
 from fp2.runs.describe import count_tables
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.logged import logged_config
+from fp2.runs.origin import ForeignRunError, read_plain
 from fp2.runs.reader import read_cuts, read_results
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ class _Run:
     @cached_property
     def elsewhere(self) -> bool:
         """Whether the config names files whose place on this machine is not known."""
-        import yaml
-
-        plain = yaml.safe_load((self.folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        plain = read_plain(self.folder)
         known = recall(Path(self.here.paths.state), str(self.results["run_id"]))
         return bool(isinstance(plain, dict) and set(missing_places(plain)) - set(known))
 
@@ -219,6 +218,9 @@ def _scores(tables: RunTables) -> Iterator[str]:
 def _config(run: _Run) -> Iterator[str]:
     try:
         found = config_hash(run.config)
+    except ForeignRunError as error:
+        run.notes.append(f"{error.what}: its config hash is not checked")
+        return
     except Fp2Error:
         if not run.elsewhere and not run.results.get("purged"):
             raise

@@ -32,19 +32,31 @@ HIDDEN_KEYS = (
     "tracking.sweep_id",
     "engine.ray.address",
 )  # an address may carry a password
-_PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
+PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+", re.DOTALL)
 
 
-def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> dict[str, str]:
-    """Write the resolved config and its overrides without this machine's paths; return the paths."""
+def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own: bool = True) -> dict[str, str]:
+    """Write the resolved config and its overrides without this machine's paths; return the paths.
+
+    Both are signed as this project's, unless they are not its `own` (`fp2.runs.origin`).
+    """
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from fp2.store.salted_keys import signed
 
     plain, places = without_places(_plain(asdict(config)))
     kept = overrides_without_places(overrides)
+    try:
+        texts = {artifacts.CONFIG: OmegaConf.to_yaml(OmegaConf.create(plain))}
+        texts[artifacts.OVERRIDES] = OmegaConf.to_yaml(OmegaConf.create(kept))
+    except OmegaConfBaseException as error:  # half an interpolation
+        raise Fp2Error(f"the config cannot be written: {' '.join(str(error).split())}", where="config") from error
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / artifacts.CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(plain)), encoding="utf-8")
-        (folder / artifacts.OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(kept)), encoding="utf-8")
+        for name, text in texts.items():
+            text = signed(text, Path(config.paths.state)) if own else text
+            (folder / name).write_text(text, encoding="utf-8")
     return places
 
 
@@ -78,7 +90,7 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
         elif value.lstrip()[:1] in ("{", "["):
             kept.append(f"{key}={_inline_without_places(override, name, value)}")
         else:
-            is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
+            is_path = bool(found and bare) and (name.startswith(FILES) or PATH.fullmatch(bare) is not None)
             kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
     return kept
 
@@ -184,7 +196,7 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
         places[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
     is_text = dotted.startswith("probe.") and dotted not in BATTERY_PATHS  # a question may begin with a slash
-    if isinstance(value, str) and not is_text and _PATH.fullmatch(value):
+    if isinstance(value, str) and not is_text and PATH.fullmatch(value):
         places[dotted] = value
         return MARK + _name(value)
     return value

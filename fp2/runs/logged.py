@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.compose import build_protocol, from_plain
+from fp2.compose import build_protocol, from_plain, typed
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Job, Protocol
 from fp2.protocols.requirements import check_scorers, for_battery, for_people, special_cases
 from fp2.runs.local_paths import recall, with_places
+from fp2.runs.origin import read_plain, state_again
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,17 +25,34 @@ if TYPE_CHECKING:
     from fp2.report.section import Section
 
 
-def logged_config(folder: Path, here: Config, run_id: str) -> Config:
-    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`."""
-    import yaml
+def logged_config(
+    folder: Path, here: Config, run_id: str, words: Sequence[str] | None = None, used: Collection[str] = ()
+) -> Config:
+    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`.
 
+    Parameters
+    ----------
+    words, used
+        What is stated again of a run that this project did not write (`fp2.runs.origin.state_again`).
+    """
+    plain = read_plain(folder)
+    state_again(folder, here, plain, words, used)
+    return from_plain(_placed(folder, here, run_id, plain))
+
+
+def logged_settings(folder: Path, here: Config, run_id: str) -> Config:
+    """Return a run's config as `logged_config` does, for commands that only read the run: no class is imported.
+
+    `data` and `engine` are mappings.
+    """
+    return typed(_placed(folder, here, run_id, read_plain(folder)))
+
+
+def _placed(folder: Path, here: Config, run_id: str, plain: Any) -> Any:
     try:
-        plain = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-        plain = with_places(plain, recall(Path(here.paths.state), run_id))
-        plain["paths"] = asdict(here.paths)
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        return {**with_places(plain, recall(Path(here.paths.state), run_id)), "paths": asdict(here.paths)}
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         raise Fp2Error(f"the run's config cannot be read: {error}", where=str(folder)) from error
-    return from_plain(plain)
 
 
 def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[Protocol, Job]:
@@ -104,6 +122,9 @@ def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Secti
     """
     from fp2.report.section import load_sections
 
-    protocol = build_protocol(logged_config(folder, here, run_id))
+    settings = logged_settings(folder, here, run_id)
+    asked = {"probe": {"protocol": settings.probe.protocol, "options": settings.probe.options}}
+    state_again(folder, here, {**asked, "task": asdict(settings.task)}, None)
+    protocol = build_protocol(settings)
     protocols = [protocol, *special_cases(protocol)]
     return load_sections([*dict.fromkeys(target for each in protocols for target in each.section_targets())])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,8 +75,10 @@ def forget(outputs: Path, run_id: str) -> None:
         shutil.rmtree(folder_of(outputs, run_id), ignore_errors=True)
 
 
-def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
+def multiverse(source: Path, here: Config, progress: Progress, words: Sequence[str] = ()) -> Computed:
     """Compute the specification curve of the run in `source`, and write `multiverse.json`, figures and dashboard.
+
+    `words` state again what a run of somebody else names (`fp2.runs.origin`).
 
     Raises
     ------
@@ -91,7 +93,7 @@ def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
     if missing := [name for name in TABLES if not (source / name).is_file()]:
         fix = "Only runs whose answers are scored have specifications: no yes/no batteries, and no tasks"
         raise Fp2Error(f"the run has no {' and no '.join(missing)}", where=str(before["run_id"]), fix=fix)
-    config = logged_config(source, here, before["run_id"])
+    config = logged_config(source, here, before["run_id"], words)
     config = replace(config, analysis=replace(config.analysis, multiverse=True))
     tables = read_tables(source)
     protocol, job = logged_protocol(config, tables.people)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
+from fp2.runs.origin import read_plain
 from fp2.store.withdrawn import writing
 
 if TYPE_CHECKING:
@@ -173,8 +175,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         if (local := local_folder(word, here)) is None:
             raise
         return local
-    folder = scratch / word
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=scratch))  # an id is whatever the server says
     download(here, word, needed, folder)
     for name in optional:
         with suppress(Fp2Error):
@@ -252,16 +253,6 @@ def read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        config = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(folder)) from error
-    return dict(config) if isinstance(config, dict) else {}
-
-
 def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
@@ -290,7 +281,7 @@ def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], wo
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
-    config = _config(folder)
+    config = read_plain(folder)
     try:
         found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:

@@ -7,7 +7,7 @@ answers with the same salted keys. It names its source in its results and its pa
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from fp2.runs.checks import checked
 from fp2.runs.describe import describe_scorers
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
+from fp2.runs.origin import is_own, named_outside, read_plain, states_again
 from fp2.runs.outputs import RunOutcome, tracked
 from fp2.runs.reader import read_results
 from fp2.runs.stages import Evaluation, analyse_present, scored
@@ -50,13 +51,18 @@ WHOLE = {"scorer": {"scorer"}, "cut": {"cut", "cut.by", "cut.each"}, "analysis":
 
 
 def composable(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides that compose with the defaults: none that change a single setting of scorers or cut."""
+    """Return the overrides that compose with the defaults: none that change a single setting of scorers or cut.
+
+    Nor any that only state again what a run of somebody else names (`fp2.runs.origin`).
+    """
     return [
-        word for word in overrides if _section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides)
-    ]
+        word for word in overrides
+        if (_section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides))
+        and (_section(word) in (*OWN, *ELSEWHERE) or not states_again(word))
+    ]  # fmt: skip
 
 
-def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> Config:
+def rescored_config(logged: Config, given: Config, overrides: Sequence[str], again: Collection[str] = ()) -> Config:
     """Return the config of the source run with the scorers, cut, analysis and seed that `overrides` name.
 
     Parameters
@@ -68,6 +74,8 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> 
     overrides : sequence of str
         `scorer=NAME`, `cut=NAME`, `cut.by` or `cut.each` replaces the whole section; `scorer.valence.smallest_effect`,
         `cut.groups` or `analysis.severity.low` changes one setting of the source run.
+    again : collection of str
+        Keys that are stated again (`fp2.runs.origin`), and are in `logged` by now.
 
     Raises
     ------
@@ -75,7 +83,7 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> 
         For an override that concerns the answers, and for a setting of something that the source run does not have.
     """
     for word in overrides:
-        if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) != CAP:
+        if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) not in (CAP, *again):
             raise Fp2Error(
                 f"rescoring asks no model and cannot change {_key(word)!r}",
                 where="override",
@@ -147,7 +155,9 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
     before = read_results(source)
     run_id = before["run_id"]
     tables = _read(source, run_id)
-    config = rescored_config(logged_config(source, here, run_id), here, overrides)
+    again = [".".join(key) for key in named_outside(source, here, read_plain(source))]
+    old = logged_config(source, here, run_id, overrides, used=("scorer",))
+    config = rescored_config(old, here, overrides, again)
     protocol, job = logged_protocol(config, tables.people)
     if not isinstance(protocol, Asks) or protocol.requires.scoring != "required":
         raise _not_scored(config, run_id)
@@ -157,7 +167,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
         new_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
         tables = with_labels(tables, config, job.scorers, again=new_labels)
         before, tables = _whole_sets(before, tables, job.cuts)
-        places = write_config(folder, config, overrides)
+        places = write_config(folder, config, overrides, own=is_own(source, here))
         tags = {
             "config_hash": config_hash(config),
             **{name: before[name] for name in ("response_set", "dataset_digest")},

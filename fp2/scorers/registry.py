@@ -9,7 +9,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from fp2.errors import Fp2Error, nearest
 from fp2.notes import Note, NoteKind, Stage, as_notes
@@ -45,12 +45,16 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     spec : mapping
         `target` (`package.module:Class`, or an entry point; `name` by default), `measures` (see `dimensions`) and the
         options of the class: the fields of a dataclass, whose types are checked, or the parameters of any other class
-        or function.
+        or function, whose return annotation is a class of scorers.
     """
     where = f"scorer.{name}"
     if not isinstance(spec, Mapping):
         raise Fp2Error("a scorer is a mapping of its options", where=where, fix="Write target: package.module:Class")
-    factory = load(SCORERS, str(spec.get("target", name)), where)
+    target = str(spec.get("target", name))
+    factory = load(SCORERS, target, where)
+    if not _makes_scorers(factory):
+        fix = "Name a class with the method score, or a function whose return annotation is such a class"
+        raise Fp2Error(f"{target} is not a scorer", where=where, fix=fix)
     arguments = {str(key): value for key, value in spec.items() if key not in ("target", MEASURES)}
     measures = spec.get(MEASURES, name)
     if not (isinstance(measures, str) and measures.strip()):
@@ -64,6 +68,16 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         scorer = _call(factory, name, arguments, where)
     check_members(scorer, MEMBERS, "a scorer", where)
     return cast("Scorer", scorer)
+
+
+def _makes_scorers(factory: Any) -> bool:
+    """Whether it is a class of scorers, or a function that states to return one: nothing else is called."""
+    if inspect.isfunction(factory):
+        try:
+            factory = get_type_hints(factory).get("return")
+        except (NameError, TypeError):  # an annotation for the type checker only
+            return False
+    return isinstance(factory, type) and callable(getattr(factory, "score", None))
 
 
 def dimensions(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ _SALT_BYTES = 32
 
 
 def salted(
-    ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set", "response"] = "subject"
+    ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set", "response", "config"] = "subject"
 ) -> list[str]:
     """Return a key of 32 hex digits for each id: HMAC-SHA256 under `salt` (RFC 2104), cut to 128 bits.
 
@@ -49,6 +49,24 @@ def local_salt(state_dir: Path) -> bytes:
             "the salt file is damaged", where=str(path), fix="Move it away: new keys will not match old ones"
         )
     return salt
+
+
+_SIGNATURE = "# signed by the project that wrote it: "
+
+
+def signed(text: str, state_dir: Path) -> str:
+    """Return a config as YAML with a last line, a comment, by which this project knows it again (`is_signed`)."""
+    return f"{text}{_SIGNATURE}{salted([text], local_salt(state_dir), 'config')[0]}\n"
+
+
+def is_signed(text: str, state_dir: Path) -> bool:
+    """Return whether this project has `signed` the text, unchanged since; False without its salt."""
+    body, line, stated = text.rpartition(_SIGNATURE)
+    try:
+        salt = (state_dir / _SALT_NAME).read_bytes() if line else b""
+    except OSError:
+        return False
+    return len(salt) == _SALT_BYTES and hmac.compare_digest(stated, f"{salted([body], salt, 'config')[0]}\n")
 
 
 def _create_salt(path: Path) -> None:

@@ -200,8 +200,10 @@ class Sheet:
         return path
 
 
-def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
+def sheet_of(source: Path, here: Config, wanted: Wanted, words: Sequence[str] = ()) -> Sheet:
     """Return the sample of the run in `source`, drawn now if there is none.
+
+    `words` state again what a run of somebody else names (`fp2.extension.logged_config`).
 
     Raises
     ------
@@ -210,10 +212,10 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
         small, and settings other than those that the sample was drawn with.
     """
     with writing(Path(here.paths.state)) as withdrawn:
-        return _sheet_of(source, read_tables(source).present(withdrawn), here, wanted)
+        return _sheet_of(source, read_tables(source).present(withdrawn), here, wanted, words)
 
 
-def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted) -> Sheet:
+def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted, words: Sequence[str]) -> Sheet:
     """Return the sample of a run whose tables have nobody who was withdrawn."""
     results = read_results(source)
     run_id = str(results["run_id"])
@@ -221,7 +223,7 @@ def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted) -> 
         raise Fp2Error("the run's id is not valid", where=run_id[:80])
     if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
         raise Fp2Error("the answers of this run are not scored texts", where=run_id)
-    config = logged_config(source, here, run_id)
+    config = logged_config(source, here, run_id, words)
     _, job = logged_protocol(config, tables.people)
     name = wanted.scorer or str(results["analysis"].get("primary", ""))
     if name not in job.scorers or not NAME.fullmatch(name):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fp2.errors import Fp2Error
 from fp2.plugins import SUPPLEMENTS, installed, load_path
 
 if TYPE_CHECKING:
@@ -50,9 +51,14 @@ class SupplementEntry:
         Raises
         ------
         Fp2Error
-            If it cannot be imported.
+            If it cannot be imported, or is no supplement.
         """
-        supplement = load_path(target, "probe.options.supplements")
+        from fp2.protocols.fingerprint.settings import Supplement
+
+        where = "probe.options.supplements"
+        supplement = load_path(target, where)
+        if not (isinstance(supplement, type) and issubclass(supplement, Supplement)):
+            raise Fp2Error(f"{target} is not a supplement", where=where, fix="Derive it from Supplement")
         return cls(supplement.name, target, supplement.section, supplement.methods)
 
     def load(self) -> Supplement:

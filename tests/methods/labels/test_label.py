@@ -62,9 +62,14 @@ def server(project: tuple[Bench, Path]) -> Iterator[LabelServer]:
         one.shutdown()
 
 
-def fetch(server: LoopbackServer, name: str = "", form: dict[str, str] | None = None) -> str:
+def fetch(
+    server: LoopbackServer, name: str = "", form: dict[str, str] | None = None, origin: str | None = "own"
+) -> str:  # fmt: skip
     data = None if form is None else urllib.parse.urlencode(form).encode()
-    with urllib.request.urlopen(server.address + name, data=data) as reply:
+    if origin == "own":
+        origin = f"http://127.0.0.1:{server.server_address[1]}"
+    headers = {} if origin is None else {"Origin": origin}
+    with urllib.request.urlopen(urllib.request.Request(server.address + name, data, headers)) as reply:
         return str(reply.read().decode())
 
 
@@ -104,6 +109,15 @@ def test_every_label_is_on_the_disk_at_once_and_can_be_taken_back(
     path.write_text(path.read_text() + "broken,li")  # the machine stopped while this was written
     server.sheet.append("a", second, 1.0)
     assert sheet(project).given("a") == {first: -1.0, second: 1.0}
+
+
+@pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:1"])
+def test_a_form_of_another_site_is_not_taken(
+    server: LabelServer, project: tuple[Bench, Path], origin: str | None
+) -> None:  # fmt: skip
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        fetch(server, "", {"place": "0", "label": "-1"}, origin)
+    assert sheet(project).given("a") == {}
 
 
 def test_labellers_have_orders_of_their_own_and_the_sample_stays(project: tuple[Bench, Path]) -> None:
