@@ -25,6 +25,18 @@ def test_equals_vader():
     np.testing.assert_array_equal(score(SAMPLES), [VADER.polarity_scores(text)["compound"] for text in SAMPLES])
 
 
+_IN_CONTEXT = sorted({*"but no not never so this without doubt least at very kind of sort the bomb shit good great GOOD bad x 😀"
+                      .split(), "good!", "isn't", "BUT"})  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(_IN_CONTEXT), max_size=14))
+def test_equals_vader_where_words_stand_in_context(words):
+    text = " ".join(words)
+    if text:
+        assert score([text])[0] == VADER.polarity_scores(text)["compound"]
+
+
 def test_hand_computed():
     """One word of valence v gives v / sqrt(v^2 + 15); VADER lists "good" with 1.9; "not" before it: times -0.74."""
     assert score(["good"])[0] == round(1.9 / (1.9**2 + 15) ** 0.5, 4)

@@ -441,3 +441,14 @@ def test_a_form_of_another_package_is_used_and_what_is_no_form_is_skipped(
         assert form_of(tmp_path / "a.csv", exists=False).name == "csv"
     finally:
         forms.cache_clear()
+
+
+@pytest.mark.parametrize(("length", "batches"), [(10, [64, 6]), (100_001, [2] * 35)])
+def test_few_long_answers_are_stored_together(length: int, batches: list[int]) -> None:
+    """An interrupted run scores what is stored, so that long answers must not be stored by the hundred."""
+    images = [f"{number}.png" for number in range(70)]
+    frame = pd.DataFrame({"image": images, "question": "work", "text": "a" * length})
+    tasks = [task(image, WORK) for image in images]
+    engine = RecordedEngine("m", RecordedOptions(content="x"), frame)
+    engine.match(tasks, [WORK])
+    assert [len(batch) for batch in engine.answer(tasks)] == batches
