@@ -209,6 +209,7 @@ from fp2.store.database import (
     transaction as transaction,
 )
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+from fp2.identifiers import normal_id as normal_id
 
 # Scorers: the interface, what a value means, outcomes of answers.
 from fp2.scorers.by_model import ModelScorer as ModelScorer

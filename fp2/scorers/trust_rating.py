@@ -40,7 +40,8 @@ _OF_TEN = re.compile(rf"\bout of {_TEN}")
 _ON_SCALE = re.compile(rf"({_RANGE}),? (?:points? )?{_SCALE_MARK}")
 _FOREIGN = re.compile(
     rf"(?<!\d)(?:{_DIGITS} ?/ ?{_DIGITS}|{_DIGITS} out of {_DIGITS})|{_RANGE} ?(?:%|percent\b|"
-    r"(?:years?|yrs?|stars?|people|persons|things|reasons|examples|images?|kids|children)\b|(?:th|st|nd|rd)\b|of (?:the|these|those|them)\b)"
+    r"(?:years?|yrs?|stars?|people|persons|things|reasons|examples|images?|kids|children)\b|"
+    r"(?:th|st|nd|rd)\b|of (?:the|these|those|them)\b)"
 )
 _CUE = (
     r"\b(?:rat(?:e|ing|ed)|scores?|trustworthiness|trust|giv(?:e|ing)|say|think|go|estimate|answer|assign|guess|"

@@ -14,7 +14,8 @@ SECONDS = 10
 ASK_A_MODEL = {"classifier", "judge"}
 REPEATED = [
     "7", "9.", "7 / ", "7 to ", " ", "\n", "\n1. ", "a ", "a-", "-", " - ", "(", "[(", "\u200b", "a\u0301\u0316",
-    "\U0001f600", "GOOD! ", "not ", "the ", "left hand ", "the other one to his left ", "i cannot ", "works as a person, ",
+    "\U0001f600", "GOOD! ", "not ", "the ", "left hand ", "the other one to his left ", "i cannot ",
+    "works as a person, ",
     "\ufdfa",
 ]  # fmt: skip
 

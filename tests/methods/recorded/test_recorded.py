@@ -68,6 +68,13 @@ def test_an_image_is_known_by_id_path_file_name_or_stem(called: str) -> None:
     assert found == {("faces/a.png", "work"): "x", ("faces/b.png", "work"): None}
 
 
+@pytest.mark.parametrize("called", ["\u00e9.png", "e\u0301.png ", "e\u0301"])
+@pytest.mark.parametrize("image", ["\u00e9.png", "faces/e\u0301.png"])
+def test_an_image_is_known_by_any_spelling_of_its_name(called: str, image: str) -> None:
+    found = texts({"image": [called], "question": ["work"], "text": ["x"]}, [image], [WORK])
+    assert found == {(image, "work"): "x"}
+
+
 def test_a_file_name_of_two_images_names_neither() -> None:
     frame = {"image": ["a.png", "1/a.png"], "question": ["work"] * 2, "text": ["which?", "first"]}
     assert texts(frame, ["1/a.png", "2/a.png"], [WORK]) == {("1/a.png", "work"): "first", ("2/a.png", "work"): None}
