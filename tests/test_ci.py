@@ -20,7 +20,7 @@ def test_every_pinned_version_has_its_digests() -> None:
     }
     pinned, digested = ([line.split() for line in of if "==" in line] for of in lines.values())
     names = [line[0].partition("==") for line in pinned]
-    assert [f"{re.sub(r'[-_.]+', '-', name).lower()}=={at}" for name, _, at in names] == [line[0] for line in digested]
+    assert {f"{re.sub(r'[-_.]+', '-', name).lower()}=={at}" for name, _, at in names} == {line[0] for line in digested}
     assert all(
         line[1:] and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", word) for word in line[1:]) for line in digested
     )

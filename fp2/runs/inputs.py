@@ -198,8 +198,7 @@ def load_people(
         If the data cannot be loaded, or nothing is left of them.
     """
     from fp2.cuts import of_sets
-    from fp2.data.base import load_configured
-    from fp2.data.minors import without_minors
+    from fp2.data.base import load_configured, without_minors
 
     if dataset is None:
         dataset = load_configured(config, progress, images_needed=images_needed)

@@ -8,8 +8,7 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.base import load_configured
-from fp2.data.minors import without_minors
+from fp2.data.base import load_configured, without_minors
 from fp2.data.readers.labelled import load_fairface, load_folders, load_gras, load_utkface
 from fp2.errors import Fp2Error
 from fp2.progress import Progress

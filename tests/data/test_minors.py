@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from fp2.compose import load_config
-from fp2.data.base import Dataset, load_configured, people_table
-from fp2.data.minors import is_minor, states_age, without_minors
+from fp2.data.base import Dataset, load_configured, people_table, without_minors
+from fp2.data.minors import is_minor, states_age
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
