@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras audit chart-library clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras hashes audit chart-library clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -67,6 +67,9 @@ test-python: ## Run tests with another Python, in an environment of its own (PYT
 
 test-extras: ## Run the tests of the extras, in an environment of its own that has them
 	PYTHON=$(PYTHON) ./.ci/environment extras $(ARGS)
+
+hashes: setup ## Download every pinned package and compare it with its digest (needs the network)
+	./.ci/hashes check
 
 audit: setup ## Look for known vulnerabilities in the pinned dependencies (needs the network)
 	./.ci/audit

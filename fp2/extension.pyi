@@ -210,6 +210,7 @@ from fp2.store.database import (
 )
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
 from fp2.store.withdrawn import read_withdrawn as read_withdrawn, writing as writing
+from fp2.identifiers import normal_id as normal_id
 
 # Scorers: the interface, what a value means, outcomes of answers.
 from fp2.scorers.by_model import ModelScorer as ModelScorer

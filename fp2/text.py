@@ -14,7 +14,11 @@ LONGEST = 2000
 """Characters of a message; more is cut."""
 _SPACES = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_BREAKS = ("\t", "\r", "\n")
+_SIGNS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""First characters of what a spreadsheet evaluates, and their full-width forms."""
+_SKIPPED = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+"""Categories of characters that a spreadsheet may remove before it looks: white space, invisible ones, controls."""
 
 
 def printable(text: object, limit: int | None = LONGEST) -> str:
@@ -32,7 +36,7 @@ def spreadsheet_cell(value: Any) -> Any:
     """Return a value for a CSV file that is only read by people: on one line, bounded, and no formula (`quoted`)."""
     if not isinstance(value, str):
         return value
-    return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
+    return f"'{printable(value)}" if _is_formula(value) else printable(value)
 
 
 def quoted(text: str) -> str:
@@ -40,12 +44,18 @@ def quoted(text: str) -> str:
 
     One more stands before text that looks as if it were quoted already, so that `unquoted` gives the same text again.
     """
-    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+    return f"'{text}" if _is_formula(text.lstrip("'")) else text
 
 
 def unquoted(text: str) -> str:
     """Return the text that `quoted` was given."""
-    return text[1:] if text.startswith("'") and text.lstrip("'").startswith(_FORMULA) else text
+    return text[1:] if text.startswith("'") and _is_formula(text.lstrip("'")) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet might evaluate the text: a sign begins it, or follows characters that are not seen."""
+    first = next((char for char in text if unicodedata.category(char) not in _SKIPPED), "")
+    return text.startswith(_BREAKS) or first in _SIGNS
 
 
 def _shown(char: str) -> str:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from bench import REPOSITORY
+
+
+def test_every_pinned_version_has_its_digests() -> None:
+    """`.ci/hashes write` makes the file again, `.ci/hashes check` compares it with what an index has."""
+    lines = {
+        name: (REPOSITORY / name).read_text("utf-8").splitlines()
+        for name in ("constraints.txt", "constraints-hashes.txt")
+    }
+    pinned, digested = ([line.split() for line in of if "==" in line] for of in lines.values())
+    names = [line[0].partition("==") for line in pinned]
+    assert {f"{re.sub(r'[-_.]+', '-', name).lower()}=={at}" for name, _, at in names} == {line[0] for line in digested}
+    assert all(
+        line[1:] and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", word) for word in line[1:]) for line in digested
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,19 @@ def test_a_name_with_nul_is_one_unreadable_image(tmp_path: Path) -> None:
 def test_a_spreadsheet_evaluates_nothing() -> None:
     from fp2.report.leaderboard import LeaderboardRow, to_csv
 
-    for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"):
+    for text in (
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "＝1",
+        " =1",
+        "\ufeff\u00a0=1",
+        "\x0b\u2028 @a",
+    ):
         assert spreadsheet_cell(text).startswith("'")
     assert spreadsheet_cell(-1.5) == -1.5
     assert spreadsheet_cell("a\x1b[0m\nb") == "a\\x1b[0m b"
@@ -111,8 +123,15 @@ def test_a_spreadsheet_evaluates_nothing() -> None:
 
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+UNSEEN = "\ufeff\u00a0\x0b\x0c\u2028\u2029\u1680\u2000\u2003\u200b\u202e\u202f\u205f\u3000\x85\x00\x1f\t\r\n "
+"""What a spreadsheet may skip before it looks for a formula."""
 TEXTS = st.lists(
-    st.tuples(st.sampled_from(["", "'", "''", "'=", *FORMULAS]), st.text(st.characters(codec="utf-8"))).map("".join),
+    st.tuples(
+        st.sampled_from(["", "'", "''", "'="]),
+        st.text(UNSEEN, max_size=3),
+        st.sampled_from(["", *FORMULAS]),
+        st.text(st.characters(codec="utf-8")),
+    ).map("".join),
     min_size=1,
     max_size=8,
 )
@@ -120,7 +139,9 @@ TEXTS = st.lists(
 
 @given(TEXTS)
 def test_quoted_text_is_no_formula_and_is_read_as_it_was(texts: list[str]) -> None:
-    assert not any(quoted(text).startswith(FORMULAS) for text in texts)
+    for cell in (*map(quoted, texts), *map(spreadsheet_cell, texts)):
+        assert not cell.startswith(FORMULAS)
+        assert not cell.lstrip(UNSEEN).startswith(FORMULAS)
     assert [unquoted(quoted(text)) for text in texts] == texts
 
 

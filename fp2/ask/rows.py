@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 BYTES_PER_ANSWER = 600
+LONGEST_SUPPLIED = 100_000
+"""Characters of the longest answer that is taken from a file: about 25,000 tokens."""
 _AT_ONCE = 20_000  # answers
 _LEARNED = 64  # stored answers to a question that the engine is given
 _SAMPLE = 10_000
@@ -44,7 +46,10 @@ class RowStorage:
         self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody
     ) -> None:
         self.plan, self._engine, self._store, self.writing = plan, engine, store, writing
-        self._longest = None if isinstance(engine, SuppliesAnswers) else decoding.longest_answer
+        self._longest, self._too_long = decoding.longest_answer, "far more than the tokens asked for make"
+        if isinstance(engine, SuppliesAnswers):  # how they were generated is not known
+            self._longest = max(self._longest, LONGEST_SUPPLIED)
+            self._too_long = f"more than the {self._longest:,} that a supplied one may have"
         self._digests = _task_digests(plan, engine, decoding)
         self._index, key_index = distinct(self._digests.reshape(-1, 32))
         self._of = key_index.reshape(self._digests.shape[:2])
@@ -198,8 +203,8 @@ class RowStorage:
 
     def _storable(self, answer: Answer) -> Answer:
         """Return the answer, or why it cannot be stored: one broken answer must not end the run, or its scoring."""
-        if answer.error is None and self._longest and len(answer.text or "") > self._longest:
-            why = f"the answer has {len(answer.text or '')} characters, far more than the tokens asked for make"
+        if answer.error is None and len(answer.text or "") > self._longest:
+            why = f"the answer has {len(answer.text or '')} characters, {self._too_long}"
             return replace(answer, text=None, numbers=None, error=why)
         if answer.numbers is None or answer.error is not None:
             return answer

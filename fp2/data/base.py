@@ -21,17 +21,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
 from annotated_types import Ge
 
+from fp2.data.minors import is_minor, states_age
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
+from fp2.identifiers import normal_id
 from fp2.plugins import DATA, check_members, load, own_options, read_installed, read_options
-from fp2.tables import PEOPLE
+from fp2.tables import ATTRIBUTE_PREFIX, PEOPLE, PRIVATE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +159,9 @@ class ImageFile:
     path: Path
     annotation: Path | None = None
     size: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image_id", normal_id(self.image_id))
 
 
 @dataclass(frozen=True)
@@ -380,7 +385,13 @@ def file_digest(path: str, where: str) -> str:
 def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     """Return `columns` as a people table: the schema's columns first, in its order and types, then the attributes.
 
-    Columns of the schema that may be absent (`set_id`, the box) are filled with missing values.
+    Columns of the schema that may be absent (`set_id`, the box) are filled with missing values. Ids are in the form of
+    `normal_id`, whatever reader they are from.
+
+    Raises
+    ------
+    Fp2Error
+        If two images have one id.
     """
     import pandas as pd
 
@@ -389,19 +400,54 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     filled = {**{name: [value] * n_rows for name, value in optional.items()}, **columns}
     attributes = [name for name in filled if name not in PEOPLE.names]
     frame = PEOPLE.check(pd.DataFrame({name: pd.Series(values, dtype="object") for name, values in filled.items()}))
+    for name in ("image_id", "subject_id", "set_id"):
+        frame[name] = frame[name].map(normal_id, na_action="ignore")
     frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
+    images = frame[["image_id", "image_path"]].drop_duplicates()
+    if (again := images["image_id"].duplicated()).any():
+        what = f"two images have one id, {images.loc[again, 'image_id'].iloc[0]!a}"
+        raise Fp2Error(what, where="data", fix="Rename one: spellings of one name (Unicode NFC and NFD) are one id")
     return frame[[*PEOPLE.names, *attributes]]
 
 
 def load_configured(config: Config, progress: Progress, *, images_needed: bool = True) -> Dataset:
-    """Return the data set of `config.data`, before anything is left out or sampled."""
+    """Return the data set of `config.data` without minors, before anything else is left out or sampled."""
     urls = config.model.base_url or []
     remote = next((url for url in ([urls] if isinstance(urls, str) else urls) if not _is_local(str(url))), None)
     context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
-    dataset = configured_source(config).load(context)
+    dataset = without_minors(configured_source(config).load(context))
     for line in dataset.schema_lines:
         progress.note(f"{dataset.release or 'release'}: {line}")
     return dataset
+
+
+def without_minors(dataset: Dataset) -> Dataset:
+    """Return the data set without the images that show a minor, and a note of how many these are.
+
+    Raises
+    ------
+    Fp2Error
+        If no image is left.
+    """
+    people = dataset.people
+    prefixes = (ATTRIBUTE_PREFIX, PRIVATE_PREFIX)
+    names = [name for name in people.columns if name.startswith(prefixes) and states_age(name)]
+    minors = {
+        image
+        for name in names
+        for image, labels in zip(people["image_id"], people[name], strict=True)
+        if any(map(is_minor, labels))
+    }
+    if not minors:
+        return dataset
+    kept = people[~people["image_id"].isin(minors)].reset_index(drop=True)
+    if kept.empty:
+        what = f"all {len(minors)} images show people who are, or may be, below 18"
+        fix = "These comparisons are about adults; if the numbers are codes, replace them by ages"
+        raise Fp2Error(what, where=f"data, {', '.join(names)}", fix=fix)
+    note = f"{len(minors)} image(s) of people who are, or may be, below 18 were left out"
+    files = tuple(file for file in dataset.files if file.image_id not in minors)
+    return replace(dataset, people=kept, files=files, notes=(*dataset.notes, note))
 
 
 def configured_source(config: Config) -> DataSource[Any]:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from fp2.cuts import Cut, memberships, varying
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 from fp2.notes import NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
@@ -120,8 +121,8 @@ def read_ids(ids_or_path: str | Sequence[str]) -> list[str]:
             rows = Path(ids_or_path).expanduser().read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise Fp2Error(f"the list of image ids cannot be read: {error}", where="data.ids") from None
-        ids_or_path = [row.strip() for row in rows if row.strip() and not row.startswith("#")]
-    ids = list(dict.fromkeys(str(image_id) for image_id in ids_or_path))
+        ids_or_path = [row for row in rows if row.strip() and not row.startswith("#")]
+    ids = list(dict.fromkeys(map(normal_id, ids_or_path)))
     if not ids:
         raise Fp2Error("no image id is given", where="data.ids", fix="One id per line, or data.ids=[ID,...]")
     return ids

@@ -206,9 +206,12 @@ def load_people(
         If the data cannot be loaded, or nothing is left of them.
     """
     from fp2.cuts import of_sets
-    from fp2.data.base import load_configured
+    from fp2.data.base import load_configured, without_minors
 
-    dataset = dataset or load_configured(config, progress, images_needed=images_needed)
+    if dataset is None:
+        dataset = load_configured(config, progress, images_needed=images_needed)
+    else:
+        dataset = without_minors(dataset)
     protocol = for_people(protocol, dataset.people)
     check_people(protocol, config, of_sets=of_sets(dataset.people))
     return protocol, _choose(config, dataset, battery.people if battery else None, progress)

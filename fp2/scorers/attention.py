@@ -17,11 +17,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored, fold
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, cut_long, fold
 
 Side = Literal["left", "right"]
 
@@ -56,7 +57,7 @@ _OTHER = re.compile(
     r"(?=[.,:;]| (?:is|was|has|wears|looks|seems|appears|stands|sits|smiles|holds)\b))"
 )
 _NUMBERED = re.compile(r"^\s*\d+[.)]\s+", re.MULTILINE)
-_LABEL = re.compile(r"^\W*(?:side|person|man|woman)?\W*$")
+_LABEL = re.compile(r"^\W*+(?:(?:side|person|man|woman)\W*+)?$")
 _AFTER_LABEL = re.compile(r"^(?: (?:person|man|woman|individual|side|one))?\W*[:)\]-]")
 _SHARED = re.compile(
     r"^\W*(?:both|the two|two|they|these|together|each|neither|there are|the (?:image|picture|photo|photograph|"
@@ -89,7 +90,8 @@ def read_sides(text: str) -> Sides:
     """Return the side that `text` names first, and the number of words about each side."""
     words: dict[str, int] = {"left": 0, "right": 0, "": 0}
     current, first = "", None
-    for sentence in _SENTENCE.split(_NUMBERED.sub("", fold(text))):
+    sentences = _SENTENCE.split(_NUMBERED.sub("", fold(text)))
+    for sentence in chain.from_iterable(map(cut_long, sentences)):
         turns = _turns(sentence, current)
         start, holder = 0, "" if _SHARED.match(sentence) else current
         for place, side in turns:
@@ -159,7 +161,8 @@ def _change(sentence: str, low: int, high: int) -> int:
     joints = [match.span() for match in _JOINT.finditer(sentence, low, high)]
     if joints:
         at_once = not sentence[joints[-1][1] : high].strip()
-        spoken = [begin for begin, end in joints if _PERSON_WORD.search(sentence, end, high)]
+        last = max((match.start() for match in _PERSON_WORD.finditer(sentence, low, high)), default=-1)
+        spoken = [begin for begin, end in joints if end <= last]
         return spoken[-1] if spoken and not at_once else joints[-1][0]
     articles = [match.start() for match in _ARTICLE.finditer(sentence, low, high)]
     return articles[-1] if articles else high

@@ -6,8 +6,9 @@ separates refusals and errors. A blank answer has no score on any dimension (ref
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
@@ -277,9 +278,27 @@ _SIGNS = str.maketrans(
     }
 )
 
+_OVERLONG = re.compile(r"(?:(?<!\S)(\S{1000})\S+|(?<!\s)(\s{100})\s+)")
+"""A word of over 1,000 characters and over 100 characters of white space: no English text has them. Only their
+beginning is read, so that a regular expression that begins anew at each character takes time in proportion to the text.
+"""
+LONGEST_SENTENCE = 4000
+"""Characters; what is longer without a full stop is read as several sentences, for the same reason."""
+
+
+def cut_long(sentence: str) -> Iterator[str]:
+    """Yield a sentence, or its parts of at most about `LONGEST_SENTENCE` characters, cut between words."""
+    while len(sentence) > LONGEST_SENTENCE:
+        end = sentence.rfind(" ", 1, LONGEST_SENTENCE)
+        end = LONGEST_SENTENCE if end < 0 else end
+        yield sentence[:end]
+        sentence = sentence[end:]
+    yield sentence
+
 
 def fold(text: str) -> str:
     """Return `text` in Unicode form NFKC, case-folded, with plain quotes and dashes; line breaks are kept."""
+    text = _OVERLONG.sub(r"\1\2", text)
     plain = unicodedata.normalize("NFKC", text.translate(_SIGNS)).casefold()
     return unicodedata.normalize("NFKC", plain).translate(_SIGNS)
 

@@ -344,7 +344,7 @@ class Matcher:
 
 def is_alone(text: str, start: int, end: int) -> bool:
     """Whether the words from `start` to `end` are all of a clause of a normalised text."""
-    return bool(_ALONE_BEFORE.search(text[:start]) and _ALONE_AFTER.match(text, end))
+    return bool(_ALONE_BEFORE.search(text, max(0, start - 2), start) and _ALONE_AFTER.match(text, end))
 
 
 class NegationFinder:

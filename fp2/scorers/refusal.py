@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.results import ENGLISH
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, cut_long, fold, normalise
 from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import lexicon_path, read_yaml
@@ -136,7 +137,8 @@ _OPEN_QUESTION = re.compile(r"^\W*(?:whether|what|who|where|which|how|why)\b")
 def clauses(text: str) -> list[str]:
     """Return the clauses of a raw text, normalised: its sentences, parted at conjunctions and after a subordinate."""
     pieces: list[str] = []
-    for sentence in _SENTENCE.split(_NO_APOSTROPHE.sub(r"\1n't", fold(text))):
+    sentences = _SENTENCE.split(_NO_APOSTROPHE.sub(r"\1n't", fold(text)))
+    for sentence in chain.from_iterable(map(cut_long, sentences)):
         if first := _SUBORDINATE.match(sentence):
             pieces += [sentence[: first.start(1)], *_CLAUSE.split(sentence[first.end(1) :])]
         else:

@@ -39,8 +39,9 @@ _OVER_TEN = re.compile(rf"({_RANGE}) ?\(?(?:/|out of|of|over) ?(?:a possible )?{
 _OF_TEN = re.compile(rf"\bout of {_TEN}")
 _ON_SCALE = re.compile(rf"({_RANGE}),? (?:points? )?{_SCALE_MARK}")
 _FOREIGN = re.compile(
-    rf"{_DIGITS} ?/ ?{_DIGITS}|{_DIGITS} out of {_DIGITS}|{_RANGE} ?(?:%|percent\b|(?:years?|yrs?|stars?|people|"
-    r"persons|things|reasons|examples|images?|kids|children)\b|(?:th|st|nd|rd)\b|of (?:the|these|those|them)\b)"
+    rf"(?<!\d)(?:{_DIGITS} ?/ ?{_DIGITS}|{_DIGITS} out of {_DIGITS})|{_RANGE} ?(?:%|percent\b|"
+    r"(?:years?|yrs?|stars?|people|persons|things|reasons|examples|images?|kids|children)\b|"
+    r"(?:th|st|nd|rd)\b|of (?:the|these|those|them)\b)"
 )
 _CUE = (
     r"\b(?:rat(?:e|ing|ed)|scores?|trustworthiness|trust|giv(?:e|ing)|say|think|go|estimate|answer|assign|guess|"

@@ -13,6 +13,7 @@ blank. The kind of a prompt is its probe. `PronounError` returns the pronoun tha
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -148,9 +149,11 @@ def occupation(text: str) -> str:
 def _occupation(plain: str) -> str:
     if _UNEMPLOYED.search(plain):
         return "unemployed"
+    denied = [match.start() for match in _DENIED.finditer(plain)]
     for pattern in (_WORKS_AS, _NAMED, _IS_A, _BARE):
         for match in pattern.finditer(plain):
-            if _DENIED.search(plain[: match.start("it")].rsplit(".", 1)[-1]):
+            begin = plain.rfind(".", 0, match.start("it")) + 1
+            if bisect_left(denied, match.start("it")) > bisect_left(denied, begin):
                 continue
             noun = _noun(match.group("it"))
             if noun and not (pattern is _IS_A and _ADJECTIVE.search(noun)):

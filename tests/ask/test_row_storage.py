@@ -15,7 +15,7 @@ import pytest
 
 from fp2.ask.loop import Asked, ask
 from fp2.ask.plan import Plan, make_plan
-from fp2.ask.rows import RowStorage
+from fp2.ask.rows import LONGEST_SUPPLIED, RowStorage
 from fp2.config import VariantConfig
 from fp2.data.base import people_table
 from fp2.data.pixels import PixelDigest
@@ -422,6 +422,26 @@ def test_an_answer_without_end_fails_alone(store: ResponseStore) -> None:
     engine = Scripted(lambda t, q: "a" * (long + (t.image_id == "i2")))
     table = ask_all(engine, store, budget=0.5).table.set_index("image_id")
     assert table.loc["i2", "error"].str.contains(f"{long + 1} characters, far more than the tokens asked for").all()
+    assert table.drop("i2")["error"].isna().all()
+
+
+class Supplying(Scripted):
+    """An engine whose answers exist already (`SuppliesAnswers`)."""
+
+    def read(self, tick: Callable[[int, int], None]) -> None:
+        """Nothing is read."""
+
+    def match(self, tasks: Sequence[ImageTask], questions: Sequence[Question]) -> Sequence[str]:
+        return ()
+
+    def provenance(self) -> dict[str, Any]:
+        return {}
+
+
+def test_a_supplied_answer_without_end_fails_alone(store: ResponseStore) -> None:
+    engine = Supplying(lambda t, q: "a " * (LONGEST_SUPPLIED // 2) + "a" * (t.image_id == "i2"))
+    table = ask_all(engine, store, budget=0.5).table.set_index("image_id")
+    assert table.loc["i2", "error"].str.contains("100001 characters, more than the 100,000 that a supplied one").all()
     assert table.drop("i2")["error"].isna().all()
 
 

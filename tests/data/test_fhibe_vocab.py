@@ -92,7 +92,7 @@ def test_region_indices_are_the_first_of_their_blocks():
 def test_age_groups_hold_the_ages_they_name(age):
     group = age_group(age)
     if age < 18:
-        assert group is None
+        assert group == "0-17"
     elif age >= 60:
         assert group == "60+"
     else:

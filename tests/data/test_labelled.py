@@ -8,7 +8,7 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.base import load_configured
+from fp2.data.base import load_configured, without_minors
 from fp2.data.readers.labelled import load_fairface, load_folders, load_gras, load_utkface
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
@@ -133,13 +133,13 @@ def test_fairface_both_splits_without_children(tmp_path):
         f"{header}train/1.jpg,more than 70,Male,East Asian,True\ntrain/2.jpg,3-9,Female,Black,False\n"
     )
     (tmp_path / "fairface_label_val.csv").write_text(f"{header}val/1.jpg,30-39,Female,Middle Eastern,False\n")
-    dataset = load_fairface(tmp_path)
+    dataset = without_minors(load_fairface(tmp_path))
     people = dataset.people.set_index("image_id")
     assert people.index.tolist() == ["train/1.jpg", "val/1.jpg"]
     assert people["attr_age"].tolist() == [["70+"], ["30-39"]]
     assert people["attr_race"].tolist() == [["East Asian"], ["Middle Eastern"]]
     assert people["attr_split"].tolist() == [["train"], ["val"]]
-    assert any(note.startswith("1 image(s) labelled as of people below") for note in dataset.notes)
+    assert dataset.notes[-1].startswith("1 image(s) of people who are, or may be, below 18")
 
 
 def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
@@ -152,13 +152,13 @@ def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
     ):
         picture(tmp_path / name)
     (tmp_path / "part1" / "notes.txt").write_text("x")
-    dataset = load_utkface(tmp_path)
+    dataset = without_minors(load_utkface(tmp_path))
     people = dataset.people.set_index("image_id")
     assert people["attr_gender"].tolist() == [["Male"], ["Female"]]
     assert people["attr_race"].tolist() == [["Others"], ["Asian"]]
     assert people["attr_age"].tolist() == [["60+"], ["18-29"]]
     assert any("2 image(s) whose name lacks a label" in note for note in dataset.notes)
-    assert any("1 image(s) labelled as of people below" in note for note in dataset.notes)
+    assert dataset.notes[-1].startswith("1 image(s) of people who are, or may be, below 18")
     with pytest.raises(Fp2Error, match="named like UTKFace"):
         load_utkface(tmp_path / "part1" / "..").people.empty or load_utkface(_empty(tmp_path))
 

@@ -158,3 +158,9 @@ def test_ids_from_a_list_and_from_a_file(tmp_path):
         read_ids([])
     with pytest.raises(Fp2Error, match="cannot be read"):
         read_ids(str(tmp_path / "none.txt"))
+
+
+def test_image_ids_are_known_by_any_spelling(tmp_path):
+    listed = tmp_path / "ids.txt"
+    listed.write_text("e\u0301.png \n\u00e9.png\n# none\n\n", encoding="utf-8")
+    assert read_ids(str(listed)) == read_ids(["e\u0301.png", " \u00e9.png"]) == ["\u00e9.png"]

@@ -97,12 +97,6 @@ def test_two_people_in_one_image_are_counted(folder):
     assert load_table(write(folder, rows), COLUMNS).people["n_people"].tolist() == [2, 2, 1]
 
 
-def test_minors_have_no_age_group(folder):
-    dataset = load_table(write(folder, [{**ROWS[0], "years": "17"}, ROWS[1]]), COLUMNS)
-    assert dataset.people["attr_age"].tolist() == [[], ["30-39"]]
-    assert any("below 18" in note for note in dataset.notes)
-
-
 def test_an_image_root_and_ids_that_do_not_depend_on_it(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("tables")
     path = write(elsewhere, [{**row, "file": f"./{row['file']}"} for row in ROWS])
@@ -216,3 +210,28 @@ def test_a_latin_1_table_is_one_line_with_the_remedy(folder: Path) -> None:
     with pytest.raises(Fp2Error, match=r"Save it as UTF-8.*iconv") as caught:
         load_table(table, {"image": "file", "subject": "who"})
     assert "\n" not in str(caught.value)
+
+
+def test_two_spellings_of_a_subject_are_one(folder):
+    rows = [
+        {"file": f, "who": w} for f, w in (("a.png", "Zo\u00eb"), ("b.png", "Zoe\u0308"), ("sub/c.png", "Zoe\u0308 "))
+    ]
+    people = load_table(write(folder, rows, "people.jsonl"), {"image": "file", "subject": "who"}).people
+    assert people["subject_id"].tolist() == ["Zo\u00eb"] * 3
+
+
+def test_two_spellings_of_a_subject_are_one_in_one_image(folder):
+    rows = [{"file": "a.png", "who": who} for who in ("Zo\u00eb", "Zoe\u0308 ")]
+    with pytest.raises(Fp2Error, match="rows 1 and 2 have one image and subject"):
+        load_table(write(folder, rows, "people.jsonl"), {"image": "file", "subject": "who"})
+
+
+def test_two_images_whose_names_are_spellings_of_one_are_refused(folder):
+    for name in ("\u00e9.png", "e\u0301.png"):
+        Image.new("RGB", (4, 4)).save(folder / name)
+    rows = [{"file": "\u00e9.png"}, {"file": "e\u0301.png"}]
+    with pytest.raises(Fp2Error, match=r"two images have one id, '\\xe9\.png'.*Rename one"):
+        load_table(write(folder, rows, "people.jsonl"), {"image": "file"})
+    alone = load_table(write(folder, rows[1:], "people.jsonl"), {"image": "file"}).people
+    assert alone["image_id"].tolist() == ["\u00e9.png"]
+    assert Path(alone["image_path"].iloc[0]).is_file()

@@ -25,6 +25,20 @@ def test_equals_vader():
     np.testing.assert_array_equal(score(SAMPLES), [VADER.polarity_scores(text)["compound"] for text in SAMPLES])
 
 
+_IN_CONTEXT = [
+    "but", "BUT", "no", "not", "never", "so", "this", "without", "doubt", "least", "at", "very", "kind", "of", "the",
+    "bomb", "good", "good!", "great", "GOOD", "bad", "isn't", "x", "\U0001f600",
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(_IN_CONTEXT), max_size=14))
+def test_equals_vader_where_words_stand_in_context(words):
+    text = " ".join(words)
+    if text:
+        assert score([text])[0] == VADER.polarity_scores(text)["compound"]
+
+
 def test_hand_computed():
     """One word of valence v gives v / sqrt(v^2 + 15); VADER lists "good" with 1.9; "not" before it: times -0.74."""
     assert score(["good"])[0] == round(1.9 / (1.9**2 + 15) ** 0.5, 4)

@@ -159,12 +159,10 @@ class AttributeReader:
 
     def _age(self, cell: str) -> list[str]:
         try:
-            group = age_group(int(float(cell)))
+            return [age_group(int(float(cell)))]
         except (ValueError, OverflowError):
-            group = None
-        if group is None:
             self.ages[cell] += 1
-        return [] if group is None else [group]
+            return []
 
 
 def _parse(column: str, cell: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

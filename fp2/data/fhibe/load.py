@@ -20,6 +20,7 @@ from fp2.data.fhibe.attributes import AttributeReader
 from fp2.data.fhibe.release import AUTO, BULK, FACE_ALIGNED, FACE_UNALIGNED, Cells, Release, find_release, listed_rows
 from fp2.data.readers.table import read_rows
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED
 
 # Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
@@ -159,7 +160,7 @@ class _PeopleReader:
 
     def add(self, where: str, row: Cells) -> None:
         """Add one row, unless consent is withdrawn or the (image, subject) pair is repeated."""
-        main_id, subject_id = row["image_id"].strip(), row.get("subject_id", "").strip()
+        main_id, subject_id = normal_id(row["image_id"]), normal_id(row.get("subject_id", ""))
         relative = Path(row["filepath"])
         if not main_id or not subject_id or not row["filepath"]:
             raise Fp2Error("image_id, subject_id or filepath is empty", where=where)

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 
 _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
@@ -237,7 +238,7 @@ def _subjects(release: Release, listed: Mapping[str, str], where: str) -> list[C
     image = {name: cell(value) for name, value in annotation["image_annotation"].items()}
     place = base.relative_to(release.root)
     files = {
-        "image_id": listed["uid"].strip(),
+        "image_id": normal_id(listed["uid"]),
         "filepath": (place / listed["img"]).as_posix(),
         "json_path": (place / listed["json"]).as_posix(),
     }
@@ -261,7 +262,7 @@ def _complete(
     """Fill empty fields of the annotations from the processed table."""
     table = _by_pair(fallback) if fallback else {}
     for _, cells in rows:
-        for name, value in table.get((cells["image_id"], cells.get("subject_id", "")), {}).items():
+        for name, value in table.get((cells["image_id"], normal_id(cells.get("subject_id", ""))), {}).items():
             if not cells.get(name):
                 cells[name] = value
     nowhere = sorted(name for name in lacking if not any(cells.get(name) for _, cells in rows))
@@ -287,6 +288,6 @@ def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
 
     skip = {*BULK, "filepath", "json_path", "image_width", "image_height", "person_bbox", "face_bbox"}
     return {
-        (cells["image_id"].strip(), cells["subject_id"].strip()): cells
+        (normal_id(cells["image_id"]), normal_id(cells["subject_id"])): cells
         for _, cells in read_rows(path, check, skip=skip)
     }

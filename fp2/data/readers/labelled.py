@@ -1,8 +1,7 @@
 """Images of one person each, labelled by a list, by their file names or by their folders; published face data sets.
 
 Each image of a published data set (GRAS's image lists, FairFace's label files, UTKFace's file names) is a subject of
-its own, because none of them says which of its images show the same person. Labels keep the data set's wording. Images
-labelled as of children are left out: the comparisons are about adults.
+its own, because none of them says which of its images show the same person. Labels keep the data set's wording.
 
 Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label files; UTKFace's page
 (susanqq.github.io/UTKFace); GRAS (EACL 2026 Findings), section on data: FairFace for gender, race and age, and the real
@@ -143,7 +142,6 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
 
 GRAS_FACES, GRAS_TONES = "selected_images_fairface.csv", "selected_images_aiface.csv"
 FAIRFACE_LABELS = "fairface_label*.csv"
-_CHILDREN = ("0-2", "3-9", "10-19")
 _OLDEST = {"more than 70": "70+"}
 _TONES = 10
 EACH_ITS_OWN = "each image counts as a subject of its own: the data set does not identify who is in several of them"
@@ -189,16 +187,13 @@ def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
     if not files:
         fix = "data.root is the folder with fairface_label_train.csv"
         raise Fp2Error("there are no FairFace label files", where=str(root), fix=fix)
-    images, children = [], 0
+    images = []
     for file in files:
         for _, row in _rows(file, ("file", "age", "gender", "race")):
-            if row["age"].strip() in _CHILDREN:
-                children += 1
-                continue
             path = row["file"].strip()
             images.append(LabelledImages(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
     folder = image_folder(files[0].parent, [image.path for image in images], image_root)
-    return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN, *_left_out(children)))
+    return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN,))
 
 
 def load_utkface(root: Path) -> Dataset:
@@ -210,25 +205,23 @@ def load_utkface(root: Path) -> Dataset:
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
     images: list[LabelledImages] = []
-    left_out: Counter[str] = Counter()
+    odd = 0
     for path in images_below(root):
         match = _UTK_NAME.match(path.name)
-        group = age_group(int(match.group(1))) if match else None
-        if match is None or group is None:
-            left_out["name" if match is None else "child"] += 1
+        if match is None:
+            odd += 1
             continue
         attributes = {
             "gender": [_UTK_GENDERS[int(match.group(2))]],
             "race": [_UTK_RACES[int(match.group(3))]],
-            "age": [group],
+            "age": [age_group(int(match.group(1)))],
         }
         images.append(LabelledImages(path.relative_to(root).as_posix(), attributes))
     if not images:
         fix = "An image of UTKFace is named age_gender_race_date.jpg"
         raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
-    odd = left_out["name"]
     odd_note = (f"{odd} image(s) whose name lacks a label were left out",) if odd else ()
-    notes = (EACH_ITS_OWN, *_left_out(left_out["child"]), *odd_note)
+    notes = (EACH_ITS_OWN, *odd_note)
     return Dataset("utkface", None, labelled_people(images, root, root), notes)
 
 
@@ -257,10 +250,6 @@ def _monk(cell: str, where: Path, number: int) -> str:
     if not tone.isdecimal() or not 1 <= int(tone) <= _TONES:
         raise Fp2Error(f"row {number} has the skin tone {cell!r}, not one from 1 to {_TONES}", where=str(where))
     return f"MST {int(tone):02d}"
-
-
-def _left_out(children: int) -> tuple[str, ...]:
-    return (f"{children} image(s) labelled as of people below 18 or 20 were left out",) if children else ()
 
 
 def _only(root: Path, name: str) -> Path:

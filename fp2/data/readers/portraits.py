@@ -76,10 +76,8 @@ def load_casual_conversations(root: Path) -> Dataset:
         subject = next((short[_plain(place)] for place in places if _plain(place) in short), None)
         if subject is None:
             left_out["frame(s) of nobody in the labels"] += 1
-        elif subjects[subject] is None:
-            left_out["frame(s) of people below 18"] += 1
         else:
-            people.append(Boxed(Path(path).name, subject, attributes=subjects[subject] or {}))
+            people.append(Boxed(Path(path).name, subject, attributes=subjects[subject]))
     if not people:
         fix = "Put frames into a folder per subject, named by the subject's id"
         raise Fp2Error("none of the images is a frame of a labelled subject", where=str(files[0]), fix=fix)
@@ -94,15 +92,15 @@ def _plain(name: str) -> str:
     return name.lstrip("0") or "0" if name.isdecimal() else name
 
 
-def _first_version(labels: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
-    """Yield each subject with their labels; None of people below 18."""
+def _first_version(labels: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield each subject with their labels."""
     for name, entry in labels.items():
         label = entry.get("label", {}) if isinstance(entry, Mapping) else {}
         yield name, _labels(label.get("age"), label.get("gender"), label.get("skin-type"))
 
 
-def _second_version(labels: list[Any]) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
-    """Yield the subject of each video with their labels; None of people below 18."""
+def _second_version(labels: list[Any]) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield the subject of each video with their labels."""
     for entry in labels:
         if not isinstance(entry, Mapping) or "subject_id" not in entry:
             continue
@@ -110,23 +108,19 @@ def _second_version(labels: list[Any]) -> Iterator[tuple[str, dict[str, list[str
             entry.get(name) or {} for name in ("fitzpatrick_skin_tone", "monk_skin_tone", "geo_location")
         )
         own = _labels(entry.get("age"), entry.get("gender"), fitzpatrick.get("type"))
-        if own is not None:
-            digits = re.sub(r"\D", "", str(monk.get("scale", "")))
-            own["monk_skin_tone"] = [f"MST {int(digits):02d}"] if digits and 1 <= int(digits) <= 10 else []
-            country = str(place.get("country") or "").strip()
-            own["location_country"] = [country] if country else []
+        digits = re.sub(r"\D", "", str(monk.get("scale", "")))
+        own["monk_skin_tone"] = [f"MST {int(digits):02d}"] if digits and 1 <= int(digits) <= 10 else []
+        country = str(place.get("country") or "").strip()
+        own["location_country"] = [country] if country else []
         yield str(entry["subject_id"]), own
 
 
-def _labels(age: Any, gender: Any, skin: Any) -> dict[str, list[str]] | None:
+def _labels(age: Any, gender: Any, skin: Any) -> dict[str, list[str]]:
     years = str(age).strip().removesuffix(".0")
-    group = age_group(int(years)) if years.isdecimal() else None
-    if years.isdecimal() and group is None:
-        return None
     text = str(gender or "").strip()
     return {
         "gender": [] if text.lower() in ("", "n/a", "prefer not to say") else [text],
-        "age": [group] if group else [],
+        "age": [age_group(int(years))] if years.isdecimal() else [],
         "skin_tone": _fitzpatrick(str(skin or "")),
     }
 
@@ -143,8 +137,8 @@ def load_imdb_wiki(root: Path) -> Dataset:
     """Return IMDB-WIKI's images by `imdb.mat` or `wiki.mat` (the one that is there; both: data of both).
 
     Attributes: `gender`, `age` (the age group on 1 July of the year of the photograph) and `source`. A person is the
-    `celeb_id`, or the number that the file name begins with. Images in which no face was detected, of people below 18
-    or above 100 years, and with two detections of a face (`n_people` = 2) are counted; the last ones are kept.
+    `celeb_id`, or the number that the file name begins with. Images in which no face was detected, with an age
+    below 0 or above 100 years, and with two detections of a face (`n_people` = 2) are counted; the last ones are kept.
     """
     files = [file for name in ("imdb.mat", "wiki.mat") for file in find_files(root, name)]
     if not files:
@@ -183,14 +177,14 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
             left_out["image(s) without a detected face"] += 1
             continue
         age = _age(born, taken)
-        if age is None or not 18 <= age <= _OLDEST:
-            left_out["image(s) with an age below 18, above 100 or unknown"] += 1
+        if age is None or not 0 <= age <= _OLDEST:
+            left_out["image(s) with an age below 0, above 100 or unknown"] += 1
             continue
         name = Path(str(path).strip()).name
         identity = ids[index] if index < len(ids) else math.nan
         subject = name.split("_")[0] if identity != identity else str(int(identity))
         gender = [] if math.isnan(sex) else [("Female", "Male")[int(sex)]]
-        attributes = {"gender": gender, "age": [str(age_group(age))], "source": [source]}
+        attributes = {"gender": gender, "age": [age_group(age)], "source": [source]}
         yield Boxed(name, f"{source}/{subject}", attributes=attributes), not math.isnan(second)
 
 

@@ -18,7 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from fp2.data.base import Dataset, people_table
+from fp2.data.minors import MINORS, states_age
 from fp2.errors import Fp2Error, nearest
+from fp2.identifiers import normal_id
+from fp2.tables import PRIVATE_PREFIX
 
 _IMAGE = "image"
 _SUBJECT = ("subject", "subject_id")
@@ -70,7 +73,7 @@ def frame_people(
         notes.append("no subject column is given: each image counts as a subject of its own")
     else:
         subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
-    _check_pairs(image_ids, subject_ids, path)
+    image_ids, subject_ids = [normal_id(name) for name in image_ids], [normal_id(name) for name in subject_ids]
     per_image = Counter(image_ids)
     people: dict[str, list[object]] = {
         "image_id": list(image_ids),
@@ -84,8 +87,14 @@ def frame_people(
         people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
-        people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
-    return Dataset(path.stem, None, people_table(people), tuple(notes))
+        people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)
+    read = {columns[name] for name in columns if states_age(name)}
+    for column in frame.columns:  # it says who is a minor, also where no attribute of that name is read from it
+        if states_age(str(column)) and column not in read:
+            people[f"{PRIVATE_PREFIX}{column}"] = [_values(cell) for cell in frame[column].tolist()]
+    table = people_table(people)
+    _check_pairs(image_ids, subject_ids, path)
+    return Dataset(path.stem, None, table, tuple(notes))
 
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
@@ -300,20 +309,9 @@ def _values(cell: Any) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text]
 
 
-def _age_groups(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
+def _age_groups(cell: list[str]) -> list[str]:
     """Return ages in whole years as age groups; other values, such as the user's own groups, are kept."""
-    minors = 0
-    grouped = []
-    for cell in cells:
-        values = []
-        for text in cell:
-            group = age_group(int(text)) if text.isdecimal() else text
-            minors += group is None
-            values += [] if group is None else [group]
-        grouped.append(list(dict.fromkeys(values)))
-    if minors:
-        notes.append(f"{minors} age(s) below 18 have no age group: these comparisons are about adults")
-    return grouped
+    return list(dict.fromkeys(age_group(int(text)) if text.isdecimal() else text for text in cell))
 
 
 # FHIBE's polygon cells are far over the standard limit of 131,072 characters.
@@ -368,8 +366,8 @@ def read_rows(
 AGE_GROUPS: tuple[str, ...] = ("18-29", "30-39", "40-49", "50-59", "60+")
 
 
-def age_group(age: int) -> str | None:
-    """Return the age group of `age` in years (`'18-29'` .. `'60+'`), or None below 18: FHIBE has adults only."""
+def age_group(age: int) -> str:
+    """Return the age group of `age` in years: `'18-29'` .. `'60+'`, or that of all minors."""
     if age < 18:
-        return None
+        return MINORS
     return AGE_GROUPS[min(max(age, 20) // 10 - 2, 4)]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest, normal_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,4 +221,4 @@ def _fill(
 
 def _plain(image: str) -> str:
     """Return an image's path with slashes and without a leading `./`."""
-    return image.strip().replace("\\", "/").removeprefix("./")
+    return normal_id(image).replace("\\", "/").removeprefix("./")

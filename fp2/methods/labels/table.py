@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Fp2Error, local_salt, nearest, salted, unquoted
+from fp2.extension import Fp2Error, local_salt, nearest, normal_id, salted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +98,8 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
         raise Fp2Error(f"the labels have no column {missing[0]!r}", where=path, fix=fix)
     for name in given.columns.intersection(list(_NAMED)):  # as fp2 label and fp2 export write them
         given[name] = given[name].map(unquoted)
+    for name in given.columns.intersection(["image", "subject"]):
+        given[name] = given[name].map(normal_id)
     rows = pd.DataFrame(
         {
             "scorer": given.get("scorer", primary),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
 METHOD = "recorded/1"
 """The version of how rows become answers: raise it when a change here can change one."""
-_BATCH = 64  # images whose answers are stored together
+_BATCH, _CHARACTERS = 64, 200_000
+"""At most so many images have answers that are stored together, fewer if their texts are longer: an interrupted run
+scores what was stored."""
 
 
 class RecordedEngine(BaseEngine):
@@ -187,9 +188,18 @@ class RecordedEngine(BaseEngine):
         if self._matches is None:
             raise ValueError("answers are matched to a plan before they are given")
         columns = {str(name): values.tolist() for name, values in self._supplied.frame.items()}
-        waiting = iter(tasks)
-        while batch := list(itertools.islice(waiting, _BATCH)):
-            yield [answer for task in batch for answer in self._of(task, self._matches, columns)]
+        batch: list[Answer] = []
+        images = characters = 0
+        for task in tasks:
+            answers = list(self._of(task, self._matches, columns))
+            batch += answers
+            images += 1
+            characters += sum(len(answer.text or "") for answer in answers)
+            if images == _BATCH or characters > _CHARACTERS:
+                yield batch
+                batch, images, characters = [], 0, 0
+        if batch:
+            yield batch
 
     def _of(self, task: ImageTask, matches: Matches, columns: Mapping[str, list[Any]]) -> Iterator[Answer]:
         rows = matches.of(task)

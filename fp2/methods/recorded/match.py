@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import CONTROLS, YES_NO_NUMBERS, Fp2Error, ImageTask, Question, original_image_id
+from fp2.extension import CONTROLS, YES_NO_NUMBERS, Fp2Error, ImageTask, Question, normal_id, original_image_id
 from fp2.methods.recorded.options import WHERE
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ def _image_names(named: Mapping[str, ImageTask]) -> Callable[[str], int]:
     tasks = list(enumerate(named.items()))
     tiers = [
         _unique((image, place) for place, (image, _) in tasks),
-        _unique((str(task.path), place) for place, (_, task) in tasks),
-        _unique((task.path.name, place) for place, (_, task) in tasks),
-        _unique((task.path.stem, place) for place, (_, task) in tasks),
+        _unique((normal_id(task.path), place) for place, (_, task) in tasks),
+        _unique((normal_id(task.path.name), place) for place, (_, task) in tasks),
+        _unique((normal_id(task.path.stem), place) for place, (_, task) in tasks),
     ]
     return lambda name: next((tier[name] for tier in tiers if name in tier), -1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import YES_NO_NUMBERS, Form, Fp2Error, form_of, nearest, place
+from fp2.extension import YES_NO_NUMBERS, Form, Fp2Error, form_of, nearest, normal_id, place
 from fp2.methods.recorded.forms.tables import JSONL
 from fp2.methods.recorded.options import KEYS, NAMES, WHERE, RecordedOptions, id_regex
 
@@ -96,6 +96,7 @@ def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOption
     for name in KEYS:
         if name in frame:
             _put(frame, name, [_key(value) for value in frame[name].tolist()])
+    _put(frame, "image", [name if name is None else normal_id(name) for name in frame["image"].tolist()])
     if "text" in frame:
         _put(frame, "text", [_answer_text(one, row, supplied) for row, one in enumerate(frame["text"].tolist())])
     if "numbers" in frame:

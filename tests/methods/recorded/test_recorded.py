@@ -68,6 +68,13 @@ def test_an_image_is_known_by_id_path_file_name_or_stem(called: str) -> None:
     assert found == {("faces/a.png", "work"): "x", ("faces/b.png", "work"): None}
 
 
+@pytest.mark.parametrize("called", ["\u00e9.png", "e\u0301.png ", "e\u0301"])
+@pytest.mark.parametrize("image", ["\u00e9.png", "faces/e\u0301.png"])
+def test_an_image_is_known_by_any_spelling_of_its_name(called: str, image: str) -> None:
+    found = texts({"image": [called], "question": ["work"], "text": ["x"]}, [image], [WORK])
+    assert found == {(image, "work"): "x"}
+
+
 def test_a_file_name_of_two_images_names_neither() -> None:
     frame = {"image": ["a.png", "1/a.png"], "question": ["work"] * 2, "text": ["which?", "first"]}
     assert texts(frame, ["1/a.png", "2/a.png"], [WORK]) == {("1/a.png", "work"): "first", ("2/a.png", "work"): None}
@@ -441,3 +448,14 @@ def test_a_form_of_another_package_is_used_and_what_is_no_form_is_skipped(
         assert form_of(tmp_path / "a.csv", exists=False).name == "csv"
     finally:
         forms.cache_clear()
+
+
+@pytest.mark.parametrize(("length", "batches"), [(10, [64, 6]), (100_001, [2] * 35)])
+def test_few_long_answers_are_stored_together(length: int, batches: list[int]) -> None:
+    """An interrupted run scores what is stored, so that long answers must not be stored by the hundred."""
+    images = [f"{number}.png" for number in range(70)]
+    frame = pd.DataFrame({"image": images, "question": "work", "text": "a" * length})
+    tasks = [task(image, WORK) for image in images]
+    engine = RecordedEngine("m", RecordedOptions(content="x"), frame)
+    engine.match(tasks, [WORK])
+    assert [len(batch) for batch in engine.answer(tasks)] == batches

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fp2.extension import Fp2Error, nearest, read_json, read_table
+from fp2.extension import Fp2Error, nearest, normal_id, read_json, read_table
 from fp2.methods.fhibe.narrow.detection import coco_points, oks, overlaps
 from fp2.methods.fhibe.narrow.predictions import PARQUET, Prediction, encode_mask, parse, read_entries
 from fp2.methods.fhibe.narrow.tasks import narrow_task
@@ -128,7 +128,7 @@ def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[
     found: dict[str, Given] = {name: defaultdict(dict) for name in attributes}
     for number, row in enumerate(table.to_dict("records"), start=1):
         where = f"{path}, row {number}"
-        person = _person(images, str(row["image_id"]), str(row.get("subject_id") or "") or None, where)
+        person = _person(images, normal_id(row["image_id"]), normal_id(row.get("subject_id") or "") or None, where)
         for name in attributes:
             labels = frozenset(part.strip() for part in str(row[name] or "").split(";") if part.strip())
             if labels:

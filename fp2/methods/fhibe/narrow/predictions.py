@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest, normal_id
 from fp2.methods.fhibe.narrow.tasks import BODY_PARTS, BOX, EMBEDDING, GENERATED, MASK, PARSING, PARTS, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]
@@ -99,8 +99,8 @@ def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
         fix = f"Leave out other categories; {PERSON} is COCO's category of a person"
         raise reader.error(f"category_id is {category:g}, not {PERSON} (person)", fix)
     subject = reader.get("subject_id")
-    subject = None if subject is None else str(subject)
-    return Prediction(str(image_id), subject, reader.number("score", 1.0), **_FORMS[task.form](reader))
+    subject = None if subject is None else normal_id(subject)
+    return Prediction(normal_id(image_id), subject, reader.number("score", 1.0), **_FORMS[task.form](reader))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator
 
-from fp2.extension import LONG, Fp2Error, Range, nearest, read_options, read_table
+from fp2.extension import LONG, Fp2Error, Range, nearest, normal_id, read_options, read_table
 from fp2.methods.fhibe.scores.conditions import holds
 from fp2.methods.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
 
@@ -102,9 +102,10 @@ def _ids(frame: pd.DataFrame, image: str, subject: str, people: pd.DataFrame, pa
     if image not in frame:
         fix = f"Add task.options.columns.image=COLUMN ({nearest(image, [*frame])})"
         raise Fp2Error(f"the file has no column {image!r}", where=str(path), fix=fix)
-    images = _texts(frame[image])
+    images = [normal_id(cell) for cell in frame[image].tolist()]
     if subject in frame:
-        return pd.DataFrame({"image_id": images, "subject_id": _texts(frame[subject])})
+        subjects = [normal_id(cell) for cell in frame[subject].tolist()]
+        return pd.DataFrame({"image_id": images, "subject_id": subjects})
     if people["image_id"].duplicated().any():
         fix = f"Add the column {subject!r}, or name it: task.options.columns.subject=COLUMN"
         raise Fp2Error("some images show two people, and the file does not name the subject", where=str(path), fix=fix)

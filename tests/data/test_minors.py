@@ -1,0 +1,89 @@
+"""Images of minors are left out of every data set, whichever way it says how old people are."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fp2.compose import load_config
+from fp2.data.base import Dataset, load_configured, people_table, without_minors
+from fp2.data.minors import is_minor, states_age
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+
+NOTE = "{} image(s) of people who are, or may be, below 18 were left out"
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["0", "17", "17.9", "0-2", "3-9", "10-19", "10 – 19", "3 to 9", "(10, 19]", "10s", "15+", "6 months", "24 months",
+     "16 years", "17 years old", "0-17", "under 18", "<18", "Child", "teenager"],
+)  # fmt: skip
+def test_an_age_of_a_minor(label: str) -> None:
+    assert is_minor(label)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["18", "18-29", "20-29", "more than 70", "70+", "20s", "60", "18 to 25", "[18, 25)", "elderly", "young", "adult",
+     "under 30", "over 18", "middle", "1st", "19 years", "unknown", "", "MST 05", "2 children", "5 or more"],
+)  # fmt: skip
+def test_no_age_of_a_minor(label: str) -> None:
+    assert not is_minor(label)
+
+
+def test_which_columns_have_ages() -> None:
+    assert all(map(states_age, ["age", "Age", "apparent_age", "age_group", "Age (years)"]))
+    assert not any(map(states_age, ["language", "image", "agent", "stage", "gender"]))
+
+
+def dataset(ages: list[list[str]], images: list[str] | None = None) -> Dataset:
+    images = images or [f"{n}.png" for n in range(len(ages))]
+    columns: dict[str, list[Any]] = {
+        "image_id": images, "subject_id": [f"p{n}" for n in range(len(ages))], "image_path": [f"/{i}" for i in images],
+        "is_primary": [True] * len(ages), "n_people": [images.count(i) for i in images], "attr_age": ages,
+    }  # fmt: skip
+    return Dataset("d", None, people_table(columns), ("first",))
+
+
+def test_an_image_that_shows_a_minor_is_left_out_with_all_who_are_in_it() -> None:
+    kept = without_minors(dataset([["30-39"], ["17"], ["40"], []], ["a", "a", "b", "c"]))
+    assert kept.people["image_id"].tolist() == ["b", "c"]
+    assert kept.notes == ("first", NOTE.format(1))
+    adults = dataset([["18"], []])
+    assert without_minors(adults) is adults
+
+
+def test_where_nobody_is_left_it_says_why() -> None:
+    with pytest.raises(Fp2Error, match=r"all 2 images show people who are, or may be, below 18.*codes"):
+        without_minors(dataset([["0"], ["1"]]))
+
+
+@pytest.fixture
+def fairface(tmp_path: Path) -> tuple[Path, pd.DataFrame]:
+    """Five pictures with FairFace's bands."""
+    ages = ["0-2", "10-19", "20-29", "more than 70", "3-9"]
+    for n in range(len(ages)):
+        Image.new("RGB", (4, 4), (n, 0, 0)).save(tmp_path / f"{n}.png")
+    files = [f"{n}.png" for n in range(len(ages))]
+    return tmp_path, pd.DataFrame({"file": files, "age": ages, "gender": ["Female", "Male"] * 2 + ["Male"]})
+
+
+@pytest.mark.parametrize("mapped", [", age: age", ", how_old: age", ""], ids=["age", "another name", "not read"])
+@pytest.mark.parametrize("kind", ["table", "hf"])
+def test_tables_and_local_data_sets_have_no_minors(fairface: Any, kind: str, mapped: str) -> None:
+    folder, frame = fairface
+    columns = f"data.columns={{image: file, gender: gender{mapped}}}"
+    if kind == "hf":
+        (folder / "data").mkdir()
+        frame.assign(file=[str(folder / name) for name in frame["file"]]).to_parquet(folder / "data/train.parquet")
+        given = [f"data.root={folder / 'data'}", columns]
+    else:
+        frame.to_csv(folder / "people.csv", index=False)
+        given = [f"data.path={folder / 'people.csv'}", columns]
+    config = load_config(["model=planted", f"data={kind}", *given, f"paths.root={folder}"])
+    loaded = load_configured(config, Progress(quiet=True))
+    assert [Path(name).name for name in loaded.people["image_path"]] == ["2.png", "3.png"]
+    assert NOTE.format(3) in loaded.notes
