@@ -78,8 +78,13 @@ class Bench:
 
     def copied_to(self, root: Path) -> Bench:
         """Return a project in `root` with what this one has: to go on from it and leave it as it is."""
+        from fp2.runs.folders import recorded_folders, record_folder
+
         shutil.copytree(self.root, root, dirs_exist_ok=True)
-        return replace(self, root=root)
+        copy = replace(self, root=root)
+        for run_id, folder in recorded_folders(copy.state).items():  # or a purge in the copy would reach this project
+            record_folder(copy.state, run_id, root / folder.relative_to(self.root))
+        return copy
 
     def words(self, *overrides: str) -> list[str]:
         """Return the overrides of a quick run; `overrides` come last and win. `data=peeps` needs no table."""

@@ -150,8 +150,8 @@ class RunTables:
             If answers are filed under another image than they show: the tables do not say which.
         """
         answers = self.answers
-        dense = not isinstance(answers, RowAnswers)
-        if SWAPPED in ([getattr(answers, "variant", "")] if dense else set(answers.frame["variant"])):
+        own = {getattr(answers, "variant", "")}
+        if SWAPPED in (set(answers.frame["variant"]) if isinstance(answers, RowAnswers) else own):
             fix = "Give the command that made it again: its answers come from the store"
             raise Fp2Error("people were withdrawn since whose images may stand in place of others here", fix=fix)
         return answers.keys_of(images)
