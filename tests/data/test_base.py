@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import REPOSITORY
 from rooted import ROOTED
 
 from fp2.compose import identity_of, load_config
+from fp2.config import choices
 from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
 from fp2.plugins import DATA, installed
@@ -25,7 +25,7 @@ GIVEN = {
     "table": ["data.path=/data/p.csv", "data.columns={image: file}"],
     "counterfactual": ["data.path=/data/p.csv"],
 }
-CHOICES = sorted(path.stem for path in (REPOSITORY / "conf" / "data").glob("*.yaml"))
+CHOICES = list(choices("data"))
 COMMON = ["data.seed=5", "data.limit=10", "data.offset=3", "data.stratify=[region]", "data.ids=[a,7]"]
 OWN = {
     "peeps": ["data.n_subjects=50", "data.n_sets=3"],
