@@ -94,8 +94,16 @@ from fp2.data.stimuli import (
     with_variant_id as with_variant_id,
 )
 from fp2.data.variants import mask_array as mask_array, region_mask as region_mask
-from fp2.data.readers.table import dialect as dialect, number_column as number_column, read_table as read_table
-from fp2.data.readers.boxed import read_json as read_json
+from fp2.data.readers.table import (
+    age_group as age_group,
+    attribute_names as attribute_names,
+    dialect as dialect,
+    frame_people as frame_people,
+    number_column as number_column,
+    read_json as read_json,
+    read_rows as read_rows,
+    read_table as read_table,
+)
 
 # FHIBE's release: attributes, geometry, folders.
 from fp2.data.fhibe import vocab as vocab
@@ -427,3 +435,9 @@ from fp2.stats.core.moments import (
 )
 from fp2.stats.core.sums import group_sums as group_sums
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
+from fp2.data.readers.labelled import (
+    images_below as images_below,
+    EACH_ITS_OWN as EACH_ITS_OWN,
+    find_files as find_files,
+)
+from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns

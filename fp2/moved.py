@@ -13,6 +13,11 @@ from types import ModuleType
 MOVED = {
     "fp2.commands.label": "fp2.methods.labels.command",
     "fp2.data.peeps": "fp2.methods.peeps.data",
+    "fp2.data.readers.boxed": "fp2.methods.public_sets.boxed",
+    "fp2.data.readers.detection_sets": "fp2.methods.public_sets.detection_sets",
+    "fp2.data.readers.hf": "fp2.methods.public_sets.hf",
+    "fp2.data.readers.portraits": "fp2.methods.public_sets.portraits",
+    "fp2.data.readers.public": "fp2.methods.public_sets.public",
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.vllm": "fp2.methods.vllm",
     "fp2.engines.hf.custom_code": "fp2.methods.custom_code",

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from fp2.data.pixels import open_rgb
-from fp2.data.readers.hf import load_hf
 from fp2.errors import Fp2Error
+from fp2.methods.public_sets.hf import load_hf
 
 FEATURES = {
     "image": {"_type": "Image"},

@@ -15,11 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp2.data.base import Dataset
-from fp2.data.readers.boxed import Box, Boxed, Pictures, boxed_people, counted, read_json, read_lines
-from fp2.data.readers.labelled import EACH_ITS_OWN, find_files
-from fp2.data.readers.table import read_rows
-from fp2.errors import Fp2Error
+from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, find_files, read_json, read_rows
+from fp2.methods.public_sets.boxed import Box, Boxed, Pictures, boxed_people, counted, read_lines
 
 Report = Callable[[int, int], None]
 """Called with (done, total)."""
@@ -156,7 +153,7 @@ def _share_box(row: Mapping[str, str], size: tuple[int, int], where: str) -> Box
 
 
 def _image_size(path: Path) -> tuple[int, int]:
-    from fp2.data.pixels import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(path) as image:

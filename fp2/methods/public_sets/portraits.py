@@ -17,11 +17,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from fp2.data.base import Dataset
-from fp2.data.readers.boxed import Boxed, Pictures, boxed_people, counted, read_json, read_lines
-from fp2.data.readers.labelled import EACH_ITS_OWN, find_files
-from fp2.data.readers.table import age_group
-from fp2.errors import Fp2Error
+from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, age_group, find_files, read_json
+from fp2.methods.public_sets.boxed import Boxed, Pictures, boxed_people, counted, read_lines
 
 _ATTRIBUTES = "CelebAMask-HQ-attribute-anno.txt"
 _FITZPATRICK = ("I", "II", "III", "IV", "V", "VI")

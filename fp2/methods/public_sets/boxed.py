@@ -6,17 +6,14 @@ images that are not there are counted.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fp2.data.base import people_table
-from fp2.data.readers.labelled import images_below
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error, images_below, people_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,13 +107,3 @@ def read_lines(file: Path) -> list[str]:
         return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeError) as error:
         raise Fp2Error(f"the labels cannot be read: {type(error).__name__}", where=str(file)) from None
-
-
-def read_json(file: Path, what: str = "labels") -> Any:
-    """Return what a JSON file holds; `what` it is called in messages."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise Fp2Error(f"the {what} cannot be read: {error.strerror}", where=str(file)) from None
-    except ValueError as error:
-        raise Fp2Error(f"the {what} are not JSON: {error}", where=str(file)) from None

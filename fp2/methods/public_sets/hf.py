@@ -18,10 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from fp2.data.base import Dataset
-from fp2.data.readers.table import frame_people
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
+from fp2.extension import Dataset, Fp2Error, digest, frame_people, nearest
 
 _MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8\xff", ".jpg"), (b"RIFF", ".webp"), (b"GIF8", ".gif"), (b"BM", ".bmp"))
 _BATCH = 256
