@@ -147,14 +147,17 @@ from fp2.engines.base import (
     EngineOptions as EngineOptions,
     ModelProfile as ModelProfile,
     Positive as Positive,
+    Price as Price,
     failed as failed,
     open_image as open_image,
     version_family as version_family,
+    versions as versions,
 )
 from fp2.engines.build import create as create, engine_class as engine_class
 from fp2.engines.checkpoint import (
     CODE_CLASSES as CODE_CLASSES,
     Checkpoint as Checkpoint,
+    FileDigests as FileDigests,
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
@@ -176,6 +179,8 @@ from fp2.engines.hf.loading import (
     CodeInterface as CodeInterface,
     check_pinned as check_pinned,
     load_processor_of as load_processor_of,
+    load_weights as load_weights,
+    loading_error as loading_error,
     model_class as model_class,
     silence_loaders as silence_loaders,
 )
@@ -219,8 +224,16 @@ from fp2.store.database import (
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
 
 # Scorers: the interface, what a value means, outcomes of answers.
-from fp2.scorers.by_model import ModelScorer as ModelScorer
-from fp2.scorers.base import BaseScorer as BaseScorer, Scored as Scored, Scorer as Scorer
+from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading
+from fp2.scorers.base import (
+    BaseScorer as BaseScorer,
+    Number as Number,
+    Scored as Scored,
+    Scorer as Scorer,
+    check_lengths as check_lengths,
+    fold as fold,
+    normalise as normalise,
+)
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,
@@ -228,15 +241,6 @@ from fp2.scorers.outcomes import (
     members as members,
     outcome_columns as outcome_columns,
     yes_no_columns as yes_no_columns,
-)
-from fp2.scorers.vqa import (
-    KINDS as KINDS,
-    READERS as READERS,
-    Toxic as Toxic,
-    occupation as occupation,
-    on_topic as on_topic,
-    said_pronoun as said_pronoun,
-    toxic_words as toxic_words,
 )
 
 # Protocols: the interface, results, verdicts, and what tasks share.
@@ -252,7 +256,13 @@ from fp2.protocols.base import (
     Statements as Statements,
 )
 from fp2.notes import Stage as Stage, as_notes as as_notes
-from fp2.results import NO_MODEL as NO_MODEL, NULL_MEAN as NULL_MEAN, Analysis as Analysis, Block as Block
+from fp2.results import (
+    ENGLISH as ENGLISH,
+    NO_MODEL as NO_MODEL,
+    NULL_MEAN as NULL_MEAN,
+    Analysis as Analysis,
+    Block as Block,
+)
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
     ROW_METHODS as ROW_METHODS,
@@ -441,3 +451,14 @@ from fp2.data.readers.labelled import (
     find_files as find_files,
 )
 from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
+from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
+from fp2.engines.server.client import (
+    Channel as Channel,
+    ServerClient as ServerClient,
+    without_folder as without_folder,
+    UnreachableError as UnreachableError,
+)
+from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
+from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
+from fp2.engines.server.report import raise_if_fatal as raise_if_fatal

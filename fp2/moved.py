@@ -34,6 +34,12 @@ MOVED = {
     "fp2.protocols.matched": "fp2.methods.matched",
     "fp2.protocols.narrow": "fp2.methods.fhibe.narrow",
     "fp2.runs.labelling": "fp2.methods.labels.sample",
+    "fp2.scorers.attention": "fp2.methods.attention.scorers",
+    "fp2.scorers.classifier": "fp2.methods.model_scorers.classifier",
+    "fp2.scorers.judge": "fp2.methods.model_scorers.judge",
+    "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
+    "fp2.scorers.sequence_classifier": "fp2.methods.model_scorers.sequence_classifier",
+    "fp2.scorers.vqa": "fp2.methods.fhibe.vqa.scorers",
     "fp2.stats.measurement": "fp2.methods.labels.correction",
 }
 """The old import path of a package -> the present one."""
@@ -68,6 +74,16 @@ class MovedFinder(MetaPathFinder, Loader):
             if name == old or name.startswith(f"{old}."):
                 return new + name.removeprefix(old)
         return None
+
+
+def first_path(target: str) -> str:
+    """Return the import path that an object had before its package was moved: config hashes are made of it."""
+    module = target.partition(":")[0]
+    news = [new for new in MOVED.values() if module == new or module.startswith(f"{new}.")]
+    if not news:
+        return target
+    new = max(news, key=len)
+    return next(old for old, present in MOVED.items() if present == new) + target.removeprefix(new)
 
 
 def install() -> None:

@@ -39,7 +39,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 def scorer(folder: Path | None, resources: Resources | None = None, **options: Any) -> Any:
-    given = {"target": "fp2.scorers.classifier:Classifier", "model": folder and str(folder), "device": "cpu"}
+    given = {
+        "target": "fp2.methods.model_scorers.classifier:Classifier",
+        "model": folder and str(folder),
+        "device": "cpu",
+    }
     return build_scorer("mood", {**given, **options}).using(resources or Resources())
 
 

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from fp2.api import score as fp2_score
 from fp2.api.objects import split_scorers
 from fp2.errors import Fp2Error
+from fp2.methods.model_scorers.judge import _TRIAL, FORM, Judge, messages, read_label
+from fp2.methods.model_scorers.rubric import PACKAGED, load_rubric
 from fp2.runs.logged import logged_config
 from fp2.scorers.by_model import Resources
-from fp2.scorers.judge import _TRIAL, FORM, Judge, messages, read_label
 from fp2.scorers.registry import build_scorer
-from fp2.scorers.rubric import PACKAGED, load_rubric
 from fp2.store.leases import Leases
 from fp2.store.rows import ResponseStore, answered_keys
 
@@ -61,7 +61,12 @@ def server() -> Iterator[FakeServer]:
 
 
 def judge(server: FakeServer, resources: Resources | None = None, **options: Any) -> Any:
-    spec = {"target": "fp2.scorers.judge:Judge", "id": "some/judge", "base_url": server.url, "attempts": 1}
+    spec = {
+        "target": "fp2.methods.model_scorers.judge:Judge",
+        "id": "some/judge",
+        "base_url": server.url,
+        "attempts": 1,
+    }
     return build_scorer("second", {**spec, **options}).using(resources or Resources())
 
 
@@ -76,7 +81,7 @@ def test_each_rubric_is_whole(name: str) -> None:
     rubric = load_rubric(name)
     assert rubric.name == name
     assert rubric.version
-    scorer = build_scorer(name, {"target": "fp2.scorers.judge:Judge", "rubric": name})
+    scorer = build_scorer(name, {"target": "fp2.methods.model_scorers.judge:Judge", "rubric": name})
     assert scorer.value_range == rubric.value_range
     assert scorer.higher_is_better is rubric.higher_is_better
     assert scorer.yes_no is (set(rubric.labels.values()) - {None} == {0.0, 1.0})
@@ -332,7 +337,7 @@ def test_a_rubric_that_cannot_be_used_is_refused(
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     with pytest.raises(Fp2Error, match=line):
-        build_scorer("own", {"target": "fp2.scorers.judge:Judge", "rubric": str(path)})
+        build_scorer("own", {"target": "fp2.methods.model_scorers.judge:Judge", "rubric": str(path)})
 
 
 def test_a_run_with_a_judge_from_plan_to_purge(

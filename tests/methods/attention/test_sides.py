@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fp2.scorers.attention import FirstMention, WordShare, read_sides
+from fp2.methods.attention.scorers import FirstMention, WordShare, read_sides
 
 # text, first, words of left, words of right
 READ = [

@@ -20,16 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt
 
-from fp2.data.base import Local
-from fp2.engines.base import Price
-from fp2.errors import Fp2Error
-from fp2.scorers.by_model import Asked, ModelScorer, Reading
-from fp2.scorers.rubric import Rubric, load_rubric
-from fp2.tables import Answer, Decoding
+from fp2.extension import Answer, Asked, Decoding, Fp2Error, Local, ModelScorer, Price, Reading
+from fp2.methods.model_scorers.rubric import Rubric, load_rubric
 
 if TYPE_CHECKING:
-    from fp2.engines.server.client import Channel, ServerClient
-    from fp2.engines.server.engine import OpenAICompatEngine
+    from fp2.extension import Channel, OpenAICompatEngine, ServerClient
 
 FORM = {"system": True, "schema": True, "seed": True, "greedy": True}
 """The form of a request: with a system message, constrained by a JSON schema, with a seed, at temperature 0."""
@@ -131,8 +126,7 @@ class Judge(ModelScorer):
     @cached_property
     def engine(self) -> OpenAICompatEngine:
         """The client of the server."""
-        from fp2.engines.server.engine import OpenAICompatEngine
-        from fp2.engines.server.options import ServerOptions, ServerSpec
+        from fp2.extension import OpenAICompatEngine, ServerOptions, ServerSpec
 
         for key, example in (("base_url", "http://localhost:8000/v1"), ("id", "NAME, its name on the server")):
             if not getattr(self, key):
@@ -197,7 +191,7 @@ class Judge(ModelScorer):
 
     def note(self, details: Sequence[Mapping[str, Any]]) -> str:
         """Say what the model is, what was sent, and how many replies are missing."""
-        from fp2.engines.server.client import without_folder
+        from fp2.extension import without_folder
 
         n, states = len(details), [str(detail.get("state")) for detail in details]
         line = (
@@ -216,10 +210,7 @@ class Judge(ModelScorer):
 
     async def _label(self, channel: Channel, form: Mapping[str, Any], key: str, question: str, text: str) -> Answer:
         """Ask about one text; an error fails this text only, unless it would fail every one."""
-        from fp2.engines.server.chat import PATH, post_chat, read_text
-        from fp2.engines.server.client import UnreachableError
-        from fp2.engines.server.replies import RefusedError
-        from fp2.engines.server.report import raise_if_fatal
+        from fp2.extension import PATH, RefusedError, UnreachableError, post_chat, raise_if_fatal, read_text
 
         started = time.perf_counter()
         try:
@@ -243,10 +234,7 @@ class Judge(ModelScorer):
 
     def _find(self, client: ServerClient) -> dict[str, Any]:
         """Return the fullest form of the request that the server accepts, tried with an answer that is nobody's."""
-        from fp2.engines.server.chat import PATH, post_chat
-        from fp2.engines.server.client import UnreachableError
-        from fp2.engines.server.replies import RefusedError
-        from fp2.engines.server.report import raise_if_fatal
+        from fp2.extension import PATH, RefusedError, UnreachableError, post_chat, raise_if_fatal
 
         form = dict(FORM)
         while True:

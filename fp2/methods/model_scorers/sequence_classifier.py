@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.checkpoint import Checkpoint
+    from fp2.extension import Checkpoint
 
 HEAD = "ForSequenceClassification"
 _AUTO = "AutoModelForSequenceClassification"
@@ -85,9 +85,7 @@ class Loaded:
 @lru_cache(maxsize=1)
 def load(checkpoint: Checkpoint, name: str) -> Loaded:
     """Load a classifier in float32 from safetensors, with every weight; the last one is kept."""
-    from fp2.engines.checkpoint import with_weights
-    from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
-    from fp2.engines.hf.model import HfSpec
+    from fp2.extension import HfSpec, load_weights, loading_error, silence_loaders, with_weights
 
     silence_loaders()
     path, spec = with_weights(checkpoint), HfSpec(name)

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.methods.peeps.bundled import load_planted
-from fp2.scorers.lexicon import load_lexicon
-from fp2.scorers.registry import build_scorer
-from fp2.scorers.vqa import (
+from fp2.methods.fhibe.vqa.scorers import (
     NOTHING,
     READERS,
     names_gender,
@@ -20,6 +17,9 @@ from fp2.scorers.vqa import (
     said_pronoun,
     toxic_words,
 )
+from fp2.methods.peeps.bundled import load_planted
+from fp2.scorers.lexicon import load_lexicon
+from fp2.scorers.registry import build_scorer
 
 PRONOUNS = [
     ("She is a teacher.", "she"),
@@ -139,7 +139,7 @@ def test_the_keyword_set_is_versioned_and_sealed() -> None:
     scorer = build_scorer(
         "toxic",
         {
-            "target": "fp2.scorers.vqa:Toxic",
+            "target": "fp2.methods.fhibe.vqa.scorers:Toxic",
             "higher_is_better": False,
             "value_range": [0.0, 1.0],
             "smallest_effect": 0.05,
@@ -147,7 +147,7 @@ def test_the_keyword_set_is_versioned_and_sealed() -> None:
     )
     assert scorer.lexicon == lexicon.info
     with pytest.raises(Fp2Error, match="no lexicon"):
-        build_scorer("toxic", {"target": "fp2.scorers.vqa:Toxic", "higher_is_better": False,
+        build_scorer("toxic", {"target": "fp2.methods.fhibe.vqa.scorers:Toxic", "higher_is_better": False,
                                "value_range": [0.0, 1.0], "smallest_effect": 0.05, "lexicon_file": "mine"})  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def test_answers_off_topic_have_no_value_and_others_are_judged_once() -> None:
     def made(name: str) -> object:
         return build_scorer(
             name.lower(),
-            {"target": f"fp2.scorers.vqa:{name}", "higher_is_better": False, "value_range": [0.0, 1.0],
+            {"target": f"fp2.methods.fhibe.vqa.scorers:{name}", "higher_is_better": False, "value_range": [0.0, 1.0],
              "smallest_effect": 0.05},
         )  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_answers_off_topic_have_no_value_and_others_are_judged_once() -> None:
 )
 def test_a_keyword_counts_wherever_it_stands(text: str) -> None:
     spec = {
-        "target": "fp2.scorers.vqa:Toxic",
+        "target": "fp2.methods.fhibe.vqa.scorers:Toxic",
         "higher_is_better": False,
         "value_range": [0, 1],
         "smallest_effect": 0.05,

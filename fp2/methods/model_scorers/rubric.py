@@ -14,9 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
-from fp2.scorers.lexicon import read_yaml
+from fp2.extension import Fp2Error, digest, nearest, read_yaml
 
 PACKAGED = Path(__file__).parent / "rubrics"
 _KEYS = ("name", "version", "higher_is_better", "smallest_effect", "instructions", "labels")

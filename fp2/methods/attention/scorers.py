@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored, fold
+from fp2.extension import BaseScorer, Flag, Number, Scored, fold
 
 Side = Literal["left", "right"]
 

@@ -21,15 +21,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from fp2.data.base import Local
-from fp2.errors import Fp2Error, nearest
-from fp2.scorers.base import Flag, Number
-from fp2.scorers.by_model import Asked, ModelScorer, Reading
-from fp2.scorers.sequence_classifier import FloatArray, Loaded, check_head, entailment, label_names, load
-from fp2.tables import Answer
+from fp2.extension import Answer, Asked, Flag, Fp2Error, Local, ModelScorer, Number, Reading, nearest
+from fp2.methods.model_scorers.sequence_classifier import FloatArray, Loaded, check_head, entailment, label_names, load
 
 if TYPE_CHECKING:
-    from fp2.engines.checkpoint import Checkpoint
+    from fp2.extension import Checkpoint
 
 DECIMALS = 6
 
@@ -94,7 +90,7 @@ class Classifier(ModelScorer):
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint, of which the small files are read."""
-        from fp2.engines.checkpoint import FileDigests, resolve_checkpoint
+        from fp2.extension import FileDigests, resolve_checkpoint
 
         if not self.model:
             fix = f"Give scorer.{self.name}.model=FOLDER, or a repository of the hub"
@@ -163,7 +159,7 @@ class Classifier(ModelScorer):
 
     def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
         """Yield the values of batches of texts of similar length."""
-        from fp2.engines.hf.model import is_out_of_memory
+        from fp2.extension import is_out_of_memory
 
         loaded, device = self._loaded(), self._device()
         ordered = sorted(asked, key=lambda key: (len(asked[key][1]), asked[key][1]))
@@ -188,7 +184,7 @@ class Classifier(ModelScorer):
             loaded.model.to("cpu")
 
     def _device(self) -> str:
-        from fp2.engines.hf.placement import resolve_device
+        from fp2.extension import resolve_device
 
         return resolve_device(self.device, f"scorer.{self.name}.device")
 
@@ -222,7 +218,7 @@ class Classifier(ModelScorer):
 
     def runtime(self) -> dict[str, Any]:
         """Return the versions of the libraries."""
-        from fp2.engines.base import versions
+        from fp2.extension import versions
 
         return {"device": self.device, "batch_size": self.batch_size, "versions": versions(("torch", "transformers"))}
 

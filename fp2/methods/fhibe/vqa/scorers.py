@@ -20,9 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.results import ENGLISH
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
-from fp2.scorers.lexicon import load_lexicon, matcher
+from fp2.extension import ENGLISH, BaseScorer, Flag, Number, Scored, check_lengths, load_lexicon, matcher, normalise
 
 KINDS = ("positive", "neutral", "negative")
 NOTHING = "nothing"
