@@ -18,7 +18,13 @@ from fp2.plugins import (
 )
 from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, OptionTable as OptionTable
 from fp2.config import Config as Config, VariantConfig as VariantConfig, choices as choices, variants_of as variants_of
-from fp2.compose import load_config as load_config
+from fp2.compose import (
+    build_protocol as build_protocol,
+    config_hash as config_hash,
+    config_of as config_of,
+    jobs_of as jobs_of,
+    load_config as load_config,
+)
 
 # Tables between the stages: questions, answers and people, the cuts that group them, files and digests.
 from fp2.tables import (
@@ -47,6 +53,7 @@ from fp2.cuts import (
     Cut as Cut,
     check_may_leave as check_may_leave,
     memberships as memberships,
+    resolve_cuts as resolve_cuts,
     varying as varying,
     with_merged_values as with_merged_values,
     with_present_values as with_present_values,
@@ -58,7 +65,7 @@ from fp2.ask.answers import (
     read_tables as read_tables,
 )
 from fp2.ask.labels import LABELS as LABELS
-from fp2.artifacts import write_parquet as write_parquet
+from fp2.artifacts import write_parquet as write_parquet, write_text as write_text
 from fp2 import artifacts as artifacts
 from fp2.hashing import (
     digest as digest,
@@ -78,6 +85,7 @@ from fp2.data.base import (
     Required as Required,
     file_digest as file_digest,
     people_table as people_table,
+    required as required,
 )
 from fp2.data.pixels import (
     PixelDigest as PixelDigest,
@@ -123,7 +131,7 @@ from fp2.data.fhibe.vocab import (
 )
 
 # Questions: batteries, and traits with their templates.
-from fp2.probes.battery import Battery as Battery
+from fp2.probes.battery import Battery as Battery, load_battery as load_battery
 from fp2.probes.trait_battery import (
     TraitTemplates as TraitTemplates,
     facts as facts,
@@ -142,12 +150,14 @@ from fp2.engines.base import (
     FORBID_EXTRA as FORBID_EXTRA,
     NEVER as NEVER,
     SOMETIMES as SOMETIMES,
+    AsksServers as AsksServers,
     BaseEngine as BaseEngine,
     Engine as Engine,
     EngineOptions as EngineOptions,
     ModelProfile as ModelProfile,
     Positive as Positive,
     Price as Price,
+    SuppliesAnswers as SuppliesAnswers,
     failed as failed,
     open_image as open_image,
     version_family as version_family,
@@ -157,6 +167,7 @@ from fp2.engines.build import create as create, engine_class as engine_class
 from fp2.engines.checkpoint import (
     CODE_CLASSES as CODE_CLASSES,
     Checkpoint as Checkpoint,
+    CheckpointMissingError as CheckpointMissingError,
     FileDigests as FileDigests,
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
@@ -190,7 +201,11 @@ from fp2.engines.hf.model import (
     LoadedModel as LoadedModel,
     is_out_of_memory as is_out_of_memory,
 )
-from fp2.engines.hf.placement import resolve_device as resolve_device
+from fp2.engines.hf.placement import (
+    GPU_BATCH as GPU_BATCH,
+    LocalOptions as LocalOptions,
+    resolve_device as resolve_device,
+)
 from fp2.engines.hf.prefix_policy import candidates as candidates
 from fp2.engines.hf.processors import (
     RAW_PIXELS as RAW_PIXELS,
@@ -251,6 +266,8 @@ from fp2.protocols.base import (
     Collects as Collects,
     Inputs as Inputs,
     Job as Job,
+    PlannedFamily as PlannedFamily,
+    Protocol as Protocol,
     Requirements as Requirements,
     Show as Show,
     Statements as Statements,
@@ -361,6 +378,7 @@ from fp2.stats.rows import (
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
+    DASH as DASH,
     correction_label as correction_label,
     cut_label as cut_label,
     first_of as first_of,
@@ -408,9 +426,11 @@ from fp2.report import reading as reading
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
+    EVALUATE as EVALUATE,
     READ_AND_COMPARE as READ_AND_COMPARE,
     CommandEntry as CommandEntry,
     Json as Json,
+    JsonFile as JsonFile,
     RunWord as RunWord,
 )
 from fp2.commands.loopback import (
@@ -420,11 +440,11 @@ from fp2.commands.loopback import (
     LoopbackServer as LoopbackServer,
     Reply as Reply,
 )
-from fp2.commands.output import print_json as print_json
+from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
-from fp2.runs.reader import read_results as read_results, run_folder as run_folder
+from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
 from fp2.progress import Progress as Progress, Terminal as Terminal
 
 # Not sorted yet.
@@ -462,3 +482,33 @@ from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
 from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
 from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
+from fp2.ask.cost import (
+    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
+    TOKENS_A_WORD as TOKENS_A_WORD,
+    expected_cost as expected_cost,
+    expected_scorings as expected_scorings,
+)
+from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
+from fp2.protocols.requirements import check_settings as check_settings, for_battery as for_battery
+from fp2.runs.inputs import (
+    load_inputs as load_inputs,
+    open_storage as open_storage,
+    plan_answers as plan_answers,
+    preview_inputs as preview_inputs,
+    load_people as load_people,
+)
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage
+from fp2.scorers.registry import build_scorers as build_scorers
+from fp2.store.rows import ResponseStore as ResponseStore
+from fp2.data.group_sizes import group_sizes as group_sizes
+from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
+from fp2.report.drawing import (
+    FAINT as FAINT,
+    GRID as GRID,
+    INK as INK,
+    LINES as LINES,
+    figure as figure,
+    save as save,
+    shorten as shorten,
+    style as style,
+)

@@ -11,8 +11,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.commands.forecast": "fp2.methods.planning.forecast",
     "fp2.commands.label": "fp2.methods.labels.command",
     "fp2.data.peeps": "fp2.methods.peeps.data",
+    "fp2.commands.plan": "fp2.methods.planning.plan",
+    "fp2.commands.sample_size": "fp2.methods.planning.sample_size",
     "fp2.data.readers.boxed": "fp2.methods.public_sets.boxed",
     "fp2.data.readers.detection_sets": "fp2.methods.public_sets.detection_sets",
     "fp2.data.readers.hf": "fp2.methods.public_sets.hf",
@@ -40,6 +43,7 @@ MOVED = {
     "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
     "fp2.scorers.sequence_classifier": "fp2.methods.model_scorers.sequence_classifier",
     "fp2.scorers.vqa": "fp2.methods.fhibe.vqa.scorers",
+    "fp2.stats.planning": "fp2.methods.planning.power",
     "fp2.stats.measurement": "fp2.methods.labels.correction",
 }
 """The old import path of a package -> the present one."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.compose.suggestions import GROUPS, usable
+from fp2.compose.suggestions import GROUPS, usable, without_folders
 from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
@@ -71,7 +71,7 @@ def _with_plugins(overrides: list[str]) -> list[str]:
         _check_search_path(entry)
     set_search_path(entries)
     path = ",".join([*shipped, *entries, *others])
-    return [*(word for word in overrides if word not in given), *([f"{SEARCH_PATH}[{path}]"] if path else [])]
+    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in overrides if word not in given)]
 
 
 def _check_search_path(entry: str) -> None:
@@ -125,6 +125,25 @@ def load_config(overrides: Sequence[str]) -> Config:
     config = validate(compose_config(words))
     _check_options(words, [config])
     return config
+
+
+def config_of(job: Sequence[str]) -> tuple[Config, bool]:
+    """Return one run's config, its data folder left open if not given; and whether its questions are missing too."""
+    from omegaconf import OmegaConf
+
+    composed = without_folders(compose_config(job))
+    lacking = _with_missing_data(composed)
+    for name in lacking:
+        OmegaConf.update(composed, f"probe.{name}", None)
+    return validate(composed), bool(lacking)
+
+
+def _with_missing_data(composed: Any) -> list[str]:
+    """Return which parts of the questions are with the data (`experiment=gras_paper`) that are missing."""
+    root = composed.data.get("root")
+    if not root or Path(str(root)).expanduser().is_dir():
+        return []
+    return [name for name in ("traits_file", "published") if composed.probe[name] == root]
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Config]:

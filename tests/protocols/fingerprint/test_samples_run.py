@@ -81,6 +81,7 @@ def test_the_page_shows_both_intervals_and_the_passport_how_often_was_asked(runs
     assert "Sources of variation" not in (runs[1].folder / "dashboard.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.package(name="planning")
 def test_the_plan_says_how_often_each_question_is_asked(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("plan", *bench.words("probe.decoding.samples=3", *WORDS)) == 0
     assert "6: each of 2 sampled 3 times" in capsys.readouterr().out

@@ -9,7 +9,8 @@ import pytest
 from bench import REPOSITORY
 
 from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
-from fp2.commands.forecast import (
+from fp2.compose import load_config
+from fp2.methods.planning.forecast import (
     STATED_SPEED,
     TEMPLATE_TOKENS,
     TOKENS_A_WORD,
@@ -22,7 +23,6 @@ from fp2.commands.forecast import (
     sharing_of,
     sizes,
 )
-from fp2.compose import load_config
 
 SIZE = Size("llava", language=2.0, vision=0.5, patches=100, picture=60)
 TEXTS = QuestionTexts(("Is it a cat?", "Is it a dog?", "Is it big?"))

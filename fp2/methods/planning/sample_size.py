@@ -14,17 +14,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fp2.artifacts import as_user_error, write_text
-from fp2.commands.output import print_json
-from fp2.compose import build_protocol, jobs_of, load_config
-from fp2.errors import Fp2Error
-from fp2.protocols.base import Asks, Job, PlannedFamily
-from fp2.protocols.requirements import for_battery
-from fp2.report.drawing import FAINT, GRID, INK, LINES, figure, save, shorten, style
-from fp2.report.reading import DASH, cut_label, number, plain, scorer_label
+from fp2.extension import (
+    DASH,
+    FAINT,
+    GRID,
+    INK,
+    LINES,
+    Asks,
+    Fp2Error,
+    Job,
+    PlannedFamily,
+    artifacts,
+    build_protocol,
+    config_of,
+    cut_label,
+    figure,
+    for_battery,
+    jobs_of,
+    load_config,
+    number,
+    plain,
+    print_json,
+    save,
+    scorer_label,
+    shorten,
+    style,
+)
 
 if TYPE_CHECKING:
-    from fp2.stats.planning import Spread
+    from fp2.methods.planning.power import Spread
 
 READING = (
     "Subjects / images that each group needs, by images of a subject. The two groups that differ have this size, "
@@ -129,11 +147,8 @@ def _check(wanted: PowerQuestion) -> None:
 
 def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the cuts of a config with the stated spread."""
-    from fp2.commands.plan import config_of
-    from fp2.cuts import resolve_cuts
-    from fp2.probes.battery import load_battery
-    from fp2.scorers.registry import build_scorers
-    from fp2.stats.planning import Spread
+    from fp2.extension import build_scorers, load_battery, resolve_cuts
+    from fp2.methods.planning.power import Spread
 
     if wanted.groups is None:
         raise Fp2Error("the number of groups is unknown", where="--groups", fix="Give --groups N, or --pilot RUN")
@@ -152,7 +167,7 @@ def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_Plan
 
 def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the pilot's outcomes, with their spread within groups, and the pilot's own correction."""
-    from fp2.runs.reader import read_run
+    from fp2.extension import read_run
 
     assert wanted.pilot is not None
     with tempfile.TemporaryDirectory(prefix="fp2-power-") as scratch:
@@ -178,8 +193,8 @@ def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_
 
 
 def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None) -> list[_PlannedOutcome]:
-    from fp2.scorers.outcomes import entries_of, members
-    from fp2.stats.planning import spread_of
+    from fp2.extension import entries_of, members
+    from fp2.methods.planning.power import spread_of
 
     wide = run.wide(family.scorer)
     entries = entries_of(wide, members(run.people, run.cuts[cut]))
@@ -197,7 +212,7 @@ def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None
 
 def _row(design: _PlannedOutcome, wanted: PowerQuestion, family: PlannedFamily) -> dict[str, Any]:
     """Return the sample sizes of one design, for every number of images per subject."""
-    from fp2.stats.planning import subjects_needed
+    from fp2.methods.planning.power import subjects_needed
 
     spread, needs = design.spread, []
     assert wanted.gap is not None
@@ -253,7 +268,7 @@ def _write(
     block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], json_path: Path | None, figure: Path | None
 ) -> None:
     if json_path is not None:
-        write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
+        artifacts.write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return
@@ -263,7 +278,7 @@ def _write(
     if designs[hardest].spread is None:
         raise Fp2Error("no outcome varies: there is no power to draw", where=str(figure))
 
-    with as_user_error(figure.parent):
+    with artifacts.as_user_error(figure.parent):
         power_figure(_curves(designs[hardest], block), block, block["rows"][hardest], figure)
     print(f"{'figure':<12} {figure}")
 
@@ -277,7 +292,7 @@ def _curves(design: _PlannedOutcome, block: Mapping[str, Any]) -> list[dict[str,
     """Return power by subjects per group, a curve for every number of images."""
     import numpy as np
 
-    from fp2.stats.planning import MOST_SUBJECTS, detection_power
+    from fp2.methods.planning.power import MOST_SUBJECTS, detection_power
 
     assert design.spread is not None
     needs = next(r["needs"] for r in block["rows"] if (r["cut"], r["probe"]) == (design.cut, design.probe))

@@ -17,11 +17,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD
-from fp2.engines.hf.placement import GPU_BATCH
+from fp2.extension import GPU_BATCH, TEMPLATE_TOKENS, TOKENS_A_WORD
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 STATED_SPEED = 100e12
 """Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
@@ -32,7 +31,7 @@ UNTIMED = "unknown: run {model} on a few images first, then plan again"
 
 @dataclass(frozen=True)
 class Size:
-    """Weights (in 1e9) and tokens of a published model: see fp2/models/sizes.yaml."""
+    """Weights (in 1e9) and tokens of a published model: see fp2/methods/planning/sizes.yaml."""
 
     family: str
     language: float
@@ -66,14 +65,14 @@ def sizes() -> dict[str, Size]:
     """Return the known sizes by hub id."""
     import yaml
 
-    path = Path(__file__).parents[1] / "models" / "sizes.yaml"
+    path = Path(__file__).parent / "sizes.yaml"
     rows: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {name: Size(**row) for name, row in rows.items()}
 
 
 def sharing_of(size: Size, config: Config) -> str:
     """Return the prefix sharing of a model of that family under the configured engine; `none` where it is unknown."""
-    from fp2.engines.build import engine_class
+    from fp2.extension import engine_class
 
     return engine_class(asdict(config.engine)).family_sharing(size.family) or "none"
 
@@ -149,9 +148,9 @@ def generated_time(
 
 
 BASIS: Sequence[str] = (
-    f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
-    f"a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the work of the host, loading the "
-    "model and reading images are not included.",
+    "Computed from the sizes in fp2/methods/planning/sizes.yaml: 2 operations per weight and token, "
+    f"{TOKENS_A_WORD:.2f} tokens a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the work "
+    "of the host, loading the model and reading images are not included.",
     f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device.",
 )
 """What computed times rest on."""

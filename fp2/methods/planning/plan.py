@@ -11,9 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2.artifacts import write_text
-from fp2.ask.cost import expected_cost, expected_scorings
-from fp2.commands.forecast import (
+from fp2.extension import (
+    NOT_GIVEN,
+    Asks,
+    AsksServers,
+    CheckpointMissingError,
+    Fp2Error,
+    LocalOptions,
+    Output,
+    SuppliesAnswers,
+    build_protocol,
+    check_settings,
+    config_of,
+    expected_cost,
+    expected_scorings,
+    for_battery,
+    jobs_of,
+    load_inputs,
+    open_storage,
+    plain,
+    plan_answers,
+    preview_inputs,
+    write_text,
+)
+from fp2.methods.planning.forecast import (
     BASIS,
     UNTIMED,
     YES_NO_BASIS,
@@ -25,28 +46,11 @@ from fp2.commands.forecast import (
     sharing_of,
     sizes,
 )
-from fp2.commands.output import Output
-from fp2.compose import build_protocol, compose_config, jobs_of
-from fp2.compose.suggestions import NOT_GIVEN, without_folders
-from fp2.engines.base import AsksServers, SuppliesAnswers
-from fp2.engines.checkpoint import CheckpointMissingError
-from fp2.engines.hf.placement import LocalOptions
-from fp2.errors import Fp2Error
-from fp2.protocols.base import Asks
-from fp2.protocols.requirements import check_settings, for_battery
-from fp2.report.reading import plain
-from fp2.runs.inputs import load_inputs, open_storage, plan_answers, preview_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.loop import Forecast, Storage
-    from fp2.ask.plan import Plan
-    from fp2.config import Config
-    from fp2.cuts import Cut
-    from fp2.engines.base import Engine
-    from fp2.probes.battery import Battery
-    from fp2.protocols.base import Inputs, Protocol
+    from fp2.extension import Battery, Config, Cut, Engine, Forecast, Inputs, Plan, Protocol, Storage
 
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
@@ -114,30 +118,9 @@ def _without_flags(words: Sequence[str]) -> list[str]:
     return [word for word in words if not word.startswith("-")]
 
 
-def config_of(job: Sequence[str]) -> tuple[Config, bool]:
-    """Return one run's config, its data folder left open if not given; and whether its questions are missing too."""
-    from omegaconf import OmegaConf
-
-    from fp2.compose import validate
-
-    composed = without_folders(compose_config(job))
-    lacking = _with_missing_data(composed)
-    for name in lacking:
-        OmegaConf.update(composed, f"probe.{name}", None)
-    return validate(composed), bool(lacking)
-
-
-def _with_missing_data(composed: Any) -> list[str]:
-    """Return which parts of the questions are with the data (`experiment=gras_paper`) that are missing."""
-    root = composed.data.get("root")
-    if not root or Path(str(root)).expanduser().is_dir():
-        return []
-    return [name for name in ("traits_file", "published") if composed.probe[name] == root]
-
-
 def _missing(config: Config) -> str | None:
     """Return which data of the user are missing, or None."""
-    from fp2.data.base import required
+    from fp2.extension import required
 
     for name, marker in required(asdict(config.data)).items():
         value = getattr(config.data, name)
@@ -153,9 +136,7 @@ UNMADE = "the images of data={data} are made by the first run, once; `fp2 data v
 
 def _print_unmade(config: Config, out: Output) -> bool:
     """Print what is known of a run whose data set has to be made first; return whether that is so."""
-    from fp2.probes.battery import load_battery
-    from fp2.scorers.registry import build_scorers
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import ResponseStore, build_scorers, load_battery
 
     protocol = build_protocol(config)
     if not isinstance(protocol, Asks):
@@ -178,9 +159,7 @@ def _print_unmade(config: Config, out: Output) -> bool:
 
 def _count_images(config: Config) -> int:
     """Return how many images a run is about, for a model that is not on this machine."""
-    from fp2.probes.battery import load_battery
-    from fp2.progress import Progress
-    from fp2.runs.inputs import load_people
+    from fp2.extension import Progress, load_battery, load_people
 
     battery = load_battery(asdict(config.probe), config.model.id)
     protocol = for_battery(build_protocol(config), battery)
@@ -193,9 +172,7 @@ def _print_sizes(
     groups: Mapping[str, str] | None = None,
 ) -> None:  # fmt: skip
     """Print what is known without the data, or without the model or the images (`n_images`, `groups`: of the data)."""
-    from fp2.compose import config_hash
-    from fp2.cuts import resolve_cuts
-    from fp2.probes.battery import load_battery
+    from fp2.extension import config_hash, load_battery, resolve_cuts
 
     first = configs[0]
     protocol, *_ = [build_protocol(config) for config in configs]
@@ -287,9 +264,7 @@ def _print_rows(title: str, rows: dict[str, str], out: Output, counts: dict[str,
 
 def _print_plan(config: Config, out: Output) -> None:
     """Print what one run would ask, how much of it is stored, and what the rest will take."""
-    from fp2.compose import config_hash
-    from fp2.progress import Progress
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import Progress, ResponseStore, config_hash
 
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs = load_inputs(config, store, Progress())
@@ -323,7 +298,7 @@ def _print_plan(config: Config, out: Output) -> None:
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
     """Return the groups of each cut with their numbers of subjects."""
-    from fp2.data.group_sizes import group_sizes
+    from fp2.extension import group_sizes
 
     rows = {}
     for cut, groups in group_sizes(people, cuts).items():
@@ -356,10 +331,10 @@ def _n_shown(protocol: Protocol, battery: Battery) -> int:
 def _disk(protocol: Protocol, answers: int) -> str:
     """Return the disk space that answers take, as text; none of them is in the store yet."""
     if protocol.requires.dense:
-        from fp2.ask.dense import disk
+        from fp2.extension import disk
 
         return disk(answers, answers)
-    from fp2.ask.rows import BYTES_PER_ANSWER
+    from fp2.extension import BYTES_PER_ANSWER
 
     return f"about {answers * BYTES_PER_ANSWER / 1e6:.1f} MB"
 

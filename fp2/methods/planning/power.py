@@ -16,8 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.numeric import FloatArray
+from fp2.extension import FloatArray, cell_means, read_entries
 
 MOST_SUBJECTS = 1_000_000
 PILOT_LIMIT = 0.8

@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import studentized_range
 from statsmodels.stats.power import TTestIndPower
 
+from fp2.methods.planning.power import Spread, detection_power, spread_of, subjects_needed
 from fp2.stats.effects import icc_oneway
-from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
 
 
 @pytest.mark.parametrize(("groups", "n", "level"), [(2, 11, 0.05), (5, 21, 0.002), (12, 10, 0.01), (3, 60, 1e-4)])
 def test_the_level_is_that_of_the_studentised_range(groups: int, n: int, level: float) -> None:
     """Without a gap the power is the level; the critical value is SciPy's."""
-    from fp2.stats.planning import _critical_range
+    from fp2.methods.planning.power import _critical_range
 
     spread = Spread(0.3, 0.4)
     power = detection_power(0.0, spread, groups=groups, subjects=n, images=2, level=level)

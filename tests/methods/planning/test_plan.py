@@ -10,9 +10,9 @@ import sys
 import pytest
 from bench import Bench, environment, execute, fp2
 
-from fp2.commands.forecast import QuestionTexts, generated_time, sizes
 from fp2.compose import jobs_of, load_config
 from fp2.methods.peeps.planted.engine import PlantedEngine
+from fp2.methods.planning.forecast import QuestionTexts, generated_time, sizes
 
 PAGE = ["paligemma_3b_mix_448", "smolvlm2_2_2b", "qwen2_5_vl_3b", "internvl2_2b", "moondream2"]
 GRAS = [
