@@ -45,6 +45,8 @@ from fp2.tables import (
     Question as Question,
     attribute_columns as attribute_columns,
     question_of as question_of,
+    sample_id as sample_id,
+    sample_of as sample_of,
     with_values as with_values,
 )
 from fp2.cuts import (
@@ -53,6 +55,7 @@ from fp2.cuts import (
     Cut as Cut,
     check_may_leave as check_may_leave,
     memberships as memberships,
+    of_sets as of_sets,
     resolve_cuts as resolve_cuts,
     varying as varying,
     with_merged_values as with_merged_values,
@@ -328,6 +331,7 @@ from fp2.stats.core.numeric import (
     BoolArray as BoolArray,
     FloatArray as FloatArray,
     IntArray as IntArray,
+    finite as finite,
     nested as nested,
     rounded as rounded,
     stream as stream,
@@ -373,6 +377,7 @@ from fp2.stats.rows import (
     Outcome as Outcome,
     Panel as Panel,
     PanelSettings as PanelSettings,
+    json_ready as json_ready,
 )
 
 # Reports: sections, findings, figures, and how numbers and names are written.
@@ -455,7 +460,13 @@ from fp2.stats.adjusted import (
     difference as difference,
     fit_model as fit_model,
 )
-from fp2.stats.core.entries import Entries as Entries, cell_means as cell_means, read_entries as read_entries
+from fp2.stats.core.entries import (
+    Cells as Cells,
+    Entries as Entries,
+    cell_means as cell_means,
+    count_and_sum as count_and_sum,
+    read_entries as read_entries,
+)
 from fp2.stats.core.moments import (
     GroupMoments as GroupMoments,
     contrast_weight as contrast_weight,

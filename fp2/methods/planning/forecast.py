@@ -149,8 +149,8 @@ def generated_time(
 
 BASIS: Sequence[str] = (
     "Computed from the sizes in fp2/methods/planning/sizes.yaml: 2 operations per weight and token, "
-    f"{TOKENS_A_WORD:.2f} tokens a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the work "
-    "of the host, loading the model and reading images are not included.",
+    f"{TOKENS_A_WORD:.2f} tokens a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the "
+    "work of the host, loading the model and reading images are not included.",
     f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device.",
 )
 """What computed times rest on."""

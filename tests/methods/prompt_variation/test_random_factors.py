@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from stats_data import clustered
+from stats.stats_data import clustered
 
 from benchmarks.validity.random_factors import COMPONENTS, crossed_data
 from benchmarks.validity.worlds import World
-from fp2.stats.components import variance_components
-from fp2.stats.random_factors import GroupTable, between_samples, beyond, group_table
+from fp2.methods.prompt_variation.components import variance_components
+from fp2.methods.prompt_variation.random_factors import GroupTable, between_samples, beyond, group_table
 
 RNG = np.random.default_rng
 

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench, fp2, predicate_of, write_pictures
 
 from fp2.errors import Fp2Error
-from fp2.protocols.fingerprint.variance import NOTHING_SAMPLED, VarianceSection
+from fp2.methods.prompt_variation.variance import NOTHING_SAMPLED, VarianceSection
 from fp2.report.reading import sentence
 from fp2.report.values import Sentence, Weight
 from fp2.tables import question_of, sample_of

@@ -9,14 +9,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, probe_labels, scorer_label, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import entries_of, members, outcome_columns
-from fp2.stats.rows import json_ready
-from fp2.tables import question_of
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    entries_of,
+    json_ready,
+    members,
+    number,
+    outcome_columns,
+    probe_labels,
+    question_of,
+    scorer_label,
+    sentence,
+)
 
 PERMUTATIONS = 2_000
 
@@ -26,7 +44,7 @@ class PromptSensitivity(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""
-        from fp2.stats.adjustment import adjust_p_values
+        from fp2.extension import adjust_p_values
 
         if not run.disparities or run.battery.people != 1:
             return None
@@ -60,7 +78,7 @@ def _rows(run: ComparedRun) -> list[dict[str, Any]]:
     """Return one row per probe with several questions and cut, of the primary scorer."""
     import numpy as np
 
-    from fp2.stats.templates import template_sensitivity
+    from fp2.methods.prompt_variation.templates import template_sensitivity
 
     settings = replace(run.comparison, n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), n_bootstrap=0)
     scores = run.scores[run.scores["scorer"] == settings.primary]

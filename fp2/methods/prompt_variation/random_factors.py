@@ -12,8 +12,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, count_and_sum, read_entries
-from fp2.stats.core.numeric import FloatArray
+from fp2.extension import FloatArray, cell_means, count_and_sum, read_entries
 
 
 @dataclass(frozen=True)

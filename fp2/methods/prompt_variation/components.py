@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import Cells, cell_means, count_and_sum, read_entries
-from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, stream
+from fp2.extension import BoolArray, Cells, FloatArray, IntArray, cell_means, count_and_sum, read_entries, stream
 
 DRAWS = 4_000
 GROUP, QUESTION, GROUP_QUESTION = "group", "question", "group x question"

@@ -7,10 +7,10 @@ import pandas as pd
 import pingouin
 import pytest
 from scipy import stats
-from stats_data import clustered
+from stats.stats_data import clustered
 
+from fp2.methods.prompt_variation.templates import template_sensitivity, variance_shares
 from fp2.stats.rows import PanelSettings
-from fp2.stats.templates import template_sensitivity, variance_shares
 
 SETTINGS = PanelSettings(n_permutations=199, seed=1)
 

@@ -10,14 +10,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, first_of, number, probe_labels, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import entries_of, members, outcome_columns
-from fp2.stats.rows import json_ready
-from fp2.tables import question_of, sample_id, sample_of
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    entries_of,
+    first_of,
+    json_ready,
+    members,
+    number,
+    outcome_columns,
+    probe_labels,
+    question_of,
+    sample_id,
+    sample_of,
+    sentence,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +51,7 @@ class Variance(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `variance`, or None where every probe is one question that is asked once."""
-        from fp2.cuts import of_sets
+        from fp2.extension import of_sets
 
         if not run.disparities or run.battery.people != 1 or of_sets(run.people):
             return None
@@ -74,8 +94,8 @@ def _share_identical(run: ComparedRun) -> float | None:
 
 def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
     """Yield one row per probe with several questions or samples, and cut, of the primary scorer."""
-    from fp2.stats.components import variance_components
-    from fp2.stats.random_factors import between_samples
+    from fp2.methods.prompt_variation.components import variance_components
+    from fp2.methods.prompt_variation.random_factors import between_samples
 
     c = run.comparison
     scores = run.scores[run.scores["scorer"] == c.primary]

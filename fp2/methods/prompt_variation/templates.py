@@ -8,11 +8,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import FloatArray, finite
-from fp2.stats.core.units import permutation_p
-from fp2.stats.disparities import disparity_panel
-from fp2.stats.random_factors import Beyond, beyond, group_table
-from fp2.stats.rows import Outcome, PanelSettings
+from fp2.extension import FloatArray, Outcome, PanelSettings, disparity_panel, finite, permutation_p
+from fp2.methods.prompt_variation.random_factors import Beyond, beyond, group_table
 
 
 @dataclass(frozen=True)
