@@ -25,6 +25,7 @@ from fp2.compose import (
     jobs_of as jobs_of,
     load_config as load_config,
 )
+from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 
 # Tables between the stages: questions, answers and people, the cuts that group them, files and digests.
 from fp2.tables import (
@@ -115,6 +116,12 @@ from fp2.data.readers.table import (
     read_rows as read_rows,
     read_table as read_table,
 )
+from fp2.data.readers.labelled import (
+    images_below as images_below,
+    EACH_ITS_OWN as EACH_ITS_OWN,
+    find_files as find_files,
+)
+from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
 # FHIBE's release: attributes, geometry, folders.
 from fp2.data.fhibe import vocab as vocab
@@ -226,11 +233,29 @@ from fp2.engines.dual.engine import DualEngine as DualEngine
 from fp2.engines.dual.loading import reads_no_text as reads_no_text
 from fp2.engines.server.replies import RefusedError as RefusedError
 from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
+from fp2.engines.server.client import (
+    Channel as Channel,
+    ServerClient as ServerClient,
+    without_folder as without_folder,
+    UnreachableError as UnreachableError,
+)
+from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
+from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
+from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
 from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
+from fp2.ask.cost import (
+    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
+    TOKENS_A_WORD as TOKENS_A_WORD,
+    expected_cost as expected_cost,
+    expected_scorings as expected_scorings,
+)
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage
+from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
     CachedTable as CachedTable,
@@ -240,6 +265,7 @@ from fp2.store.database import (
     transaction as transaction,
 )
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+from fp2.store.rows import ResponseStore as ResponseStore
 
 # Scorers: the interface, what a value means, outcomes of answers.
 from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading
@@ -260,6 +286,8 @@ from fp2.scorers.outcomes import (
     outcome_columns as outcome_columns,
     yes_no_columns as yes_no_columns,
 )
+from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
+from fp2.scorers.registry import build_scorers as build_scorers
 
 # Protocols: the interface, results, verdicts, and what tasks share.
 from fp2.protocols.base import (
@@ -308,13 +336,16 @@ from fp2.protocols.fingerprint.comparison import (
 )
 from fp2.protocols.fingerprint.disparities import Disparities as Disparities
 from fp2.protocols.fingerprint.family import shares as shares
-from fp2.protocols.fingerprint.published import first_listed as first_listed
+from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
+from fp2.data.group_sizes import group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
     Supplement as Supplement,
 )
 from fp2.protocols.fingerprint.supplements import SupplementEntry as SupplementEntry
+from fp2.protocols.fingerprint.protocol import PAGE_PROBES as PAGE_PROBES, VALENCE as VALENCE
+from fp2.protocols.requirements import check_settings as check_settings, for_battery as for_battery
 
 # Statistics: tests and intervals for groups of subjects, corrections, arrays.
 from fp2.stats.adjustment import (
@@ -351,6 +382,21 @@ from fp2.stats.core.units import (
     prepare as prepare,
     unit_classes as unit_classes,
 )
+from fp2.stats.core.entries import (
+    Cells as Cells,
+    Entries as Entries,
+    cell_means as cell_means,
+    count_and_sum as count_and_sum,
+    read_entries as read_entries,
+)
+from fp2.stats.core.moments import (
+    GroupMoments as GroupMoments,
+    contrast_weight as contrast_weight,
+    max_t_squared as max_t_squared,
+    pair_table as pair_table,
+    range_of_means as range_of_means,
+)
+from fp2.stats.core.sums import group_sums as group_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import (
     disparity as disparity,
@@ -379,6 +425,14 @@ from fp2.stats.rows import (
     PanelSettings as PanelSettings,
     json_ready as json_ready,
 )
+from fp2.stats.adjusted import (
+    NOT_SEPARABLE as NOT_SEPARABLE,
+    Design as Design,
+    Fit as Fit,
+    difference as difference,
+    fit_model as fit_model,
+)
+from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
@@ -428,6 +482,16 @@ from fp2.report.section import (
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
+from fp2.report.drawing import (
+    FAINT as FAINT,
+    GRID as GRID,
+    INK as INK,
+    LINES as LINES,
+    figure as figure,
+    save as save,
+    shorten as shorten,
+    style as style,
+)
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
@@ -450,57 +514,6 @@ from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
-from fp2.progress import Progress as Progress, Terminal as Terminal
-
-# Not sorted yet.
-from fp2.stats.adjusted import (
-    NOT_SEPARABLE as NOT_SEPARABLE,
-    Design as Design,
-    Fit as Fit,
-    difference as difference,
-    fit_model as fit_model,
-)
-from fp2.stats.core.entries import (
-    Cells as Cells,
-    Entries as Entries,
-    cell_means as cell_means,
-    count_and_sum as count_and_sum,
-    read_entries as read_entries,
-)
-from fp2.stats.core.moments import (
-    GroupMoments as GroupMoments,
-    contrast_weight as contrast_weight,
-    max_t_squared as max_t_squared,
-    pair_table as pair_table,
-    range_of_means as range_of_means,
-)
-from fp2.stats.core.sums import group_sums as group_sums
-from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
-from fp2.data.readers.labelled import (
-    images_below as images_below,
-    EACH_ITS_OWN as EACH_ITS_OWN,
-    find_files as find_files,
-)
-from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
-from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
-from fp2.engines.server.client import (
-    Channel as Channel,
-    ServerClient as ServerClient,
-    without_folder as without_folder,
-    UnreachableError as UnreachableError,
-)
-from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
-from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
-from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
-from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
-from fp2.ask.cost import (
-    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
-    TOKENS_A_WORD as TOKENS_A_WORD,
-    expected_cost as expected_cost,
-    expected_scorings as expected_scorings,
-)
-from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
-from fp2.protocols.requirements import check_settings as check_settings, for_battery as for_battery
 from fp2.runs.inputs import (
     load_inputs as load_inputs,
     open_storage as open_storage,
@@ -508,18 +521,4 @@ from fp2.runs.inputs import (
     preview_inputs as preview_inputs,
     load_people as load_people,
 )
-from fp2.ask.loop import Forecast as Forecast, Storage as Storage
-from fp2.scorers.registry import build_scorers as build_scorers
-from fp2.store.rows import ResponseStore as ResponseStore
-from fp2.data.group_sizes import group_sizes as group_sizes
-from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
-from fp2.report.drawing import (
-    FAINT as FAINT,
-    GRID as GRID,
-    INK as INK,
-    LINES as LINES,
-    figure as figure,
-    save as save,
-    shorten as shorten,
-    style as style,
-)
+from fp2.progress import Progress as Progress, Terminal as Terminal

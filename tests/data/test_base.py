@@ -77,7 +77,7 @@ def test_every_data_set_is_an_entry_point() -> None:
             ["data=gras", "data.root=/d", "data.columns={image: x}"],
             r"data=gras has no option 'columns' \(data\.columns\)\. .*Choose from",
         ),
-        (["data=peeps", "data.split=test"], r"data=peeps has no option 'split' \(data\.split\)"),
+        (["data=peeps", "data.attribute=job"], r"data=peeps has no option 'attribute' \(data\.attribute\)"),
         (
             ["data=table", "data.path=/p.csv"],
             r"data=table needs the columns to read \(data\.columns\)\. Add data\.columns",

@@ -83,12 +83,6 @@ OWN = (
         f"{_PACKAGE}.scorer_agreement:ScorerAgreement",
         f"{_PACKAGE}.scorer_agreement_section:ScorerAgreementSection",
     ),
-    SupplementEntry(
-        "published",
-        f"{_PACKAGE}.published:Published",
-        f"{_PACKAGE}.published:PublishedSection",
-        fits=lambda job, tables: job.config.analysis.published,
-    ),
 )
 """In the order of their blocks in `results.json`."""
 

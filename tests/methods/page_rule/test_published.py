@@ -20,8 +20,9 @@ from simulated import analysed
 
 from fp2.compose import build_protocol, config_hash, load_config
 from fp2.errors import Fp2Error
+from fp2.methods.page_rule.published import Published, PublishedSection, effect_words, severity_words
 from fp2.protocols.fingerprint.disparities import composite
-from fp2.protocols.fingerprint.published import PROBES, Published, PublishedSection, effect_words, severity_words
+from fp2.protocols.fingerprint.protocol import PAGE_PROBES
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
 from fp2.protocols.requirements import check_settings, for_people
 from fp2.report.several import side_by_side
@@ -94,9 +95,9 @@ def test_the_composite_is_over_the_pages_five_probes(found: tuple[Analysis, Comp
     one = block["composites"]["skin"]
     rows = {row["probe"]: row for row in block["rows"] if row["cut"] == "skin"}
     assert set(rows) - set(one["probes"]) == {"authority"}
-    assert tuple(one["probes"]) == PROBES
-    assert one["value"] == pytest.approx(composite({probe: rows[probe]["disparity"] for probe in PROBES}))
-    assert one["n_significant"] == sum(rows[probe]["significant"] for probe in PROBES)
+    assert tuple(one["probes"]) == PAGE_PROBES
+    assert one["value"] == pytest.approx(composite({probe: rows[probe]["disparity"] for probe in PAGE_PROBES}))
+    assert one["n_significant"] == sum(rows[probe]["significant"] for probe in PAGE_PROBES)
     assert block["metrics"]["composite.skin"] == one["value"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fp2.stats.page_rule import cohens_d, page_rule
+from fp2.methods.page_rule.rule import cohens_d, page_rule
 
 
 def test_a_small_table_by_hand() -> None:

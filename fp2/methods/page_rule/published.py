@@ -14,55 +14,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.derived import FIRST_REGION
-from fp2.errors import Fp2Error
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, plain, probe_labels
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.extension import (
+    FIRST_REGION,
+    PAGE_PROBES,
+    VALENCE,
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    first_listed,
+    plain,
+    probe_labels,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.cuts import Cut
+    from fp2.extension import Cut
 
-VALENCE = "valence"
-PROBES = ("occupation", "education", "trust", "lifestyle", "neighbourhood")
-"""The probes of the page's composite. It shows a sixth, authority, that its composites leave out."""
-LEVEL = 0.05 / len(PROBES)
+LEVEL = 0.05 / len(PAGE_PROBES)
 SEVERITY = {"medium": 0.40, "high": 0.60}
 """Lower bounds on the composite; below the first it is low."""
 EFFECTS = {"small": 0.2, "medium": 0.5, "large": 0.8, "very large": 1.2}
 """Lower bounds on d: Cohen (1988) and, for the last, Sawilowsky (2009). The page states none."""
 STEPS = ("as published", "without refusals", "subjects as units", "groups of enough subjects", "every value listed")
 """Disparities with one more choice of ours each; the last is `raw`."""
-REGION = "region"
-
-
-def check_published(config: Config) -> None:
-    """Raise unless the battery has a probe of the page, and answers are scored by valence.
-
-    Raises
-    ------
-    Fp2Error
-        Naming what is missing.
-    """
-    where = "analysis.published"
-    asked = config.probe.select or list(config.probe.probes)
-    if not set(PROBES) & set(asked):
-        fix = "Use probe=fingerprint, or analysis.published=false"
-        raise Fp2Error(
-            "the rule of the Fingerprint² page is about probes that this battery lacks", where=where, fix=fix
-        )
-    if VALENCE not in config.scorer:
-        raise Fp2Error(
-            "the rule of the Fingerprint² page needs the scorer valence",
-            where=where,
-            fix="Use scorer=default or scorer=valence",
-        )
 
 
 class Published(Supplement):
@@ -126,7 +112,7 @@ def severity_words(composite: float) -> str:
 
 def _composite(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the composite of a cut over those of the page's five probes that were asked."""
-    counted = [row for row in rows if row["probe"] in PROBES]
+    counted = [row for row in rows if row["probe"] in PAGE_PROBES]
     value = sum(row["disparity"] for row in counted) / len(counted) if counted else None
     return {
         "value": value,
@@ -137,23 +123,9 @@ def _composite(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def first_listed(people: pd.DataFrame, cut: Cut) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the people with the first value of each attribute of the cut only, and the attributes it was taken from.
-
-    The region is that of the ancestry listed first, where the people table knows it; otherwise its first value.
-    """
-    out, sources = people.copy(deep=False), []
-    for name in cut.by:
-        source = FIRST_REGION if name == REGION and ATTRIBUTE_PREFIX + FIRST_REGION in people else name
-        cells = [list(cell[:1]) for cell in people[ATTRIBUTE_PREFIX + source]]
-        out[ATTRIBUTE_PREFIX + name] = cells
-        sources.append(source)
-    return out, tuple(sources)
-
-
 def _rows(run: ComparedRun, cut: Cut) -> list[dict[str, Any]]:
     """Return a row per probe; none where no subject's first value is in a group of the cut."""
-    from fp2.cuts import memberships, with_present_values
+    from fp2.extension import memberships, with_present_values
 
     people, _ = first_listed(run.people, cut)
     table = memberships(people, with_present_values(people, cut))
@@ -173,7 +145,7 @@ def _rows(run: ComparedRun, cut: Cut) -> list[dict[str, Any]]:
 def _row(
     probe: str, cut: str, answers: pd.DataFrame, ours: Mapping[str, Any], run: ComparedRun
 ) -> dict[str, Any]:  # fmt: skip
-    from fp2.stats.page_rule import page_rule
+    from fp2.methods.page_rule.rule import page_rule
 
     found = page_rule(answers["value"], answers["group"])
     means = _subject_means(answers)
@@ -289,7 +261,7 @@ class PublishedSection(Section):
             fold = "From the page's disparity to ours, one choice at a time"
             yield Table("steps", columns, steps, f"By {cut_label(cut)}", fold=fold, omit_small=True, cut=cut)
         left_out = [labels[probe] for probe in dict.fromkeys(row["probe"] for row in block["rows"])
-                    if probe not in PROBES]  # fmt: skip
+                    if probe not in PAGE_PROBES]  # fmt: skip
         if left_out:
             yield Sentence(f"The composites leave out {', '.join(left_out)}.", Weight.DETAIL)
         if any(composite["grouped_by"] == [FIRST_REGION] for composite in block["composites"].values()):
