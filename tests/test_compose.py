@@ -263,4 +263,4 @@ def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
         assert all(group_sizes(people, resolve_cuts(spec)).values())
     assert len(cuts or []) == 7
     assert {"word_share", "first_mention", "attention", "none"}.isdisjoint(scorers or [])
-    assert {"valence", "default", "judge"} <= set(scorers or [])
+    assert {"valence", "default", "refusal"} <= set(scorers or [])
