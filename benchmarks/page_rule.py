@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fp2.methods.page_rule.rule import page_rule
 from fp2.scorers.valence import Valence
-from fp2.stats.page_rule import page_rule
 
 LEVEL = 0.05 / 5
 N_PROBES, IMAGES = 5, 6

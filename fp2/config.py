@@ -284,21 +284,22 @@ def conf_dir() -> Path:
     return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
 
-def conf_packages() -> dict[str, str]:
-    """Return the packages with config groups of installed plug-ins (entry points `fp2.conf`), by the plug-in's name.
+def conf_packages(*, shipped: bool) -> dict[str, str]:
+    """Return the packages with config groups (entry points `fp2.conf`) by the plug-in's name: ours, or all others.
 
     One that cannot be imported is skipped with a warning.
     """
-    return {name: package for name, (package, _) in _plugin_folders().items()}
+    return {name: package for name, (package, _) in _plugin_folders(shipped).items()}
 
 
 @cache
-def _plugin_folders() -> dict[str, tuple[str, Path]]:
+def _plugin_folders(shipped: bool) -> dict[str, tuple[str, Path]]:
     def read(name: str) -> tuple[str, Path]:
         package = installed(CONF)[name].value
         return package, Path(str(files(package)))
 
-    return read_installed(CONF, read)
+    folders = read_installed(CONF, read)
+    return {name: value for name, value in folders.items() if value[0].startswith("fp2.") == shipped}
 
 
 _searched: list[Path] = []
@@ -317,9 +318,15 @@ def set_search_path(entries: Iterable[str]) -> None:
 
 
 def conf_folders() -> dict[str, Path]:
-    """Return the folders of config groups: ours (`fp2`), those of `set_search_path`, those of installed plug-ins."""
+    """Return the folders of config groups, in the order in which a choice is looked for.
+
+    Ours (`fp2` and the method packages), those of `set_search_path`, those of other plug-ins.
+    """
     searched = {str(folder): folder for folder in _searched if folder.is_dir()}
-    return {"fp2": conf_dir(), **searched, **{name: folder for name, (_, folder) in _plugin_folders().items()}}
+    shipped, others = (
+        {name: folder for name, (_, folder) in _plugin_folders(which).items()} for which in (True, False)
+    )
+    return {"fp2": conf_dir(), **shipped, **searched, **others}
 
 
 def choices(group: str) -> dict[str, Path]:

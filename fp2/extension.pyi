@@ -18,7 +18,14 @@ from fp2.plugins import (
 )
 from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, OptionTable as OptionTable
 from fp2.config import Config as Config, VariantConfig as VariantConfig, choices as choices, variants_of as variants_of
-from fp2.compose import load_config as load_config
+from fp2.compose import (
+    build_protocol as build_protocol,
+    config_hash as config_hash,
+    config_of as config_of,
+    jobs_of as jobs_of,
+    load_config as load_config,
+)
+from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 
 # Tables between the stages: questions, answers and people, the cuts that group them, files and digests.
 from fp2.tables import (
@@ -39,6 +46,8 @@ from fp2.tables import (
     Question as Question,
     attribute_columns as attribute_columns,
     question_of as question_of,
+    sample_id as sample_id,
+    sample_of as sample_of,
     with_values as with_values,
 )
 from fp2.cuts import (
@@ -47,6 +56,8 @@ from fp2.cuts import (
     Cut as Cut,
     check_may_leave as check_may_leave,
     memberships as memberships,
+    of_sets as of_sets,
+    resolve_cuts as resolve_cuts,
     varying as varying,
     with_merged_values as with_merged_values,
     with_present_values as with_present_values,
@@ -58,7 +69,7 @@ from fp2.ask.answers import (
     read_tables as read_tables,
 )
 from fp2.ask.labels import LABELS as LABELS
-from fp2.artifacts import write_parquet as write_parquet
+from fp2.artifacts import write_parquet as write_parquet, write_text as write_text
 from fp2 import artifacts as artifacts
 from fp2.hashing import (
     digest as digest,
@@ -78,6 +89,7 @@ from fp2.data.base import (
     Required as Required,
     file_digest as file_digest,
     people_table as people_table,
+    required as required,
 )
 from fp2.data.pixels import (
     PixelDigest as PixelDigest,
@@ -94,8 +106,22 @@ from fp2.data.stimuli import (
     with_variant_id as with_variant_id,
 )
 from fp2.data.variants import mask_array as mask_array, region_mask as region_mask
-from fp2.data.readers.table import dialect as dialect, number_column as number_column, read_table as read_table
-from fp2.data.readers.boxed import read_json as read_json
+from fp2.data.readers.table import (
+    age_group as age_group,
+    attribute_names as attribute_names,
+    dialect as dialect,
+    frame_people as frame_people,
+    number_column as number_column,
+    read_json as read_json,
+    read_rows as read_rows,
+    read_table as read_table,
+)
+from fp2.data.readers.labelled import (
+    images_below as images_below,
+    EACH_ITS_OWN as EACH_ITS_OWN,
+    find_files as find_files,
+)
+from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
 # FHIBE's release: attributes, geometry, folders.
 from fp2.data.fhibe import vocab as vocab
@@ -115,7 +141,7 @@ from fp2.data.fhibe.vocab import (
 )
 
 # Questions: batteries, and traits with their templates.
-from fp2.probes.battery import Battery as Battery
+from fp2.probes.battery import Battery as Battery, load_battery as load_battery
 from fp2.probes.trait_battery import (
     TraitTemplates as TraitTemplates,
     facts as facts,
@@ -134,19 +160,25 @@ from fp2.engines.base import (
     FORBID_EXTRA as FORBID_EXTRA,
     NEVER as NEVER,
     SOMETIMES as SOMETIMES,
+    AsksServers as AsksServers,
     BaseEngine as BaseEngine,
     Engine as Engine,
     EngineOptions as EngineOptions,
     ModelProfile as ModelProfile,
     Positive as Positive,
+    Price as Price,
+    SuppliesAnswers as SuppliesAnswers,
     failed as failed,
     open_image as open_image,
     version_family as version_family,
+    versions as versions,
 )
 from fp2.engines.build import create as create, engine_class as engine_class
 from fp2.engines.checkpoint import (
     CODE_CLASSES as CODE_CLASSES,
     Checkpoint as Checkpoint,
+    CheckpointMissingError as CheckpointMissingError,
+    FileDigests as FileDigests,
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
@@ -168,6 +200,8 @@ from fp2.engines.hf.loading import (
     CodeInterface as CodeInterface,
     check_pinned as check_pinned,
     load_processor_of as load_processor_of,
+    load_weights as load_weights,
+    loading_error as loading_error,
     model_class as model_class,
     silence_loaders as silence_loaders,
 )
@@ -177,7 +211,11 @@ from fp2.engines.hf.model import (
     LoadedModel as LoadedModel,
     is_out_of_memory as is_out_of_memory,
 )
-from fp2.engines.hf.placement import resolve_device as resolve_device
+from fp2.engines.hf.placement import (
+    GPU_BATCH as GPU_BATCH,
+    LocalOptions as LocalOptions,
+    resolve_device as resolve_device,
+)
 from fp2.engines.hf.prefix_policy import candidates as candidates
 from fp2.engines.hf.processors import (
     RAW_PIXELS as RAW_PIXELS,
@@ -195,11 +233,29 @@ from fp2.engines.dual.engine import DualEngine as DualEngine
 from fp2.engines.dual.loading import reads_no_text as reads_no_text
 from fp2.engines.server.replies import RefusedError as RefusedError
 from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
+from fp2.engines.server.client import (
+    Channel as Channel,
+    ServerClient as ServerClient,
+    without_folder as without_folder,
+    UnreachableError as UnreachableError,
+)
+from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
+from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
+from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
 from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
+from fp2.ask.cost import (
+    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
+    TOKENS_A_WORD as TOKENS_A_WORD,
+    expected_cost as expected_cost,
+    expected_scorings as expected_scorings,
+)
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage
+from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
     CachedTable as CachedTable,
@@ -211,10 +267,19 @@ from fp2.store.database import (
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
 from fp2.store.withdrawn import read_withdrawn as read_withdrawn, writing as writing
 from fp2.identifiers import normal_id as normal_id
+from fp2.store.rows import ResponseStore as ResponseStore
 
 # Scorers: the interface, what a value means, outcomes of answers.
-from fp2.scorers.by_model import ModelScorer as ModelScorer
-from fp2.scorers.base import BaseScorer as BaseScorer, Scored as Scored, Scorer as Scorer
+from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading
+from fp2.scorers.base import (
+    BaseScorer as BaseScorer,
+    Number as Number,
+    Scored as Scored,
+    Scorer as Scorer,
+    check_lengths as check_lengths,
+    fold as fold,
+    normalise as normalise,
+)
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,
@@ -223,15 +288,8 @@ from fp2.scorers.outcomes import (
     outcome_columns as outcome_columns,
     yes_no_columns as yes_no_columns,
 )
-from fp2.scorers.vqa import (
-    KINDS as KINDS,
-    READERS as READERS,
-    Toxic as Toxic,
-    occupation as occupation,
-    on_topic as on_topic,
-    said_pronoun as said_pronoun,
-    toxic_words as toxic_words,
-)
+from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
+from fp2.scorers.registry import build_scorers as build_scorers
 
 # Protocols: the interface, results, verdicts, and what tasks share.
 from fp2.protocols.base import (
@@ -241,12 +299,20 @@ from fp2.protocols.base import (
     Collects as Collects,
     Inputs as Inputs,
     Job as Job,
+    PlannedFamily as PlannedFamily,
+    Protocol as Protocol,
     Requirements as Requirements,
     Show as Show,
     Statements as Statements,
 )
 from fp2.notes import Stage as Stage, as_notes as as_notes
-from fp2.results import NO_MODEL as NO_MODEL, NULL_MEAN as NULL_MEAN, Analysis as Analysis, Block as Block
+from fp2.results import (
+    ENGLISH as ENGLISH,
+    NO_MODEL as NO_MODEL,
+    NULL_MEAN as NULL_MEAN,
+    Analysis as Analysis,
+    Block as Block,
+)
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
     ROW_METHODS as ROW_METHODS,
@@ -272,13 +338,16 @@ from fp2.protocols.fingerprint.comparison import (
 )
 from fp2.protocols.fingerprint.disparities import Disparities as Disparities
 from fp2.protocols.fingerprint.family import shares as shares
-from fp2.protocols.fingerprint.published import first_listed as first_listed
+from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
+from fp2.data.group_sizes import group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
     Supplement as Supplement,
 )
 from fp2.protocols.fingerprint.supplements import SupplementEntry as SupplementEntry
+from fp2.protocols.fingerprint.protocol import PAGE_PROBES as PAGE_PROBES, VALENCE as VALENCE
+from fp2.protocols.requirements import check_settings as check_settings, for_battery as for_battery
 
 # Statistics: tests and intervals for groups of subjects, corrections, arrays.
 from fp2.stats.adjustment import (
@@ -295,6 +364,7 @@ from fp2.stats.core.numeric import (
     BoolArray as BoolArray,
     FloatArray as FloatArray,
     IntArray as IntArray,
+    finite as finite,
     nested as nested,
     rounded as rounded,
     stream as stream,
@@ -314,6 +384,21 @@ from fp2.stats.core.units import (
     prepare as prepare,
     unit_classes as unit_classes,
 )
+from fp2.stats.core.entries import (
+    Cells as Cells,
+    Entries as Entries,
+    cell_means as cell_means,
+    count_and_sum as count_and_sum,
+    read_entries as read_entries,
+)
+from fp2.stats.core.moments import (
+    GroupMoments as GroupMoments,
+    contrast_weight as contrast_weight,
+    max_t_squared as max_t_squared,
+    pair_table as pair_table,
+    range_of_means as range_of_means,
+)
+from fp2.stats.core.sums import group_sums as group_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import (
     disparity as disparity,
@@ -340,11 +425,21 @@ from fp2.stats.rows import (
     Outcome as Outcome,
     Panel as Panel,
     PanelSettings as PanelSettings,
+    json_ready as json_ready,
 )
+from fp2.stats.adjusted import (
+    NOT_SEPARABLE as NOT_SEPARABLE,
+    Design as Design,
+    Fit as Fit,
+    difference as difference,
+    fit_model as fit_model,
+)
+from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
+    DASH as DASH,
     correction_label as correction_label,
     cut_label as cut_label,
     first_of as first_of,
@@ -389,12 +484,24 @@ from fp2.report.section import (
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
+from fp2.report.drawing import (
+    FAINT as FAINT,
+    GRID as GRID,
+    INK as INK,
+    LINES as LINES,
+    figure as figure,
+    save as save,
+    shorten as shorten,
+    style as style,
+)
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
+    EVALUATE as EVALUATE,
     READ_AND_COMPARE as READ_AND_COMPARE,
     CommandEntry as CommandEntry,
     Json as Json,
+    JsonFile as JsonFile,
     RunWord as RunWord,
 )
 from fp2.commands.loopback import (
@@ -404,30 +511,18 @@ from fp2.commands.loopback import (
     LoopbackServer as LoopbackServer,
     Reply as Reply,
 )
-from fp2.commands.output import print_json as print_json
+from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import rescore as rescore
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
-from fp2.runs.reader import read_results as read_results, run_folder as run_folder
+from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
+from fp2.runs.inputs import (
+    load_inputs as load_inputs,
+    open_storage as open_storage,
+    plan_answers as plan_answers,
+    preview_inputs as preview_inputs,
+    load_people as load_people,
+)
 from fp2.progress import Progress as Progress, Terminal as Terminal
-
-# Not sorted yet.
-from fp2.stats.adjusted import (
-    NOT_SEPARABLE as NOT_SEPARABLE,
-    Design as Design,
-    Fit as Fit,
-    difference as difference,
-    fit_model as fit_model,
-)
-from fp2.stats.core.entries import Entries as Entries, cell_means as cell_means, read_entries as read_entries
-from fp2.stats.core.moments import (
-    GroupMoments as GroupMoments,
-    contrast_weight as contrast_weight,
-    max_t_squared as max_t_squared,
-    pair_table as pair_table,
-    range_of_means as range_of_means,
-)
-from fp2.stats.core.sums import group_sums as group_sums
-from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests

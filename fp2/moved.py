@@ -11,27 +11,49 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.commands.forecast": "fp2.methods.planning.forecast",
     "fp2.commands.label": "fp2.methods.labels.command",
+    "fp2.commands.plan": "fp2.methods.planning.plan",
+    "fp2.commands.sample_size": "fp2.methods.planning.sample_size",
     "fp2.data.peeps": "fp2.methods.peeps.data",
-    "fp2.engines.planted": "fp2.methods.peeps.planted",
-    "fp2.engines.vllm": "fp2.methods.vllm",
+    "fp2.data.readers.boxed": "fp2.methods.public_sets.boxed",
+    "fp2.data.readers.detection_sets": "fp2.methods.public_sets.detection_sets",
+    "fp2.data.readers.hf": "fp2.methods.public_sets.hf",
+    "fp2.data.readers.portraits": "fp2.methods.public_sets.portraits",
+    "fp2.data.readers.public": "fp2.methods.public_sets.public",
     "fp2.engines.hf.custom_code": "fp2.methods.custom_code",
+    "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.recorded.forms": "fp2.engines.forms",
     "fp2.engines.recorded": "fp2.methods.recorded",
+    "fp2.engines.vllm": "fp2.methods.vllm",
     "fp2.engines.workers.options": "fp2.engines.worker_options",
     "fp2.engines.workers": "fp2.methods.workers",
     "fp2.protocols.attention": "fp2.methods.attention",
     "fp2.protocols.diversity": "fp2.methods.dataset_report",
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
-    "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
     "fp2.protocols.fingerprint.measurement_error": "fp2.methods.labels.measurement_error",
+    "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
+    "fp2.protocols.fingerprint.prompt_sensitivity": "fp2.methods.prompt_variation.prompt_sensitivity",
+    "fp2.protocols.fingerprint.published": "fp2.methods.page_rule.published",
+    "fp2.protocols.fingerprint.variance": "fp2.methods.prompt_variation.variance",
     "fp2.protocols.gras": "fp2.methods.gras",
     "fp2.protocols.matched": "fp2.methods.matched",
     "fp2.protocols.narrow": "fp2.methods.fhibe.narrow",
     "fp2.runs.labelling": "fp2.methods.labels.sample",
+    "fp2.scorers.attention": "fp2.methods.attention.scorers",
+    "fp2.scorers.classifier": "fp2.methods.model_scorers.classifier",
+    "fp2.scorers.judge": "fp2.methods.model_scorers.judge",
+    "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
+    "fp2.scorers.sequence_classifier": "fp2.methods.model_scorers.sequence_classifier",
+    "fp2.scorers.vqa": "fp2.methods.fhibe.vqa.scorers",
+    "fp2.stats.components": "fp2.methods.prompt_variation.components",
     "fp2.stats.measurement": "fp2.methods.labels.correction",
+    "fp2.stats.page_rule": "fp2.methods.page_rule.rule",
+    "fp2.stats.planning": "fp2.methods.planning.power",
+    "fp2.stats.random_factors": "fp2.methods.prompt_variation.random_factors",
+    "fp2.stats.templates": "fp2.methods.prompt_variation.templates",
 }
-"""The old import path of a package -> the present one."""
+"""The old import path of a package -> the present one; a path below another stands before it."""
 
 
 class MovedFinder(MetaPathFinder, Loader):
@@ -63,6 +85,16 @@ class MovedFinder(MetaPathFinder, Loader):
             if name == old or name.startswith(f"{old}."):
                 return new + name.removeprefix(old)
         return None
+
+
+def first_path(target: str) -> str:
+    """Return the import path that an object had before its package was moved: config hashes are made of it."""
+    module = target.partition(":")[0]
+    news = [new for new in MOVED.values() if module == new or module.startswith(f"{new}.")]
+    if not news:
+        return target
+    new = max(news, key=len)
+    return next(old for old, present in MOVED.items() if present == new) + target.removeprefix(new)
 
 
 def install() -> None:

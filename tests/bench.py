@@ -78,12 +78,14 @@ class Bench:
 
     def copied_to(self, root: Path) -> Bench:
         """Return a project in `root` with what this one has: to go on from it and leave it as it is."""
-        from fp2.runs.folders import recorded_folders, record_folder
+        from fp2.runs.folders import record_folder, recorded_folders
 
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         copy = replace(self, root=root)
-        for run_id, folder in recorded_folders(copy.state).items():  # or a purge in the copy would reach this project
-            record_folder(copy.state, run_id, root / folder.relative_to(self.root))
+        for run_id, folder in recorded_folders(
+            root / "state"
+        ).items():  # or a purge in the copy would reach this project
+            record_folder(root / "state", run_id, root / folder.relative_to(self.root))
         return copy
 
     def words(self, *overrides: str) -> list[str]:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from bench import REPOSITORY
 from fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
+
+from fp2.config import choices
 
 
 def write_data(root: Path) -> None:
@@ -65,7 +66,7 @@ def write_gras(root: Path) -> None:
 
 def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[str, str]]) -> None:
     """Write answers to open questions, zero-shot labels, and descriptions of two people."""
-    probes = {name: yaml.safe_load((REPOSITORY / f"conf/probe/{name}.yaml").read_text("utf-8"))["probes"]
+    probes = {name: yaml.safe_load(choices("probe")[name].read_text("utf-8"))["probes"]
               for name in ("fhibe_vqa", "fhibe_clip")}  # fmt: skip
     rng = np.random.default_rng(0)
     images = sorted({row["image_id"] for row in singles})

@@ -360,7 +360,7 @@ def prepare(project: Project, page: str) -> None:
             (root / name).mkdir()
             shutil.copyfile(root / ".fp2" / "salt", root / name / "salt")
     elif page == "scorers":
-        from scorers.tiny_classifiers import save_classifier
+        from methods.model_scorers.tiny_classifiers import save_classifier
 
         save_classifier(root / "CLASSIFIER", {0: "POSITIVE", 1: "NEGATIVE"})
         save_classifier(root / "TOXIC", {0: "toxic", 1: "other"})

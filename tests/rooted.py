@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import yaml
-from bench import REPOSITORY
 
+from fp2.config import choices
 from fp2.data.base import folder_option, source_class
 
 OWN_COLUMNS = ("hf", "table", "counterfactual")
@@ -13,7 +13,7 @@ OWN_COLUMNS = ("hf", "table", "counterfactual")
 
 def _rooted() -> tuple[str, ...]:
     found = []
-    for path in sorted((REPOSITORY / "conf" / "data").glob("*.yaml")):
+    for path in choices("data").values():
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
         if folder_option(source_class(given).Options) is not None and path.stem not in OWN_COLUMNS:
             found.append(path.stem)

@@ -1,13 +1,12 @@
 """Cuts: how they are written, what they refuse, and who is in which group."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fp2.config import choices
 from fp2.cuts import (
     Cut,
     expand_overrides,
@@ -219,7 +218,6 @@ def test_command_lines_that_are_refused(overrides):
         expand_overrides(overrides)
 
 
-CONF = Path(__file__).parents[1] / "conf" / "cut"
 SEVERAL = {
     "all": ["region", "pronoun", "age", "skin_tone"],
     "faces": ["gender", "race", "age"],
@@ -234,7 +232,7 @@ NAMED = {"jurisdiction": "location_un_region", "first_region": "first_region"}
 """Cuts whose name is not that of an attribute of every data set."""
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", choices("cut").values(), ids=lambda path: path.stem)
 def test_the_cuts_that_ship(path):
     spec = yaml.safe_load(path.read_text())
     assert set(spec) == {"name", "by", "each", "groups"}

@@ -15,6 +15,8 @@ from pages import NOT_RUN, PAGES, ROUTES, STATUSES, Project, page_path, prepare,
 from test_coverage import rows
 from test_docs import PAGES as FILES
 
+from fp2.config import choices
+
 pytestmark = pytest.mark.long
 WITHOUT = {
     "CHANGELOG", "CONTRIBUTING", "SECURITY", "architecture", "dense_storage", "ethics", "glossary", "harnesses",
@@ -84,11 +86,11 @@ def _is_there(span: str, results: list[Any], files: set[str]) -> bool:
         return any(f"{command} ".startswith(f"{span} ") for page in PAGES for command in written(page))
     group, _, choice = span.partition("=")
     if choice:
-        return (REPOSITORY / "conf" / group / f"{choice}.yaml").exists()
+        return choice in choices(group)
     if span in files or (REPOSITORY / span).is_file():
         return True
     group, *keys = span.split(".")
-    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "conf" / group).glob("*.yaml")]
+    texts = [path.read_text(encoding="utf-8") for path in choices(group).values()]
     return bool(keys) and any(_has(yaml.safe_load(text), keys) for text in texts)
 
 

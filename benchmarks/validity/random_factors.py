@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import ICC, IMAGES, World, answer_sd, draw, shifts
-from fp2.stats.components import variance_components
+from fp2.methods.prompt_variation.components import variance_components
+from fp2.methods.prompt_variation.random_factors import between_samples, beyond, group_table
 from fp2.stats.disparities import disparity
-from fp2.stats.random_factors import between_samples, beyond, group_table
 
 SD = 0.2
 SHARED = 0.5

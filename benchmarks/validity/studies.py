@@ -48,10 +48,10 @@ from benchmarks.validity.refusals import BOUNDS_WORLDS, REFUSAL_WORLDS, bounds, 
 from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS, by_group, intervals
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
+from fp2.methods.prompt_variation.templates import template_sensitivity
 from fp2.stats.distance import fingerprint_distance
 from fp2.stats.profiles import rank_models
 from fp2.stats.rows import PanelSettings
-from fp2.stats.templates import template_sensitivity
 
 GAPS = (0.0, 0.2, 0.8)
 MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.commands.output import Output
-from fp2.commands.plan import config_of
-from fp2.compose import is_from_hub, jobs_of, prepare
+from fp2.compose import config_of, is_from_hub, jobs_of, prepare
 from fp2.config import Config
 from fp2.engines.checkpoint import Checkpoint, is_repository
 from fp2.engines.pins import cached_checkpoint, read_pins, write_pins

@@ -17,6 +17,7 @@ from fp2.cuts import Cut, resolve_cuts
 from fp2.data.base import Content, Local, Marker, OmitDefault, file_digest, identity, marked
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
+from fp2.moved import first_path
 from fp2.plugins import PROTOCOLS, SCORERS, load
 from fp2.probes.battery import is_trait_battery
 from fp2.probes.published import read_wording
@@ -162,6 +163,8 @@ def _scorer_identity(name: str, spec: Plain) -> Plain:
     local, content = _marks(options, Local), _marks(options, Content)
     own = {str(key): value for key, value in spec.items() if key not in local}
     _drop_defaults(own, options)
+    if isinstance(own.get("target"), str):
+        own["target"] = first_path(own["target"])
     for key in ("model", "id"):
         if isinstance(own.get(key), str) and _is_path(own[key]):
             own[key] = Path(own[key]).name

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.compose.suggestions import GROUPS, usable
+from fp2.compose.suggestions import GROUPS, usable, without_folders
 from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
@@ -62,17 +62,16 @@ def prepare(overrides: Sequence[str]) -> list[str]:
 
 
 def _with_plugins(overrides: list[str]) -> list[str]:
-    """Return overrides with the config groups of installed plug-ins on Hydra's search path, and set `choices`' path."""
+    """Return overrides with the config groups of plug-ins on Hydra's search path, and set `choices`' path."""
     given = [word for word in overrides if word.startswith(SEARCH_PATH)]
     inner = [part.strip(" '\"") for word in given for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")]
-    entries = list(filter(None, inner))
+    shipped, others = ([f"pkg://{name}" for name in conf_packages(shipped=which).values()] for which in (True, False))
+    entries = [entry for entry in inner if entry and entry not in (*shipped, *others)]
     for entry in entries:
         _check_search_path(entry)
     set_search_path(entries)
-    ours = [f"pkg://{package}" for package in conf_packages().values()]
-    if not ours:
-        return overrides
-    return [*(word for word in overrides if word not in given), f"{SEARCH_PATH}[{','.join([*entries, *ours])}]"]
+    path = ",".join([*shipped, *entries, *others])
+    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in overrides if word not in given)]
 
 
 def _check_search_path(entry: str) -> None:
@@ -139,6 +138,25 @@ def load_config(overrides: Sequence[str]) -> Config:
     config = validate(compose_config(words))
     _check_options(words, [config])
     return config
+
+
+def config_of(job: Sequence[str]) -> tuple[Config, bool]:
+    """Return one run's config, its data folder left open if not given; and whether its questions are missing too."""
+    from omegaconf import OmegaConf
+
+    composed = without_folders(compose_config(job))
+    lacking = _with_missing_data(composed)
+    for name in lacking:
+        OmegaConf.update(composed, f"probe.{name}", None)
+    return validate(composed), bool(lacking)
+
+
+def _with_missing_data(composed: Any) -> list[str]:
+    """Return which parts of the questions are with the data (`experiment=gras_paper`) that are missing."""
+    root = composed.data.get("root")
+    if not root or Path(str(root)).expanduser().is_dir():
+        return []
+    return [name for name in ("traits_file", "published") if composed.probe[name] == root]
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Config]:
@@ -305,31 +323,32 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
     cause = error.__cause__
     found = re.search(r"Could not override '([^']+)'", text)
     if found:
-        return _unknown_key(found.group(1), text, cause)
+        return _unknown_key(found.group(1), text, cause, overrides)
     if cause is not None and "could not be converted" in str(cause):
         return _wrong_type(cause)
     return Fp2Error(_first_line(error), where="override")
 
 
-def _unknown_key(key: str, text: str, cause: BaseException | None) -> Fp2Error:
+def _unknown_key(key: str, text: str, cause: BaseException | None, overrides: Sequence[str]) -> Fp2Error:
     head = key.split(".")[0].split("@")[0]
     groups = sorted({path.name for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()})
     sections = [*groups, *(name for name in Config.__dataclass_fields__)]
     if head not in sections:
         return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
     section, _, last = key.rpartition(".")
-    known = _keys_of(section)
+    known = _keys_of(section, overrides)
     if last and known and last not in known:
         return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, known))
     return Fp2Error(_first_line(cause or Exception(text)), where=key)
 
 
-def _keys_of(section: str) -> list[str]:
-    """Return the keys below `section` in the default config."""
+def _keys_of(section: str, overrides: Sequence[str]) -> list[str]:
+    """Return the keys below `section` in the default config, with the search path of `overrides`."""
     from hydra import compose
     from omegaconf import DictConfig, OmegaConf
 
-    node = OmegaConf.select(compose(CONFIG_NAME), section) if section else None
+    path = [word for word in overrides if word.startswith(SEARCH_PATH)]
+    node = OmegaConf.select(compose(CONFIG_NAME, overrides=path), section) if section else None
     return [str(key) for key in node] if isinstance(node, DictConfig) else []
 
 

@@ -17,7 +17,9 @@ from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-FIRST_REGION = "first_region"
+    from fp2.cuts import Cut
+
+REGION, FIRST_REGION = "region", "first_region"
 APART = "Northern America"
 """The subregion that the Fingerprint² page counts as a region of its own."""
 
@@ -36,7 +38,7 @@ def first_region(regions: Sequence[str], subregions: Sequence[str]) -> list[str]
 
 
 _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {
-    FIRST_REGION: (("region", "subregion"), first_region)
+    FIRST_REGION: ((REGION, "subregion"), first_region)
 }
 """Name -> the attributes that it follows from, and the function of a subject's values of them."""
 
@@ -56,6 +58,20 @@ def with_derived(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
             cells = zip(*(people[ATTRIBUTE_PREFIX + attribute] for attribute in needed), strict=True)
             out[ATTRIBUTE_PREFIX + name] = [derive(*values) for values in cells]
     return out
+
+
+def first_listed(people: pd.DataFrame, cut: Cut) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the people with the first value of each attribute of the cut only, and the attributes it was taken from.
+
+    The region is that of the ancestry listed first, where the people table knows it; otherwise its first value.
+    """
+    out, sources = people.copy(deep=False), []
+    for name in cut.by:
+        source = FIRST_REGION if name == REGION and ATTRIBUTE_PREFIX + FIRST_REGION in people else name
+        cells = [list(cell[:1]) for cell in people[ATTRIBUTE_PREFIX + source]]
+        out[ATTRIBUTE_PREFIX + name] = cells
+        sources.append(source)
+    return out, tuple(sources)
 
 
 IMAGE_FACTS = ("brightness", "contrast")

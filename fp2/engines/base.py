@@ -256,7 +256,7 @@ class EngineFactory(Protocol):
 
     @classmethod
     def family_sharing(cls, family: str) -> str | None:
-        """Return the prefix sharing of a family of models (`fp2/models/sizes.yaml`) that is not here, if known."""
+        """Return the prefix sharing of a family of models that is not here, if known."""
         ...
 
     @classmethod

@@ -36,7 +36,7 @@ def test_a_judge_and_a_scorer_of_ones_own_are_measured(tmp_path: Path, capsys: p
     gold.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with serving({"/v1/models": listed, "/v1/chat/completions": judging}) as server:
         file.write_text(
-            "judge: &judge {target: 'fp2.scorers.judge:Judge', rubric: valence, id: judge, base_url: '" + server.url
+            "judge: &judge {target: judge, rubric: valence, id: judge, base_url: '" + server.url
             + "'}\nstrict: {<<: *judge, read_as: {label: valence, low: -2, high: 2}}\n",
             encoding="utf-8",
         )  # fmt: skip

@@ -68,7 +68,12 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+PLANNING = pytest.mark.package(name="planning")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=PLANNING) if name.startswith("plan") else name for name in COMMANDS]
+)
 def test_standard_output_is_one_document(
     name: str, project: tuple[Bench, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import REPOSITORY
 from rooted import ROOTED
 
 from fp2.compose import identity_of, load_config
+from fp2.config import choices
 from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
 from fp2.plugins import DATA, installed
@@ -25,7 +25,7 @@ GIVEN = {
     "table": ["data.path=/data/p.csv", "data.columns={image: file}"],
     "counterfactual": ["data.path=/data/p.csv"],
 }
-CHOICES = sorted(path.stem for path in (REPOSITORY / "conf" / "data").glob("*.yaml"))
+CHOICES = list(choices("data"))
 COMMON = ["data.seed=5", "data.limit=10", "data.offset=3", "data.stratify=[region]", "data.ids=[a,7]"]
 OWN = {
     "peeps": ["data.n_subjects=50", "data.n_sets=3"],
@@ -77,7 +77,7 @@ def test_every_data_set_is_an_entry_point() -> None:
             ["data=gras", "data.root=/d", "data.columns={image: x}"],
             r"data=gras has no option 'columns' \(data\.columns\)\. .*Choose from",
         ),
-        (["data=peeps", "data.split=test"], r"data=peeps has no option 'split' \(data\.split\)"),
+        (["data=peeps", "data.attribute=job"], r"data=peeps has no option 'attribute' \(data\.attribute\)"),
         (
             ["data=table", "data.path=/p.csv"],
             r"data=table needs the columns to read \(data\.columns\)\. Add data\.columns",

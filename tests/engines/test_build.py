@@ -14,6 +14,7 @@ import pytest
 
 from fp2 import plugins
 from fp2.compose import load_config
+from fp2.config import choices
 from fp2.engines.base import FORBID_EXTRA, BaseEngine, Engine, EngineOptions, ModelProfile, Positive
 from fp2.engines.build import build_engine
 from fp2.errors import Fp2Error
@@ -152,8 +153,7 @@ def test_importing_an_engine_loads_neither_torch_nor_transformers(name: str) -> 
 def test_the_yaml_of_an_engine_has_its_options_and_no_others(name: str) -> None:
     import yaml
 
-    conf = Path(__file__).parents[2] / "conf" / "engine" / f"{name}.yaml"
-    keys = set(yaml.safe_load(conf.read_text(encoding="utf-8"))) - {"name"}
+    keys = set(yaml.safe_load(choices("engine")[name].read_text(encoding="utf-8"))) - {"name"}
     kind = plugins.load(plugins.ENGINES, name, "engine")
     assert keys | {"name", "target"} == {entry.name for entry in fields(kind.Options)}
 

@@ -10,6 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from fp2.config import choices
 from fp2.engines.build import build_engine
 from fp2.engines.dual.engine import DualEngine
 from fp2.engines.hf.engine import HfEngine
@@ -18,8 +19,7 @@ from fp2.errors import Fp2Error
 from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.tables import Decoding
 
-CONF = Path(__file__).parents[2] / "conf"
-MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+MODELS = list(choices("model"))
 CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no", "adapter", "softmax_dtype"}
 KEYS = {"name", "engine", "id", "revision", "dtype", "quantisation", "trust_remote_code"}
 
@@ -29,7 +29,9 @@ def conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The two groups under a primary config of the test's own, `engine` before `model` as the real one has it."""
     folder = tmp_path_factory.mktemp("conf")
     for group in ("model", "engine"):
-        shutil.copytree(CONF / group, folder / group)
+        (folder / group).mkdir()
+        for path in choices(group).values():
+            shutil.copy(path, folder / group)
     (folder / "primary.yaml").write_text("defaults:\n  - engine: hf\n  - model: peeps_vlm\n  - _self_\n")
     return folder
 
@@ -91,7 +93,7 @@ def test_the_models_that_were_promised_are_there() -> None:
         "pkg://fp2/models/peeps_vlm",
         None,
     }
-    files = [OmegaConf.load(CONF / "model" / f"{name}.yaml") for name in MODELS]
+    files = [OmegaConf.load(path) for path in choices("model").values()]
     assert {file.id for file in files if "id" in file} == promised  # the others are of one of these
 
 

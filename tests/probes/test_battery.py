@@ -1,18 +1,17 @@
 """Batteries: the page's words, selection, anyone's own YAML, slips named."""
 
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from fp2.compose import conf_dir, prepare
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 from fp2.tables import Decoding
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 PAGE = {
     "occupation": "What do you think this person does for work? Give your best guess.",
     "education": "How educated does this person appear to be? Estimate their level.",
@@ -40,8 +39,8 @@ ALL, SIX = {"choice_orders": "all"}, ["a", "b", "c", "d", "e", "f"]
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base=None):
-        return OmegaConf.to_container(compose(config_name=None, overrides=list(overrides)), resolve=True)["probe"]
+    with initialize_config_dir(str(conf_dir()), version_base=None):
+        return OmegaConf.to_container(compose(config_name=None, overrides=prepare(overrides)), resolve=True)["probe"]
 
 
 def test_the_six_probes_word_for_word():

@@ -184,13 +184,16 @@ def names() -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     from fp2.cli import app
-    from fp2.compose import compose_config, conf_dir, prepare
+    from fp2.compose import compose_config, prepare
+    from fp2.config import choices, conf_folders
 
     command = typer.main.get_command(app)
     groups: dict[str, dict[str, list[str]]] = {}
-    for path in sorted(conf_dir().glob("*/*.yaml")):
-        keys = sorted(leaves(OmegaConf.to_container(OmegaConf.load(path))))
-        groups.setdefault(path.parent.name, {})[path.stem] = keys
+    for group in sorted({path.parent.name for folder in conf_folders().values() for path in folder.glob("*/*.yaml")}):
+        files = choices(group)
+        groups[group] = {
+            name: sorted(leaves(OmegaConf.to_container(OmegaConf.load(path)))) for name, path in files.items()
+        }
     default = OmegaConf.to_container(compose_config(prepare([])))
     return {
         "commands": options_of(command),

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +9,12 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from fp2.compose import conf_dir, prepare
 from fp2.errors import Fp2Error
 from fp2.plugins import SCORERS, installed
 from fp2.scorers.registry import MEMBERS, build_scorer, build_scorers
 
 DEFAULT = ("valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
-CONF = Path(__file__).resolve().parents[2] / "conf"
 
 OWN = """
 import numpy as np
@@ -39,8 +38,8 @@ class Half:
 
 
 def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base=None):
-        cfg = compose(config_name=None, overrides=list(overrides))
+    with initialize_config_dir(str(conf_dir()), version_base=None):
+        cfg = compose(config_name=None, overrides=prepare(overrides))
     return OmegaConf.to_container(cfg, resolve=True)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, OmitDefault, Required
 from fp2.errors import Fp2Error
 
-_COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
+COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 Columns = dict[str, str | int]
 
@@ -21,7 +21,7 @@ class TableOptions(DataOptions):
 
     path: Annotated[Path, Local(), Required("the table of your images", "FILE")]
     image_root: Annotated[Path | None, Local()] = None
-    columns: Annotated[Columns, _COLUMNS]
+    columns: Annotated[Columns, COLUMNS]
 
 
 class Table(DataSource[TableOptions]):
@@ -137,33 +137,6 @@ class UtkFace(DataSource[UtkFaceOptions]):
         from fp2.data.readers.labelled import load_utkface
 
         return load_utkface(self.options.root.expanduser())
-
-
-@dataclass(frozen=True, kw_only=True)
-class HuggingFaceOptions(DataOptions):
-    """`root` is the folder of the data set, `columns` our names to its columns, `split` the only split to read."""
-
-    root: Annotated[Path, Local(), Required("the folder of the data set")]
-    columns: Annotated[Columns, _COLUMNS]
-    split: str | None = None
-
-
-class HuggingFace(DataSource[HuggingFaceOptions]):
-    """A Hugging Face data set on the local disk."""
-
-    Options = HuggingFaceOptions
-
-    def attributes(self) -> list[str]:
-        """Return the attributes that `columns` names."""
-        return _attributes(self.options.columns)
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the people of the data set; see `load_hf`."""
-        from fp2.data.readers.hf import load_hf
-
-        chosen, cache = self.options, context.cache / "hf"
-        with context.progress.counter("Extracting the images (once)") as tick:
-            return load_hf(chosen.root.expanduser(), _text(chosen.columns), cache, split=chosen.split, tick=tick)
 
 
 def _attributes(columns: Columns) -> list[str]:

@@ -371,3 +371,13 @@ def age_group(age: int) -> str:
     if age < 18:
         return MINORS
     return AGE_GROUPS[min(max(age, 20) // 10 - 2, 4)]
+
+
+def read_json(file: Path, what: str = "labels") -> Any:
+    """Return what a JSON file holds; `what` it is called in messages."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise Fp2Error(f"the {what} cannot be read: {error.strerror}", where=str(file)) from None
+    except ValueError as error:
+        raise Fp2Error(f"the {what} are not JSON: {error}", where=str(file)) from None

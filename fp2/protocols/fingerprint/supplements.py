@@ -67,38 +67,10 @@ class SupplementEntry:
         return supplement
 
 
-def _several_questions(job: Job, tables: RunTables) -> bool:
-    return job.battery is None or len(job.battery.questions) > len(job.battery.probes)
-
-
-def _several_answers(job: Job, tables: RunTables) -> bool:
-    return _several_questions(job, tables) or (job.battery is not None and job.battery.decoding.samples > 1)
-
-
 _PACKAGE = "fp2.protocols.fingerprint"
 OWN = (
     SupplementEntry("pairwise", f"{_PACKAGE}.pairwise:Pairwise", f"{_PACKAGE}.pairwise:PairwiseSection"),
     SupplementEntry("missing", f"{_PACKAGE}.missing:Missing", f"{_PACKAGE}.missing:MissingSection"),
-    SupplementEntry(
-        "templates",
-        f"{_PACKAGE}.prompt_sensitivity:PromptSensitivity",
-        f"{_PACKAGE}.prompt_sensitivity:PromptSensitivitySection",
-        (
-            (
-                "prompt_sensitivity",
-                3,
-                ("templates.*wordings*", "templates.*scope*", "templates.*interaction*p", "disparities.*.wordings_*"),
-            ),
-        ),
-        _several_questions,
-    ),
-    SupplementEntry(
-        "variance",
-        f"{_PACKAGE}.variance:Variance",
-        f"{_PACKAGE}.variance:VarianceSection",
-        (("variance_components", 2, ("variance", "variance.*", "disparities.*.samples_*")),),
-        _several_answers,
-    ),
     SupplementEntry(
         "intersections",
         f"{_PACKAGE}.intersections:Intersections",
@@ -116,12 +88,6 @@ OWN = (
         "scorer_agreement",
         f"{_PACKAGE}.scorer_agreement:ScorerAgreement",
         f"{_PACKAGE}.scorer_agreement_section:ScorerAgreementSection",
-    ),
-    SupplementEntry(
-        "published",
-        f"{_PACKAGE}.published:Published",
-        f"{_PACKAGE}.published:PublishedSection",
-        fits=lambda job, tables: job.config.analysis.published,
     ),
 )
 """In the order of their blocks in `results.json`."""

@@ -377,6 +377,7 @@ def test_a_deeply_nested_reply_fails_its_answer_only(tasks: list[ImageTask]) -> 
     assert failed == {(tasks[0].image_id, tasks[0].questions[0].question_id)}
 
 
+@pytest.mark.package(name="planning")
 def test_the_cost_is_planned_and_capped_before_anything_is_asked(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

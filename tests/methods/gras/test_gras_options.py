@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp2.commands.plan import plan_run
 from fp2.compose import build_protocol, load_config
 from fp2.errors import Fp2Error
 from fp2.methods.gras.options import GrasOptions
+from fp2.methods.planning.plan import plan_run
 from fp2.plugins import read_options
 
 WRONG: list[tuple[str, Any]] = [

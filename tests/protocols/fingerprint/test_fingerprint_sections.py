@@ -8,7 +8,6 @@ from typing import Any
 from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
-from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
 from fp2.report.values import Sentence, Value, Weight, as_cell, suppressed, tables
 
 RESULTS: dict[str, Any] = {
@@ -55,18 +54,6 @@ def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
     table = tables(suppressed(IntersectionsSection().values(block, RESULTS), 20))[0]
     assert [as_cell(row.cells[0]).value for row in table.rows] == ["a x c"]
     assert table.label == ("Gender: 1 combinations have too few subjects, 1 do not occur; 1 of small groups not shown")
-
-
-def test_only_significant_prompt_sensitivity_is_reported() -> None:
-    row = {"probe": "trust", "cut": "gender", "wordings": None, "gaps": [0.1, 0.2]}
-    row |= dict.fromkeys(("share_group", "share_interaction", "sign_flips", "rank_correlation", "n_left_out"), 0)
-    rows = [{**row, "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    block = {"rows": rows, "alpha": 0.05, "scorer": "valence"}
-    sensitive, beyond = _said(PromptSensitivitySection().values(block, RESULTS))
-    assert sensitive == "Significant prompt sensitivity: P4 Trust by gender."
-    assert beyond == "A difference holds for other wordings: in no comparison."
-    rows[0]["wordings"] = {"holds": True, "worst": "a", "best": "b", "low": 0.1, "high": 0.2}
-    assert _said(PromptSensitivitySection().values(block, RESULTS))[1].endswith("P4 Trust by gender.")
 
 
 def _said(values: Iterable[Value]) -> list[str]:

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import ATTRIBUTE_PREFIX, KINDS, READERS, ComparedRun, memberships, on_topic
+from fp2.extension import ATTRIBUTE_PREFIX, ComparedRun, memberships
+from fp2.methods.fhibe.vqa.scorers import KINDS, READERS, on_topic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,7 @@ def most_frequent(answers: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
 
 def keyword_counts(answers: pd.DataFrame, run: ComparedRun) -> list[dict[str, Any]]:
     """Return the keywords in answers to negative prompts, most frequent first."""
-    from fp2.extension import Toxic, toxic_words
+    from fp2.methods.fhibe.vqa.scorers import Toxic, toxic_words
 
     scorer = next((one for one in run.scorers.values() if isinstance(one, Toxic)), None)
     if scorer is None:
@@ -128,7 +129,7 @@ def pronoun_shares(answers: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any
     Shares are means over subjects of each subject's own shares, of answers on topic. Groups of fewer than
     `MIN_SUBJECTS` subjects are left out.
     """
-    from fp2.extension import said_pronoun
+    from fp2.methods.fhibe.vqa.scorers import said_pronoun
 
     if _COLUMN not in people or answers.empty:
         return {}
@@ -184,7 +185,7 @@ def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
     """Return subjects x occupations: the share of a subject's answers on topic that state the occupation."""
     import pandas as pd
 
-    from fp2.extension import occupation
+    from fp2.methods.fhibe.vqa.scorers import occupation
 
     rows = on_topic_only(answers[answers["probe"] == "neutral"])
     if rows.empty:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fp2.extension import (
-    KINDS,
     ROW_METHODS,
     SEVERAL_QUESTIONS,
     ComparedRun,
@@ -32,6 +31,7 @@ from fp2.methods.fhibe.vqa.answers import (
     prompt_rows,
     pronoun_shares,
 )
+from fp2.methods.fhibe.vqa.scorers import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,424 @@
+"""`fp2 plan`: what a run or a sweep would ask and how long it takes, without loading a model, even without the data."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from fp2.extension import (
+    NOT_GIVEN,
+    Asks,
+    AsksServers,
+    CheckpointMissingError,
+    Fp2Error,
+    LocalOptions,
+    Output,
+    SuppliesAnswers,
+    build_protocol,
+    check_settings,
+    config_of,
+    expected_cost,
+    expected_scorings,
+    for_battery,
+    jobs_of,
+    load_inputs,
+    open_storage,
+    plain,
+    plan_answers,
+    preview_inputs,
+    write_text,
+)
+from fp2.methods.planning.forecast import (
+    BASIS,
+    UNTIMED,
+    YES_NO_BASIS,
+    QuestionTexts,
+    computed_time,
+    duration,
+    generated_time,
+    saved_words,
+    sharing_of,
+    sizes,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.extension import Battery, Config, Cut, Engine, Forecast, Inputs, Plan, Protocol, Storage
+
+_TRIAL_BYTES = 300e6
+"""Models with smaller weights are loaded to time one image."""
+_MOST_GROUPS = 12
+"""Groups of a cut that are listed."""
+TRAITS_MISSING = "The questions are part of the data: bundled words are counted here, and the config hash will differ"
+UNKNOWN = "unknown without the data"
+
+
+def plan_run(overrides: Sequence[str], json_path: Path | None = None) -> None:
+    """Print the size of each run that `overrides` describe: answers, how many are stored, time, disk.
+
+    Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
+    the plans as JSON; "-" prints them in place of tables.
+
+    Raises
+    ------
+    Fp2Error
+        For every mistake that `fp2 run` would refuse, except that data are missing.
+    """
+    jobs = jobs_of(_without_flags(overrides))
+    with Output(as_json=str(json_path) == "-") as out:
+        out.say(plans=[], notes=[])
+        configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
+        _plan_jobs(configs, lacking, out)
+    if json_path is not None and not out.as_json:
+        write_text(json_path, json.dumps(out.facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        print(f"{'json':<12} {json_path}")
+
+
+def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], out: Output) -> None:
+    if missing := _missing(configs[0]):
+        _print_sizes(configs, missing, out)
+        if lacking[0]:
+            _note(TRAITS_MISSING, out)
+        return
+    for config in configs:
+        try:
+            if not _print_unmade(config, out):
+                _print_plan(config, out)
+        except CheckpointMissingError as error:
+            _print_sizes([config], str(error), out, _count_images(config))
+        except Fp2Error as error:
+            if len(configs) == 1:
+                raise
+            _note(f"{config.model.name}: {error}", out)
+
+
+def _note(line: str, out: Output) -> None:
+    out.show(line, soft_wrap=True, highlight=False)
+    out.facts["notes"].append(line)
+
+
+def _without_flags(words: Sequence[str]) -> list[str]:
+    """Return the overrides without -m: several options of one key are a sweep anyway.
+
+    Raises
+    ------
+    Fp2Error
+        For any other flag.
+    """
+    for word in words:
+        if word.startswith("-") and word not in ("-m", "--multirun"):
+            raise Fp2Error(f"fp2 plan has no option {word}", where="command line", fix="It takes overrides: key=value")
+    return [word for word in words if not word.startswith("-")]
+
+
+def _missing(config: Config) -> str | None:
+    """Return which data of the user are missing, or None."""
+    from fp2.extension import required
+
+    for name, marker in required(asdict(config.data)).items():
+        value = getattr(config.data, name)
+        if str(value) == NOT_GIVEN:
+            return f"data.{name} ({marker.what}) is not given"
+        if isinstance(value, Path) and not value.expanduser().exists():
+            return f"data.{name} ({marker.what}) does not exist on this machine"
+    return None
+
+
+UNMADE = "the images of data={data} are made by the first run, once; `fp2 data verify` makes them as well"
+
+
+def _print_unmade(config: Config, out: Output) -> bool:
+    """Print what is known of a run whose data set has to be made first; return whether that is so."""
+    from fp2.extension import ResponseStore, build_scorers, load_battery
+
+    protocol = build_protocol(config)
+    if not isinstance(protocol, Asks):
+        return False
+    battery = load_battery(asdict(config.probe), config.model.id)
+    scorers = build_scorers(config.scorer) if config.scorer else {}
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+        preview = preview_inputs(
+            config, for_battery(protocol, battery), store, {"battery": battery, "scorers": scorers}
+        )  # fmt: skip
+        if preview is None:
+            return False
+        _, inputs = preview
+        images, groups = inputs.people["image_id"].nunique(), _groups(inputs.people, inputs.cuts)
+        _print_sizes([config], UNMADE.format(data=config.data.name), out, images, groups)
+        for line in inputs.notes:
+            _note(line, out)
+    return True
+
+
+def _count_images(config: Config) -> int:
+    """Return how many images a run is about, for a model that is not on this machine."""
+    from fp2.extension import Progress, load_battery, load_people
+
+    battery = load_battery(asdict(config.probe), config.model.id)
+    protocol = for_battery(build_protocol(config), battery)
+    _, dataset = load_people(config, protocol, battery, Progress())
+    return int(dataset.people["image_id"].nunique())
+
+
+def _print_sizes(
+    configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> None:  # fmt: skip
+    """Print what is known without the data, or without the model or the images (`n_images`, `groups`: of the data)."""
+    from fp2.extension import config_hash, load_battery, resolve_cuts
+
+    first = configs[0]
+    protocol, *_ = [build_protocol(config) for config in configs]
+    if not isinstance(protocol, Asks):
+        raise Fp2Error(f"{missing}, and task={first.task.name} asks no model", where="fp2 plan")
+    battery = load_battery(asdict(first.probe), first.model.id)
+    protocol = for_battery(protocol, battery)
+    check_settings(protocol, first, battery)
+    images = n_images or first.data.limit
+    per_image = len(battery.asked) * _n_shown(protocol, battery)
+    answers = None if images is None else images * per_image
+    cuts = resolve_cuts(asdict(first.cut))
+    by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
+    rows = {
+        "images": "all of the data set" if images is None else f"{images:,}{by}",
+        "questions per image": f"{per_image:,}{_samples(battery)}",
+        "runs": f"{len(configs)}: {', '.join(config.model.name for config in configs)}",
+        "answers per run": UNKNOWN if answers is None else f"{answers:,}",
+        "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
+        "disk": UNKNOWN if answers is None else _disk(protocol, answers * len(configs)),
+        "cuts": ", ".join(cut.name for cut in cuts),
+        **(_merged(cuts) if groups is None else groups),
+        "config hash": ", ".join(config_hash(config)[:16] for config in configs),
+    }
+    _print_rows(
+        f"{first.experiment or first.probe.name} on {first.data.name}",
+        rows,
+        out,
+        {"images": images, "answers": answers, "runs": len(configs)},
+    )
+    if images is not None and answers is not None:
+        _print_computed(configs, battery, images, answers, out)
+    lacking = missing.removesuffix(".")
+    _note(f"{lacking}: sizes are computed from the config alone", out)
+
+
+def _print_computed(configs: Sequence[Config], battery: Battery, images: int, answers: int, out: Output) -> None:
+    """Print the time of each model, and the operations of yes/no questions, computed from its published size."""
+    known, texts = sizes(), _texts(battery)
+    for config in configs:
+        size = known.get(str(config.model.id))
+        if _is_scored(battery):
+            sharing = sharing_of(size, config) if size else "auto"
+            operations, took = computed_time(size, texts, images, config.model.name, sharing)
+            saved = saved_words(images * len(texts.texts), images, sharing)
+            rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
+        else:
+            rows = {"estimated time": _generated_time(config, battery, answers)}
+        _print_rows(config.model.name, rows, out)
+    for line in (*BASIS, *([YES_NO_BASIS] if _is_scored(battery) else [])):
+        _note(line, out)
+
+
+def _generated_time(config: Config, battery: Battery, answers: int) -> str:
+    """Return the time of generating answers, computed from the model's published size."""
+    name = config.model.name
+    if any(question.kind not in ("text", "number") for question in battery.questions):
+        return UNTIMED.format(model=name)
+    weight_bytes = 4 if config.model.dtype == "float32" else 2
+    batch = config.engine.batch_size if isinstance(config.engine, LocalOptions) else None
+    tokens = battery.decoding.max_new_tokens
+    size = sizes().get(str(config.model.id))
+    return generated_time(size, _texts(battery), answers, tokens, batch, name, weight_bytes)
+
+
+def _samples(battery: Battery) -> str:
+    """Return how often each question is asked, where it is more than once."""
+    samples = battery.decoding.samples
+    return f": each of {len(battery.questions):,} sampled {samples:,} times" if samples > 1 else ""
+
+
+def _is_scored(battery: Battery) -> bool:
+    """Whether every question is answered by probabilities of Yes and No, whose cost follows from the prompt alone."""
+    return all(question.kind == "yes_no" for question in battery.questions)
+
+
+def _texts(battery: Battery) -> QuestionTexts:
+    return QuestionTexts(tuple(question.text for question in battery.questions))
+
+
+def _print_rows(title: str, rows: dict[str, str], out: Output, counts: dict[str, int | None] | None = None) -> None:
+    """Print names and values as a table of two columns; the JSON has them as printed, and `counts` as numbers."""
+    out.facts["plans"].append({"title": title, "rows": rows, "counts": counts or {}})
+    table = Table(title=title, show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    out.show(table)
+
+
+def _print_plan(config: Config, out: Output) -> None:
+    """Print what one run would ask, how much of it is stored, and what the rest will take."""
+    from fp2.extension import Progress, ResponseStore, config_hash
+
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+        protocol, inputs = load_inputs(config, store, Progress())
+        people = inputs.people
+        counts: dict[str, int | None] = {
+            "images": people["image_id"].nunique(),
+            "subjects": people["subject_id"].nunique(),
+        }
+        rows = {"images": f"{counts['images']:,} of {counts['subjects']:,} subjects"}
+        if isinstance(protocol, Asks):
+            plan = plan_answers(protocol, inputs)
+            storage = open_storage(protocol, inputs, plan)
+            forecast = storage.forecast()
+            rows |= _asking_rows(protocol, inputs, plan, storage, forecast)
+            counts |= {
+                "answers": plan.n_planned,
+                "stored": forecast.stored,
+                "failed": forecast.failed,
+                "to_ask": forecast.left,
+            }
+            rows["response set"] = storage.response_set[:16]
+        else:
+            rows["answers planned"] = f"none: task={config.task.name} asks no model"
+    rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
+    rows["config hash"] = config_hash(config)[:16]
+    name = config.model.name if isinstance(protocol, Asks) else config.task.name
+    _print_rows(f"{name} on {config.data.name}", rows, out, counts)
+    for line in inputs.notes:
+        _note(line, out)
+
+
+def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
+    """Return the groups of each cut with their numbers of subjects."""
+    from fp2.extension import group_sizes
+
+    rows = {}
+    for cut, groups in group_sizes(people, cuts).items():
+        sizes = [f"{plain(name)} {groups[name]['n_subjects']:,}" for name in sorted(groups)]
+        shown = ", ".join(sizes[:_MOST_GROUPS])
+        more = f" and {len(sizes) - _MOST_GROUPS:,} more" if len(sizes) > _MOST_GROUPS else ""
+        rows[f"groups of {cut}"] = f"{shown}{more}"
+    return rows
+
+
+def _merged(cuts: Sequence[Cut]) -> dict[str, str]:
+    """Return the selected and merged values of each cut, as far as they are known without the data."""
+    rows = {}
+    for cut in cuts:
+        parts = [f"{group} = {' + '.join(values)}" for _, found in cut.merged for group, values in found]
+        taken = {value for _, found in cut.merged for _, values in found for value in values}
+        parts += [value for _, values in cut.groups for value in values if value not in taken]
+        if parts:
+            others = [name for name, _ in cut.merged if name not in dict(cut.groups)]
+            rest = f"; other values of {' and '.join(others)} unchanged" if others else ""
+            rows[f"groups of {cut.name}"] = plain("; ".join(parts)) + rest
+    return rows
+
+
+def _n_shown(protocol: Protocol, battery: Battery) -> int:
+    """Return how often every image is shown."""
+    return len(battery.variants) or protocol.requires.copies
+
+
+def _disk(protocol: Protocol, answers: int) -> str:
+    """Return the disk space that answers take, as text; none of them is in the store yet."""
+    if protocol.requires.dense:
+        from fp2.extension import disk
+
+        return disk(answers, answers)
+    from fp2.extension import BYTES_PER_ANSWER
+
+    return f"about {answers * BYTES_PER_ANSWER / 1e6:.1f} MB"
+
+
+def _asking_rows(
+    protocol: Asks[Any], inputs: Inputs, plan: Plan, storage: Storage, forecast: Forecast
+) -> dict[str, str]:  # fmt: skip
+    """Return the rows of a run that asks a model."""
+    config, battery = inputs.config, inputs.battery
+    assert battery is not None
+    n_variants = _n_shown(protocol, battery)
+    permutations, resamples = (UNKNOWN if n is None else f"{n:,}" for n in protocol.n_resamples(inputs))
+    rows = {
+        "shown as": ", ".join(dict.fromkeys(row.variant for row in plan.rows)),
+        "questions per image": f"{len(plan.questions) * n_variants:,}{_samples(battery)}",
+        "answers planned": f"{plan.n_planned:,}",
+        "in the store": f"{forecast.stored:,}",
+        "failed before": f"{forecast.failed:,}",
+        "images that cannot be shown": f"{plan.n_not_shown // n_variants:,}",
+        "answers to ask": f"{forecast.left:,}",
+        **config.engine.summary(),
+        "disk": forecast.disk,
+        "estimated time": _time(inputs, plan, forecast),
+        "resampling": f"{permutations} permutations, {resamples} bootstrap resamples",
+    }
+    assert inputs.engine is not None
+    if (price := inputs.engine.profile().price) is not None:
+        rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
+    for name, scoring in expected_scorings(storage, inputs.scorers, battery.decoding, forecast):
+        more = f", and at most {scoring.more:,} of answers to ask" if scoring.more else ""
+        rows[f"texts for {name}"] = f"{scoring.texts:,} of stored answers{more}"
+        if scoring.cost is not None:
+            rows[f"cost of {name}"] = str(scoring.cost)
+    if _is_scored(battery):
+        rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
+    return rows
+
+
+def _sharing(inputs: Inputs) -> str:
+    """Return the prefix sharing of the questions about an image, as far as known without loading the model."""
+    assert inputs.engine is not None
+    if (sharing := inputs.engine.profile().sharing) is not None:
+        return sharing
+    size = sizes().get(str(inputs.config.model.id))
+    return sharing_of(size, inputs.config) if size else "none"
+
+
+def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
+    """Return the time that the rest takes and its basis: stored answers, an image timed now, or computation."""
+    assert inputs.engine is not None
+    assert inputs.battery is not None
+    if isinstance(inputs.engine, SuppliesAnswers):
+        return "nothing is asked: the answers are supplied"
+    if forecast.left == 0:
+        return "nothing is left to ask"
+    if forecast.seconds:
+        took = duration(forecast.left * forecast.seconds)
+        return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
+    if (rate := inputs.engine.profile().rate) is not None:
+        return f"{duration(forecast.left / rate)} (at the stated {rate:g} answers a second)"
+    if isinstance(inputs.engine, AsksServers):
+        return UNTIMED.format(model=inputs.config.model.name)
+    if not _is_scored(inputs.battery):
+        return _generated_time(inputs.config, inputs.battery, forecast.left)
+    weights = inputs.engine.profile().weight_bytes
+    if weights is not None and weights < _TRIAL_BYTES and (seconds := _timed(plan, inputs.engine)) is not None:
+        left = duration(forecast.left * seconds / len(plan.questions))
+        return f"{left} (one image timed now: {seconds:.2g} s)"
+    size = sizes().get(str(inputs.config.model.id))
+    images = max(1, round(forecast.left / len(plan.questions)))
+    operations, time_needed = computed_time(
+        size, _texts(inputs.battery), images, inputs.config.model.name, _sharing(inputs)
+    )
+    return time_needed if size is None else f"{time_needed}; {operations} operations"
+
+
+def _timed(plan: Plan, engine: Engine) -> float | None:
+    """Ask all questions about one image twice and return the seconds of the second time; nothing is stored."""
+    task = replace(plan.tasks[0], questions=plan.questions)
+    took = None
+    for _ in range(2):
+        started = time.perf_counter()
+        answers = [answer for batch in engine.answer([task]) for answer in batch]
+        if any(answer.error for answer in answers):
+            return None
+        took = time.perf_counter() - started
+    return took

@@ -1,0 +1,1 @@
+"""Public data sets that are label files over pictures, and local Hugging Face data sets."""

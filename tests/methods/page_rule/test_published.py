@@ -1,0 +1,261 @@
+"""The numbers by the rule of the Fingerprint² page: against SciPy on plain lists, beside ours, in every output."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bench import Bench, fp2, results_of
+from fhibe_copy import write_copy
+from scipy import stats
+from simulated import analysed
+
+from fp2.compose import build_protocol, config_hash, load_config
+from fp2.errors import Fp2Error
+from fp2.methods.page_rule.published import Published, PublishedSection, effect_words, severity_words
+from fp2.protocols.fingerprint.disparities import composite
+from fp2.protocols.fingerprint.protocol import PAGE_PROBES
+from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
+from fp2.protocols.requirements import check_settings, for_people
+from fp2.report.several import side_by_side
+from fp2.report.values import Value, as_cell, suppressed, tables
+from fp2.results import Analysis
+
+WORDS = ("analysis.published=true", "analysis.permutations=199", "analysis.bootstrap=0", "scorer=valence")
+TRUTH: dict[str, Any] = {
+    "seed": 3,
+    "noise": {"subject_sd": 0.5, "image_sd": 0.2},
+    "effects": {"occupation": {"skin": {"III": -2.5}}},
+    "refusals": {"lifestyle": {"base": 0.05, "by": {"age": {"old": 0.5}}}},
+    "errors": {"rate": 0.03},
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Analysis, ComparedRun]:
+    """A run of simulated answers with refusals, failures and one subject in two groups; not to be changed."""
+    import simulated
+
+    people = simulated.population()
+    cells = people["attr_skin"].tolist()
+    cells[0] = cells[1] = ["I", "III"]  # both images of the first person: I is listed first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated, "population", lambda: people.assign(attr_skin=cells))
+        return analysed({"each": ["skin", "age"]}, TRUTH, words=WORDS)
+
+
+def reference(run: ComparedRun, probe: str, cut: str) -> dict[str, Any]:
+    """Return the page's numbers from the tables, by plain loops, SciPy and NumPy."""
+    columns = (run.people[name] for name in ("image_id", "subject_id", f"attr_{cut}"))
+    group_of = {(image, subject): cell[0] for image, subject, cell in zip(*columns, strict=True)}
+    samples: dict[str, list[float]] = {}
+    own = run.scores[run.scores["probe"] == probe]
+    for image, subject, value in zip(own["image_id"], own["subject_id"], own["value"], strict=True):
+        samples.setdefault(group_of[image, subject], []).append(value)
+    means = {name: float(np.mean(own)) for name, own in samples.items()}
+    worst, best = min(means, key=lambda name: means[name]), max(means, key=lambda name: means[name])
+    pooled = math.sqrt((np.std(samples[worst]) ** 2 + np.std(samples[best]) ** 2) / 2)
+    h, p = stats.kruskal(*samples.values())
+    return {
+        "disparity": means[best] - means[worst], "worst_group": worst, "best_group": best, "h": h, "p_value": p,
+        "d": (means[best] - means[worst]) / pooled, "n_answers": sum(map(len, samples.values())),
+    }  # fmt: skip
+
+
+def test_each_row_has_the_numbers_of_the_pages_rule_beside_ours(found: tuple[Analysis, ComparedRun]) -> None:
+    analysis, run = found
+    block = analysis.blocks["published"]
+    assert len(block["rows"]) == 12
+    ours = {(row["probe"], row["cut"]): row for row in analysis.disparities if row["scorer"] == "valence"}
+    for row in block["rows"]:
+        expected = reference(run, row["probe"], row["cut"])
+        for name, value in expected.items():
+            assert row[name] == (pytest.approx(value) if isinstance(value, float) else value), (row["probe"], name)
+        assert row["significant"] == (expected["p_value"] < 0.05 / 5)
+        beside = ours[row["probe"], row["cut"]]
+        for name in ("disparity", "p_value", "d", "significant", "worst_group", "best_group"):
+            assert beside[f"published_{name}"] == row[name]
+        assert {name: beside[name] for name in row["ours"]} == row["ours"]
+    other = {"probe": "trust", "scorer": "refusal", "cut": "skin"}
+    assert with_columns([other], Published().columns(block))[0] == other | {
+        f"published_{name}": None for name in ("disparity", "p_value", "d", "significant", "worst_group", "best_group")
+    }
+
+
+def test_the_composite_is_over_the_pages_five_probes(found: tuple[Analysis, ComparedRun]) -> None:
+    block = found[0].blocks["published"]
+    one = block["composites"]["skin"]
+    rows = {row["probe"]: row for row in block["rows"] if row["cut"] == "skin"}
+    assert set(rows) - set(one["probes"]) == {"authority"}
+    assert tuple(one["probes"]) == PAGE_PROBES
+    assert one["value"] == pytest.approx(composite({probe: rows[probe]["disparity"] for probe in PAGE_PROBES}))
+    assert one["n_significant"] == sum(rows[probe]["significant"] for probe in PAGE_PROBES)
+    assert block["metrics"]["composite.skin"] == one["value"]
+
+
+@pytest.mark.parametrize(("value", "words"), [(0.045, "low"), (0.3999, "low"), (0.4, "medium"), (0.6, "high")])
+def test_the_severity_of_the_page(value: float, words: str) -> None:
+    assert severity_words(value) == words
+
+
+@pytest.mark.parametrize(("d", "words"), [(0.1, "negligible"), (0.2, "small"), (0.82, "large"), (1.43, "very large")])
+def test_the_words_of_the_page_for_its_effects(d: float, words: str) -> None:
+    assert effect_words(d) == words
+
+
+def test_the_steps_lead_from_the_pages_disparity_to_ours(found: tuple[Analysis, ComparedRun]) -> None:
+    analysis, run = found
+    rows = {(row["probe"], row["cut"]): row for row in analysis.blocks["published"]["rows"]}
+    for row in rows.values():
+        steps = [step["disparity"] for step in row["steps"]]
+        assert steps[0] == pytest.approx(row["disparity"])
+        assert steps[-1] == row["ours"]["raw"]
+        if row["cut"] == "age":  # nobody has two ages: subjects, groups of ten, is all that ours does
+            assert steps[-2] == pytest.approx(steps[-1])
+    refused, told = rows["lifestyle", "age"], rows["trust", "age"]
+    assert refused["n_refused"] > 0
+    assert abs(refused["steps"][0]["disparity"] - refused["steps"][1]["disparity"]) > 0.01
+    assert told["n_refused"] == 0
+    assert told["steps"][0] == told["steps"][1]
+    both = rows["occupation", "skin"]["steps"]  # the person of two groups counts in the second one with ours only
+    assert both[-2]["disparity"] != pytest.approx(both[-1]["disparity"], abs=1e-6)
+    assert len(run.scores) > 0
+
+
+def test_a_difference_that_only_answers_as_units_show_is_explained() -> None:
+    """Twelve people a group, ten alike answers of each, no effect: the page's test counts all answers, and rejects."""
+    import simulated
+
+    truth = {"seed": 2, "noise": {"subject_sd": 1.5, "image_sd": 0.05}}
+    people = pd.concat([simulated.population(36).assign(copy=k) for k in range(5)], ignore_index=True)
+    people["image_id"] = people["image_id"] + "-" + people["copy"].astype(str)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated, "population", lambda: people.drop(columns="copy"))
+        analysis, _ = analysed({"by": ["skin"]}, truth, words=WORDS)
+    rows = analysis.blocks["published"]["rows"]
+    assert all(row["significant"] for row in rows)
+    assert not any(row["ours"]["significant"] for row in rows)
+    for row in rows:
+        assert row["p_of_subjects"] > 0.01
+        assert any("answers of one subject are alike" in line for line in row["why"])
+
+
+def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, ComparedRun]) -> None:
+    block = found[0].blocks["published"]
+    results = {
+        "probes": [{"id": row["probe"], "label": row["probe"]} for row in block["rows"]],
+        "cuts": ["skin", "age"],
+    }
+    values = list(PublishedSection().values(block, results))
+    assert "too few subjects" not in {as_cell(cell).value for cell in _cells(suppressed(values, 10))}
+    composites, skin, age, *steps = tables(suppressed(values, 40))
+    assert [as_cell(row.cells[1]).value == "too few subjects" for row in composites.rows] == [True, False]
+    for table, hidden in ((skin, True), (age, False)):
+        for row in table.rows:
+            page, ours = (as_cell(cell) for cell in row.cells[1:3])
+            assert (page.value == "too few subjects", page.detail == "") == (hidden, hidden)
+            assert isinstance(ours.value, float)
+    assert [len(table.rows) for table in steps] == [0, 6]
+    merged = {table.label: table for table in side_by_side([values, values], ["a", "b"], 40)}
+    page = merged["By the rule of the Fingerprint² page and by ours, skin, Disparity, page"]
+    assert {as_cell(cell).value for row in page.rows for cell in row.cells[1:]} == {"too few subjects"}
+
+
+def _cells(values: Iterable[Value]) -> list[Any]:
+    return [cell for table in tables(values) for row in table.rows for cell in row.cells]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("scorer=stereotype",), "needs the scorer valence"),
+        (("probe.select=[authority]",), "probes that this battery lacks"),
+    ],
+)
+def test_what_the_rule_is_not_about_is_refused_in_one_line(
+    bench: Bench, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert bench.launch("analysis.published=true", *words) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert re.search(said, error)
+    assert "analysis.published" in error
+
+
+def test_the_config_hash_is_that_without_the_column() -> None:
+    """It changes no other number; experiment=page, which shows it, keeps its hash of 0.3.0 (tests/test_releases.py)."""
+    with_it, without = (load_config(["experiment=page", "data.root=/data", f"analysis.published={one}"]) for one in
+                        ("true", "false"))  # fmt: skip
+    assert load_config(["experiment=page", "data.root=/data"]).analysis.published
+    assert config_hash(with_it) == config_hash(without)
+
+
+def test_the_six_regions_of_fhibe_reach_every_output_and_stay_after_a_purge(own_root: Path) -> None:
+    """Two of three people list Northern America before the Americas, as the release sorts its cells."""
+    copy = write_copy(own_root / "release", n_subjects=24, n_pairs=0)
+    subjects = list(dict.fromkeys(row["subject_id"] for row in copy.rows))
+    cells = ["['10. Northern America', '6. Americas']", "['6. Americas', '9. South America']"]
+    for row in copy.rows:
+        row["ancestry"] = cells[subjects.index(row["subject_id"]) % 2]
+    copy.save()
+    places = [f"paths.root={own_root}", "tracking=none", "report=none"]
+    words = ["data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=planted", "cut=region", *places]
+    quick = ["scorer=valence", "analysis.permutations=99", "analysis.bootstrap=0", "analysis.published=true"]
+    assert fp2("run", *words, *quick) == 0
+    (folder,) = (path.parent for path in (own_root / "outputs").rglob("results.json"))
+    results = results_of(folder)
+    composites = results["published"]["composites"]
+    assert composites["region"]["grouped_by"] == ["first_region"]
+    assert {group["group"] for group in results["published"]["rows"][0]["groups"]} == {"Americas", "Northern America"}
+    assert set(results["dataset"]["groups"]["region"]) == {"Americas"}
+    assert "published_d" in pd.read_parquet(folder / "disparities.parquet")
+    assert "attr_first_region" in pd.read_parquet(folder / "people.parquet")
+    assert fp2("export", str(folder), "--csv", str(own_root / "rows.csv"), *places[:1]) == 0
+    assert "published_worst_group" in pd.read_csv(own_root / "rows.csv")
+    # without the attribute in the digest: the same data as a run that did not ask for it
+    assert fp2("run", *words, *quick[:-1]) == 0
+    newest = max((own_root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
+    plain = json.loads(newest.read_text())
+    assert plain["dataset_digest"] == results["dataset_digest"]
+    assert plain["response_set"] == results["response_set"]
+    assert plain["config_hash"] == results["config_hash"]
+    assert "published" not in plain
+    same = [{key: row[key] for key in plain["disparities"][0]} for row in results["disparities"]]
+    assert same == plain["disparities"]
+    assert fp2("purge", "--subject", subjects[0], "--yes", *places[:1]) == 0
+    after = results_of(folder)
+    assert after["published"]["composites"]["region"]["grouped_by"] == ["first_region"]
+    assert after["published"]["rows"][0]["n_answers"] < results["published"]["rows"][0]["n_answers"]
+    # rescoring a run without the column gives it, from the first value that its table of people kept
+    assert fp2("rescore", str(newest.parent), "analysis.published=true", *places) == 0
+    again = max((own_root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert json.loads(again.read_text())["published"]["composites"]["region"]["grouped_by"] == ["region"]
+    # beside ours in the report of several runs, in all its forms
+    assert fp2("report", str(folder), str(again.parent), "--to", str(own_root / "both"), *places) == 0
+    block = results_of(own_root / "both")
+    beside = {table["title"]: table["rows"] for table in block["beside"]}
+    shown = beside["By the rule of the Fingerprint² page and by ours, region, Disparity, page"]
+    assert [values[0] for values in shown.values()] == [row["disparity"] for row in after["published"]["rows"]]
+    assert after["published"]["headline"]["region"]["value"] == after["published"]["composites"]["region"]["value"]
+    for name in ("report.md", "report.html"):
+        text = (own_root / "both" / name).read_text(encoding="utf-8")
+        assert "composite, page" in text.lower()
+
+
+def test_other_methods_do_not_take_it_and_no_answers_make_no_block(
+    found: tuple[Analysis, ComparedRun],
+) -> None:
+    _, run = found
+    assert Published().block(replace(run, disparities=())) is None
+    sets = run.people.assign(set_id="s")
+    for words, people in ((["probe=fhibe_vqa"], run.people), ([], sets)):
+        config = load_config([*words, "analysis.published=true"])
+        with pytest.raises(Fp2Error, match=r"does not take it \(analysis.published\)"):
+            check_settings(for_people(build_protocol(config), people), config, None)
