@@ -277,6 +277,7 @@ from fp2.scorers.base import (
     Scored as Scored,
     Scorer as Scorer,
     check_lengths as check_lengths,
+    cut_long as cut_long,
     fold as fold,
     normalise as normalise,
 )

@@ -82,9 +82,8 @@ class Bench:
 
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         copy = replace(self, root=root)
-        for run_id, folder in recorded_folders(
-            root / "state"
-        ).items():  # or a purge in the copy would reach this project
+        # a purge of the copy has to reach the copy
+        for run_id, folder in recorded_folders(root / "state").items():
             record_folder(root / "state", run_id, root / folder.relative_to(self.root))
         return copy
 

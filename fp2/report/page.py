@@ -56,7 +56,7 @@ def render_page(
     min_cell : int
         Numbers of groups of fewer subjects are hidden.
     """
-    shown = [
+    shown: list[dict[str, Any]] = [
         {
             "name": s.name,
             "title": s.title,
