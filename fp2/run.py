@@ -123,7 +123,7 @@ PURGES = "purges"
 
 def finish_purges(config: Config, progress: Progress) -> None:
     """Finish every purge that was begun on this machine and was killed, before anything of people is read."""
-    if any((Path(config.paths.state) / PURGES).glob("*[0-9].json")):
+    if any((Path(config.paths.state) / PURGES).glob("*[0-9].json*")):
         from fp2.runs.purge import finish_pending
 
         for line in finish_pending(config, progress):

@@ -32,7 +32,7 @@ from fp2.runs.folders import forget_folder, recorded_folders
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags
-from fp2.runs.purge_journal import Journal, Step, alone, pending, replace_file
+from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending, replace_file
 from fp2.runs.purge_search import remaining
 from fp2.runs.purge_selection import Selection, ids_in, kind_of
 from fp2.runs.reissue import reissue, strip
@@ -362,7 +362,7 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
         If something cannot be read or written.
     """
     state, lines = Path(config.paths.state), list[str]()
-    if not pending(state):
+    if not (pending(state) or drafts(state)):
         return lines
     progress.stage("Finishing a purge")
     with alone(state, wait=True):

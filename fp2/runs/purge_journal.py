@@ -196,6 +196,11 @@ def pending(state: Path) -> list[Path]:
     return [path for path in sorted((state / FOLDER).glob("[!.]*.json")) if not path.name.endswith(CERTIFICATE)]
 
 
+def drafts(state: Path) -> list[Path]:
+    """Return what a kill left of journals that were being written: the ids are in them."""
+    return sorted((state / FOLDER).glob(".*.json.*"))
+
+
 def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
     """Write a file, which a kill leaves as it was or as it becomes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -209,7 +214,7 @@ def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
 
 @contextmanager
 def alone(state: Path, *, wait: bool = False) -> Iterator[None]:
-    """Let no other purge run at the same time.
+    """Let no other purge run at the same time; delete the drafts of one that was killed.
 
     Raises
     ------
@@ -222,4 +227,6 @@ def alone(state: Path, *, wait: bool = False) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
+        for draft in drafts(state):
+            draft.unlink(missing_ok=True)
         yield

@@ -28,6 +28,8 @@ from fp2.tracking.database import init_lock, is_half_made, prepare_database, ser
 from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 
+SERVERS = ("http://", "https://")
+"""How the address of an MLflow server begins."""
 PREFIX = "fp2."
 CODE_TAGS = tuple(f"{PREFIX}{key}" for key in ("version", "git_commit", "dirty"))
 """What identifies the code of a run."""
@@ -241,7 +243,7 @@ _CURES = {  # part of what a server answers -> what to do about it
 def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
     """Return the id of the experiment, and where a half-made database was moved, if there was one."""
     name = config.tracking.experiment
-    if uri.startswith(("http://", "https://")):  # the server decides where artifacts are
+    if uri.startswith(SERVERS):  # the server decides where artifacts are
         mlflow.set_tracking_uri(uri)
         found = mlflow.set_experiment(name)
         _set_kind(mlflow.MlflowClient(tracking_uri=uri), found)

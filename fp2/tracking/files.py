@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from fp2.config import Config
+from fp2.errors import Fp2Error
 from fp2.tracking.client import (
     PREFIX,
+    SERVERS,
     Tracker,
     _client,
     _mlflow,
@@ -22,6 +26,8 @@ from fp2.tracking.client import (
     logged_run,
     tracking_uri,
 )
+
+_RUN_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def files_of(run: Logged, config: Config, scratch: Path) -> Path:
     """Return the folder with a run's files: where they are on this machine, else a copy below `scratch`."""
     folder = scratch / run.run_id
     with as_user_error(tracking_uri(config)):
-        repository = _repository(run)
+        repository = _repository(run, config)
         if isinstance(local := getattr(repository, "artifact_dir", None), str):
             return Path(local)
         if not folder.exists():
@@ -91,7 +97,7 @@ def replace(
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)), _active(client, run):
-        _repository(run).delete_artifacts()
+        _repository(run, config).delete_artifacts()
         _drop_metrics(config, run.run_id)
         tracker = Tracker(client, run.run_id, run.experiment_id)
         if results is None:
@@ -118,7 +124,7 @@ def remove(run: Logged, config: Config) -> None:
     """Remove a run with its files and metrics permanently."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
-        _repository(run).delete_artifacts()
+        _repository(run, config).delete_artifacts()
         _drop_metrics(config, run.run_id)
         client.delete_run(run.run_id)
         store = client._tracking_client.store
@@ -139,16 +145,29 @@ def redacted_tags(run: Logged, redact: Callable[[str], str]) -> dict[str, str]:
     return {name: new for name, text in run.tags.items() if is_free_text(name) and (new := redact(text)) != text}
 
 
-def _repository(run: Logged) -> Any:
+def _repository(run: Logged, config: Config) -> Any:
+    """Return what has the files of a run.
+
+    Raises
+    ------
+    Fp2Error
+        If a server says that they are in a folder of this machine that is not the run's: a purge would empty it.
+    """
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
+    place = urlsplit(run.artifact_uri)
+    if tracking_uri(config).startswith(SERVERS) and place.scheme in ("", "file"):
+        path = PurePath(unquote(place.path))
+        if ".." in path.parts or path.parts[-2:] != (run.run_id, "artifacts") or not _RUN_ID.fullmatch(run.run_id):
+            fix = "Use another tracking.uri, or correct the run there"
+            raise Fp2Error(f"the server names {path} as the files of a run", where=tracking_uri(config), fix=fix)
     return get_artifact_repository(run.artifact_uri)
 
 
 def _drop_metrics(config: Config, run_id: str) -> None:
     """Delete the metrics of a run and its links to data sets, which MLflow cannot do; not through a server."""
     uri = tracking_uri(config)
-    if uri.startswith(("http://", "https://")):
+    if uri.startswith(SERVERS):
         return
     import sqlalchemy
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.tracking.client import shown_uri, tracking_uri
+from fp2.tracking.client import SERVERS, shown_uri, tracking_uri
 
 HOST, FIRST_PORT, N_PORTS = "127.0.0.1", 5000, 100
 FILE = "ui.json"
@@ -49,7 +49,7 @@ def compare_url(base: str, runs: Sequence[tuple[str, str]]) -> str:
 def open_url(config: Config) -> str | None:
     """Return the address of the project's UI: a tracking server, or the running `fp2 ui`; None if none runs."""
     uri = tracking_uri(config)
-    if uri.startswith(("http://", "https://")):
+    if uri.startswith(SERVERS):
         return shown_uri(uri).rstrip("/")
     port = running_port(config)
     return None if port is None else f"http://{HOST}:{port}"

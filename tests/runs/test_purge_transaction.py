@@ -257,6 +257,25 @@ def test_what_is_still_there_is_named_and_the_exit_status_says_so(
     assert subject not in json.dumps(predicate(certificates(finished)[0]))
 
 
+def test_a_draft_of_a_journal_with_ids_does_not_outlive_a_kill(finished: Bench) -> None:
+    draft = finished.root / "state" / "purges" / ".20260101T000000000000.json.4711"
+    draft.parent.mkdir(parents=True)
+    draft.write_text('{"words": ["p1"]}')
+    finished.run()
+    assert not draft.exists()
+
+
+@pytest.mark.parametrize("place", ["/home/me/Documents", "/home/me/../x/{id}/artifacts", "file:///data/{id}/other"])
+def test_a_server_cannot_point_a_purge_at_folders_of_this_machine(finished: Bench, place: str) -> None:
+    from fp2.errors import Fp2Error
+    from fp2.tracking.files import Logged, files_of
+
+    run = Logged("0" * 32, "1", place.format(id="0" * 32), {}, {})
+    config = finished.config("tracking=mlflow", "tracking.uri=http://127.0.0.1:9")
+    with pytest.raises(Fp2Error, match="as the files of a run"):
+        files_of(run, config, finished.root / "scratch")
+
+
 def test_two_purges_do_not_run_at_the_same_time(finished: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     subject = pd.read_csv(finished.table)["person"].iloc[4]
     before = every_byte(finished.outputs)
