@@ -115,6 +115,7 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     try:
         os.environ.update(variables)
         _hydra_main([*flags, *expanded])
+        folder = Path(os.environ["FP2_RUN_DIR"])
     finally:
         for name in variables:
             os.environ.pop(name, None)
@@ -160,11 +161,12 @@ def task(cfg: Any) -> None:
     """Run one job. Errors are written to its `status.json`; a sweep continues with the next job."""
     from hydra.core.hydra_config import HydraConfig
 
-    from fp2.runs.local_paths import without_hidden
+    from fp2.runs.local_paths import overrides_without_ids
 
     hydra_cfg = HydraConfig.get()
     folder = Path(hydra_cfg.runtime.output_dir)
     sweep = str(hydra_cfg.mode).endswith("MULTIRUN")
+    os.environ["FP2_RUN_DIR"] = str(Path(hydra_cfg.sweep.dir).absolute() if sweep else folder)  # wherever Hydra has it
     try:
         status = _one(cfg, folder, list(hydra_cfg.overrides.task), sweep)
     except Fp2Error as error:
@@ -176,7 +178,7 @@ def task(cfg: Any) -> None:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
         status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
-    status["overrides"] = without_hidden(hydra_cfg.overrides.task)
+    status["overrides"] = overrides_without_ids(hydra_cfg.overrides.task)
     _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
         raise KeyboardInterrupt

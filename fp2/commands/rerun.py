@@ -54,7 +54,7 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
     """
     from fp2.runs.asked_again import compared, copy_without
     from fp2.runs.origin import logged_overrides
-    from fp2.runs.reader import read_results, run_folder
+    from fp2.runs.reader import lost_people, read_results, run_folder
     from fp2.store.salted_keys import local_salt
 
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
@@ -66,7 +66,11 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
         places = recall(Path(here.paths.state), before["run_id"])
         config = _logged_config(source, here, places, overrides)
         if config_hash(config) != before["config_hash"]:
-            raise Fp2Error("the logged config has another config hash than the results", where=run_id)
+            lost = isinstance(config.data.ids, list) and lost_people(before)
+            fix = (
+                "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
+            )
+            raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
         drift = _drift(logged, places, overrides, before)
         for line in drift:
             out.show(line, style="yellow", highlight=False)

@@ -34,7 +34,7 @@ from fp2.runs.describe import count_tables
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.logged import logged_config
 from fp2.runs.origin import ForeignRunError, read_plain
-from fp2.runs.reader import read_cuts, read_results
+from fp2.runs.reader import lost_people, read_cuts, read_results
 
 if TYPE_CHECKING:
     from fp2.ask.dense_answers import DenseAnswers
@@ -229,6 +229,8 @@ def _config(run: _Run) -> Iterator[str]:
         return
     if run.results.get("purged") and run.config.analysis.labels:
         run.notes.append("labels were removed from their file with the people: the config hash is not checked")
+    elif isinstance(run.config.data.ids, list) and lost_people(run.results):
+        run.notes.append("the list of chosen images lost those of withdrawn people: the config hash is not checked")
     elif run.elsewhere:  # the content of a file enters the hash
         run.notes.append("the run used files of another machine: its config hash is not checked")
     else:

@@ -16,6 +16,9 @@ from typing import Any
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
+from fp2.store.salted_keys import local_salt, salted, signed
+from fp2.store.withdrawn import read_withdrawn
 
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
@@ -42,8 +45,6 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own:
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
-
-    from fp2.store.salted_keys import signed
 
     plain, places = without_places(_plain(asdict(config)))
     kept = overrides_without_places(overrides)
@@ -95,9 +96,13 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
     return kept
 
 
-def without_hidden(overrides: Iterable[str]) -> list[str]:
-    """Return `overrides` without those of keys whose values may carry a password."""
-    return [word for word in overrides if word.partition("=")[0].lstrip("+~") not in HIDDEN_KEYS]
+def overrides_without_ids(overrides: Iterable[str]) -> list[str]:
+    """Return `overrides` without those of keys whose values may carry a password; lists of images become `local:ids`.
+
+    The path of such a list stays: jobs of a sweep may differ by it.
+    """
+    kept = [word for word in overrides if word.partition("=")[0].lstrip("+~") not in HIDDEN_KEYS]
+    return [re.sub(r"^([+~]*data\.ids)=\s*\[.*", rf"\1={MARK}ids", word, flags=re.DOTALL) for word in kept]
 
 
 def _inline_without_places(override: str, name: str, value: str) -> str:
@@ -158,8 +163,11 @@ def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
     return found
 
 
-def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
-    """Store a run's paths in the state folder, which is never published."""
+def remember(state: Path, run_id: str, places: Mapping[str, Any]) -> None:
+    """Store a run's paths in the state folder, which is never published; of ids of images, none that is withdrawn."""
+    if isinstance(ids := places.get("data.ids"), list) and (images := read_withdrawn(state).images):
+        keys = salted([normal_id(name) for name in ids], local_salt(state), "image")
+        places = {**places, "data.ids": [name for name, key in zip(ids, keys, strict=True) if key not in images]}
     if places:
         folder = state / "places"
         folder.mkdir(parents=True, exist_ok=True)

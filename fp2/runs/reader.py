@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.notes import read_notes
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
 from fp2.runs.origin import read_plain
 from fp2.store.withdrawn import writing
@@ -251,6 +252,13 @@ def read_results(folder: Path) -> dict[str, Any]:
     if not isinstance(results, dict) or any(not isinstance(results.get(name), kind) for name, kind in _NEEDED.items()):
         raise Fp2Error("this folder has no results of a run", where=str(folder), fix=f"See {artifacts.RESULTS} in it")
     return results
+
+
+def lost_people(results: Mapping[str, Any]) -> bool:
+    """Return whether people of a run were withdrawn, before it was written or since."""
+    return bool(results.get("purged")) or any(
+        note.code in ("withdrawn", "withdrawn_meanwhile") for note in read_notes(results)
+    )
 
 
 def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:

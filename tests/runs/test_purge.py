@@ -258,7 +258,9 @@ def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.C
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(bench: Bench) -> None:
+def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = people_of(bench)["file"].tolist()
     one = bench.run(f"data.ids=[{','.join(names[:48])}]", folder="one")
     failed = bench.outputs / "failed"
@@ -270,6 +272,11 @@ def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(bench: Benc
     assert names[0].encode() not in every_byte(bench.outputs) + rest_of(bench.root)
     assert names[1] in remembered.read_text()
     assert results_of(one.folder)["n_images"] == 47
+    capsys.readouterr()
+    assert fp2("check", str(one.folder), *bench.paths) == 0
+    assert "the list of chosen images lost those of withdrawn people" in capsys.readouterr().out
+    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 2
+    assert "start a run with the others" in capsys.readouterr().err
 
 
 FHIBE = (

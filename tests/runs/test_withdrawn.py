@@ -19,6 +19,7 @@ from fp2.ask import rows
 from fp2.cli import app
 from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.runs.folders import record_folder, recorded_folders
+from fp2.runs.local_paths import recall
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import KEYS, withdraw
@@ -105,6 +106,20 @@ def test_an_image_can_be_withdrawn_alone_and_be_named_no_more(bench: Bench) -> N
     assert notes_of(results)["withdrawn"] == [{"n_images": 1, "n_subjects": 0}]
 
 
+def test_a_list_of_chosen_images_names_nobody_who_was_withdrawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, subject = people_of(bench)["file"].tolist(), people_of(bench)["person"].iloc[0]
+    named = f"data.ids=[{','.join(images)}]"
+    with monkeypatch.context() as patch:
+        purging_while_asked(patch, lambda: purged(bench, subject))
+        assert bench.launch(named, "engine.batch_size=4") == 0
+    assert not traces(bench, subject)
+    assert bench.launch(named) == 0
+    assert not traces(bench, subject)
+    assert all(
+        len(recall(bench.root / "state", run)["data.ids"]) == 70 for run in recorded_folders(bench.root / "state")
+    )
+
+
 def test_with_nobody_left_there_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     for subject in people_of(bench)["person"].unique():
         withdrawn(bench, subject)
@@ -174,7 +189,7 @@ def test_the_numbers_are_those_of_a_run_without_the_person(bench: Bench, monkeyp
 
 def test_every_folder_is_recorded_wherever_it_lies(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
-    bench.launch(f"hydra.run.dir={elsewhere}")
+    assert bench.launch(f"hydra.run.dir={elsewhere}") == 0
     run = results_of(elsewhere)["run_id"]
     state = bench.root / "state"
     assert recorded_folders(state)[run] == elsewhere
