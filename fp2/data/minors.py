@@ -13,17 +13,23 @@ MINORS = "0-17"
 """The age group of everybody below 18."""
 _ADULT = 18
 _WORDS = frozenset(
-    {"baby", "infant", "toddler", "child", "children", "kid", "minor", "underage", "teen", "teenager", "adolescent"}
-)
+    {"baby", "babies", "newborn", "infant", "toddler", "child", "children", "kid", "minor", "underage", "juvenile",
+     "teen", "teenager", "adolescent"}
+)  # fmt: skip
+_SHORT = ("mo", "week", "day")
+"""Units of the ages of small children."""
 _NUMBER = r"(\d+(?:\.\d+)?)"
-_UNIT = r"(?: ?(years?|yrs?|y|months?)(?: old)?)?"
+_UNIT = r"(?: ?(years?|yrs?|yo|y|months?|mos?|weeks?|days?)(?: old)?)?"
 _YEARS = re.compile(rf"[(\[]?{_NUMBER}(?:s|\+| ?(?:-|–|—|to|,) ?{_NUMBER}?)?[)\]]?{_UNIT}")
-_BELOW = re.compile(rf"(?:under|below|less than|younger than|<) ?{_NUMBER}{_UNIT}")
+_BELOW = re.compile(rf"(?:under|below|less than|younger than|up to|<=|<|≤)[ -]?{_NUMBER}s?{_UNIT}")
+_BOTH = re.compile(r"(.+?) ?[(\[](.+)[)\]]")
+_NO_AGE = frozenset({"confidence", "conf", "score", "scores", "prob", "probability"})
 
 
 def states_age(name: str) -> bool:
     """Whether an attribute or a column of this name has ages."""
-    return "age" in re.split(r"[^a-z]+", name.lower())
+    words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+    return not words.isdisjoint({"age", "ages", "agegroup", "agerange", "ageband"}) and words.isdisjoint(_NO_AGE)
 
 
 @cache
@@ -31,7 +37,9 @@ def is_minor(label: str) -> bool:
     """Whether an age, a band of ages or a word for one includes people below 18."""
     text = " ".join(label.lower().split())
     if match := _BELOW.fullmatch(text):
-        return float(match[1]) <= _ADULT or str(match[2]).startswith("month")
+        return float(match[1]) <= _ADULT or str(match[2]).startswith(_SHORT)
     if match := _YEARS.fullmatch(text):
-        return float(match[1]) < _ADULT or str(match[3]).startswith("month")
-    return text in _WORDS
+        return float(match[1]) < _ADULT or str(match[3]).startswith(_SHORT)
+    if match := _BOTH.fullmatch(text):  # `child (0-12)`
+        return is_minor(match[1]) or is_minor(match[2])
+    return text in _WORDS or text.removesuffix("s") in _WORDS

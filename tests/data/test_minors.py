@@ -19,7 +19,9 @@ NOTE = "{} image(s) of people who are, or may be, below 18 were left out"
 @pytest.mark.parametrize(
     "label",
     ["0", "17", "17.9", "0-2", "3-9", "10-19", "10 – 19", "3 to 9", "(10, 19]", "10s", "15+", "6 months", "24 months",
-     "16 years", "17 years old", "0-17", "under 18", "<18", "Child", "teenager"],
+     "16 years", "17 years old", "0-17", "under 18", "<18", "Child", "teenager",
+     "kids", "Teens", "babies", "<=17", "≤17", "under-18s", "up to 17", "child (0-12)", "minor [<18]", "15yo", "6 mo",
+     "20 weeks"],
 )  # fmt: skip
 def test_an_age_of_a_minor(label: str) -> None:
     assert is_minor(label)
@@ -28,15 +30,16 @@ def test_an_age_of_a_minor(label: str) -> None:
 @pytest.mark.parametrize(
     "label",
     ["18", "18-29", "20-29", "more than 70", "70+", "20s", "60", "18 to 25", "[18, 25)", "elderly", "young", "adult",
-     "under 30", "over 18", "middle", "1st", "19 years", "unknown", "", "MST 05", "2 children", "5 or more"],
+     "under 30", "over 18", "middle", "1st", "19 years", "unknown", "", "MST 05", "2 children", "5 or more",
+     "adult (18+)", "adults", "up to 30", "s"],
 )  # fmt: skip
 def test_no_age_of_a_minor(label: str) -> None:
     assert not is_minor(label)
 
 
 def test_which_columns_have_ages() -> None:
-    assert all(map(states_age, ["age", "Age", "apparent_age", "age_group", "Age (years)"]))
-    assert not any(map(states_age, ["language", "image", "agent", "stage", "gender"]))
+    assert all(map(states_age, ["age", "Age", "apparent_age", "age_group", "Age (years)", "AgeGroup", "ages"]))
+    assert not any(map(states_age, ["language", "image", "agent", "stage", "gender", "age_confidence", "Age score"]))
 
 
 def dataset(ages: list[list[str]], images: list[str] | None = None) -> Dataset:
