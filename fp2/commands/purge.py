@@ -88,7 +88,7 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         out.say("nothing derived from them is stored here")
         if plan.ids and yes and not dry:
             withdraw(Path(config.paths.state), plan.selection.subjects, plan.selection.images)
-            out.say("later runs leave them out")
+            out.say("later runs leave out whoever has exactly these ids")
         return 0
     for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
         out.say(line)

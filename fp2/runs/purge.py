@@ -426,11 +426,13 @@ def _replace_folder(step: Step, here: Config, plan: Plan, journal: Journal) -> N
     forget(outputs, step.run_id)
     for name in installed(PURGES):
         load(PURGES, name, PURGES)(outputs, step.run_id, kept)
-    if stage.is_dir():
+    if not stage.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        forget_folder(Path(here.paths.state), folder)
+    elif folder.is_dir():
         _mirror(stage, folder)
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    forget_folder(Path(here.paths.state), folder)
+    else:
+        step.outcome = "it was gone already, or moved"
 
 
 def _replace_logged(step: Step, here: Config, plan: Plan, journal: Journal) -> None:

@@ -114,7 +114,7 @@ class Journal:
             steps = [Step(**step) for step in body.pop("steps")]
             return cls(path, selection=Selection(**chosen), steps=steps, **body)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            fix = "Purge the same people again, and then delete this file"
+            fix = "Delete this file, and purge the same people again"
             raise Fp2Error(f"the journal of a purge cannot be read: {error}", where=str(path), fix=fix) from error
 
     def write(self) -> None:

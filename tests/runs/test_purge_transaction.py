@@ -385,6 +385,26 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
     assert kinds == {"folder", "mlflow", "note", "ids", "store"}
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_is_gone_since_the_purge_was_killed_stops_no_purge(
+    finished: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, moved: bool
+) -> None:
+    bench, people = finished, pd.read_csv(finished.table)["person"].unique()
+    with monkeypatch.context() as patch:
+        patch.setattr("fp2.runs.purge._mirror", lambda *folders: signal.raise_signal(signal.SIGINT))
+        assert fp2("purge", "--subject", people[4], "--yes", *bench.paths) == 130
+    if moved:
+        root = tmp_path_factory.mktemp("moved") / "project"
+        bench = Bench(root, Path(str(bench.pictures).replace(str(bench.root), str(root))))
+        shutil.move(finished.root, root)
+    else:
+        shutil.rmtree(bench.outputs / "one")
+    assert fp2("purge", "--subject", people[5], "--yes", *bench.paths) == 0
+    assert not pending(bench.root / "state")
+    if moved:
+        assert results_of(bench.outputs / "one")["n_subjects"] == 34
+
+
 KILLED = """
 import os, signal, sys
 from fp2.runs import purge
