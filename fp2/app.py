@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from fp2.artifacts import RESULTS, STATUS
+from fp2.artifacts import RESULTS, STATUS, SWEEP
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
@@ -115,8 +115,9 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     try:
         os.environ.update(variables)
         _hydra_main([*flags, *expanded])
-        folder = Path(os.environ["FP2_RUN_DIR"])
     finally:
+        folder = Path(os.environ["FP2_RUN_DIR"])
+        (folder / SWEEP).unlink(missing_ok=True)  # it has the ids of chosen images, and this machine's paths
         for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id, config), folder

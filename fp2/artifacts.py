@@ -29,7 +29,9 @@ FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 STATUS, LIVE = "status.json", "live.json"
 """How a job ended, and how far it is."""
-LOCAL_FILES = (STATUS, LIVE, "traceback.txt")
+SWEEP = "multirun.yaml"
+"""Hydra's copy of the words of a sweep, in its folder while it goes on."""
+LOCAL_FILES = (STATUS, LIVE, SWEEP, "traceback.txt")
 """Files that stay on this machine."""
 TABLE_COLUMNS = ("probe", "scorer", "cut", *columns_read_by(READ_BY_TABLE))
 

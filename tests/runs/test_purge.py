@@ -265,7 +265,8 @@ def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(
     one = bench.run(f"data.ids=[{','.join(names[:48])}]", folder="one")
     failed = bench.outputs / "failed"
     failed.mkdir()
-    (failed / "traceback.txt").write_text(f"OSError: {names[0]}")
+    for name in ("traceback.txt", "multirun.yaml"):  # of a sweep that was killed
+        (failed / name).write_text(f"OSError: {names[0]}")
     (remembered,) = (bench.root / "state" / "places").glob("*.json")
     assert names[0] in remembered.read_text()
     assert fp2("purge", "--image", names[0], "--yes", *bench.paths) == 0

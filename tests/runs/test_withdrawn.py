@@ -114,6 +114,7 @@ def test_a_list_of_chosen_images_names_nobody_who_was_withdrawn(bench: Bench, mo
         assert bench.launch(named, "engine.batch_size=4") == 0
     assert not traces(bench, subject)
     assert bench.launch(named) == 0
+    assert bench.launch("-m", "cut.by=[gender],[region]", named) == 0
     assert not traces(bench, subject)
     assert all(
         len(recall(bench.root / "state", run)["data.ids"]) == 70 for run in recorded_folders(bench.root / "state")
