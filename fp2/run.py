@@ -24,7 +24,7 @@ from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.engines.base import Engine, SuppliesAnswers, remote_code
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.notes import Stage, read_notes
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs
@@ -57,6 +57,10 @@ def run(
     from fp2.store.salted_keys import local_salt
 
     state = Path(config.paths.state)
+    for place in (state, Path(config.paths.outputs)):  # a purge replaces the run's folder as a whole
+        if place.expanduser().absolute().is_relative_to(folder.absolute()):
+            fix = "Choose a folder of its own for the run"
+            raise Fp2Error(f"the run's folder has {place} in it", where=f"hydra.run.dir={folder}", fix=fix)
     finish_purges(config, progress)
     with (
         watched(folder, progress) as live,

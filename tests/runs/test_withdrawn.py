@@ -201,6 +201,14 @@ def test_every_folder_is_recorded_wherever_it_lies(bench: Bench, tmp_path_factor
     assert recorded_folders(state)[run] == elsewhere
 
 
+@pytest.mark.parametrize("folder", ["", "outputs", "state"])
+def test_a_run_has_a_folder_of_its_own(bench: Bench, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A purge replaces the folder as a whole, so that nothing else may be in it."""
+    assert bench.launch(f"hydra.run.dir={bench.root / folder}") == 2
+    assert "Choose a folder of its own for the run" in capsys.readouterr().err
+    assert not list(bench.root.rglob("people.parquet"))
+
+
 MARK = "Zyzzyva"
 
 
