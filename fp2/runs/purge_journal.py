@@ -157,8 +157,6 @@ class Journal:
         key, _ = load_or_create_key(Path(here.paths.keys))
         replace_file(self.certificate, json.dumps(sign(self._statement(), key), indent=2) + "\n", 0o644)
         shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
-        for draft in self.path.parent.glob(f".{self.path.name}.*"):  # of a killed purge
-            draft.unlink()
         self.path.unlink()
 
     def _statement(self) -> dict[str, Any]:
@@ -204,6 +202,8 @@ def drafts(state: Path) -> list[Path]:
 def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
     """Write a file, which a kill leaves as it was or as it becomes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for draft in path.parent.glob(f".{path.name}.*"):  # of a killed purge
+        draft.unlink()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as handle:
         handle.write(text)

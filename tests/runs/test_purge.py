@@ -269,6 +269,7 @@ def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(
         (failed / name).write_text(f"OSError: {names[0]}")
     (remembered,) = (bench.root / "state" / "places").glob("*.json")
     assert names[0] in remembered.read_text()
+    remembered.with_name(f".{remembered.name}.1").write_text(remembered.read_text())  # a purge was killed meanwhile
     assert fp2("purge", "--image", names[0], "--yes", *bench.paths) == 0
     assert names[0].encode() not in every_byte(bench.outputs) + rest_of(bench.root)
     assert names[1] in remembered.read_text()
