@@ -53,6 +53,8 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z")
 OF_PEOPLE = (
     artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.RESULTS, artifacts.SAMPLE, artifacts.DASHBOARD,
 )  # fmt: skip
+OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
+"""What a run's files may cause that say something odd: no purge stops there."""
 LONG_TEXT, MOST_TEXTS = 20, 2000  # of the answers that are searched for at last
 
 
@@ -172,7 +174,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object, an empty one where there is none that can be read."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -319,7 +321,11 @@ def redacted_note(path: Path, selection: Selection) -> str | None:
 
     text = path.read_text(encoding="utf-8", errors="replace")
     body: Any = _read_json(path) or text
-    return None if (new := clean(body)) == body else new if isinstance(new, str) else json.dumps(new)
+    try:
+        new = clean(body)
+    except RecursionError:
+        body, new = text, clean(text)
+    return None if new == body else new if isinstance(new, str) else json.dumps(new)
 
 
 def _plan_store(plan: Plan, store: ResponseStore, extracted: Path) -> None:
@@ -476,17 +482,23 @@ def _prepare(files: Path, stage: Path, step: Step, here: Config, plan: Plan) -> 
         step.outcome = f"{'all that it had' if left else 'its tables were incomplete'}: the run was removed"
         shutil.rmtree(stage)
         return
+    why: Exception | None = None
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
         write = reissue(stage, left, here, source.results, plan.raw_keys, step.people)
-        step.outcome = "recomputed and signed again"
-    except Fp2Error as error:
+    except (Fp2Error, *OF_FILES) as error:
+        why = error
+    else:
+        try:
+            write()
+        except OF_FILES as error:
+            why = error
+    step.outcome = "recomputed and signed again"
+    if why is not None:
         strip(stage)
         left.write(stage)
-        step.outcome = f"removed from its tables; results, figures and passport were deleted as well, since {error}"
-    else:
-        write()
+        step.outcome = f"removed from its tables; results, figures and passport were deleted as well, since {why}"
     step.after = _digests(stage)
 
 

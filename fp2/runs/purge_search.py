@@ -60,5 +60,5 @@ def _readable(path: Path) -> str:
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
         return base64.b64decode(json.loads(text)["payload"]).decode() if '"payload"' in text[:4096] else text
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text

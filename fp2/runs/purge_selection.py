@@ -195,7 +195,7 @@ def kind_of(results: Mapping[str, Any], folder: Path) -> str:
         logged = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
         if name := source_name(logged["data"]):
             return name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         pass
     dataset = results["dataset"]
     known = {kind: source_class({"kind": kind}) for kind in with_releases()}

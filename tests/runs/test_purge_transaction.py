@@ -180,6 +180,22 @@ def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(finished
     assert not half.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("results.json", "notes"), ("results.json", "disparities"), ("results.json", "["), ("status.json", "["),
+     ("status.json", "{")],
+)  # fmt: skip
+def test_a_run_whose_files_say_something_odd_stops_no_purge(finished: Bench, name: str, text: str) -> None:
+    odd = shutil.copytree(finished.outputs / "one", finished.outputs / "odd")
+    nested = {"[": "[" * 100_000, "{": '{"a":' * 600 + "1" + "}" * 600}
+    (odd / name).write_text(nested.get(text) or json.dumps({**results_of(odd), text: 3}))
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", "--drop-reports", *finished.paths) == 0
+    assert not pending(finished.root / "state")
+    for folder in (odd, finished.outputs / "one"):
+        assert pd.read_parquet(folder / "people.parquet")["subject_id"].nunique() == 35
+
+
 def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
