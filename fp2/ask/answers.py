@@ -194,10 +194,15 @@ def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
 
     try:
         people = pd.read_parquet(folder / artifacts.PEOPLE)
+        if people[["image_id", "subject_id"]].isna().any(axis=None):
+            raise ValueError("people without an id")
         if (folder / SHARDS).is_dir():
             return RunTables(people, DenseAnswers.read(folder), None)
         answers = RowAnswers(pd.read_parquet(folder / artifacts.RESPONSES))
         scores = pd.read_parquet(folder / artifacts.SCORES) if scored else None
+        for table, names in ((answers.frame, {"response_key", "image_id", "text"}), (scores, {"response_key"})):
+            if table is not None and (missing := names - set(table.columns)):
+                raise KeyError(min(missing))
         return RunTables(people, answers, scores, dict(_others(folder)))
     except (OSError, ValueError, KeyError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error

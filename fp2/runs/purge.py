@@ -492,7 +492,9 @@ def _prepare(files: Path, stage: Path, step: Step, here: Config, plan: Plan) -> 
     else:
         try:
             write()
-        except OF_FILES as error:
+        except (Fp2Error, *OF_FILES) as error:
+            if isinstance(error.__cause__, OSError):  # no space: the run is as it was
+                raise
             why = error
     step.outcome = "recomputed and signed again"
     if why is not None:

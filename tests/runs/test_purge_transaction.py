@@ -183,7 +183,7 @@ def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(finished
 @pytest.mark.parametrize(
     ("name", "text"),
     [("results.json", "notes"), ("results.json", "disparities"), ("results.json", "["), ("status.json", "["),
-     ("status.json", "{")],
+     ("status.json", "{"), ("passport.json", "odd")],
 )  # fmt: skip
 def test_a_run_whose_files_say_something_odd_stops_no_purge(finished: Bench, name: str, text: str) -> None:
     odd = shutil.copytree(finished.outputs / "one", finished.outputs / "odd")
@@ -194,6 +194,23 @@ def test_a_run_whose_files_say_something_odd_stops_no_purge(finished: Bench, nam
     assert not pending(finished.root / "state")
     for folder in (odd, finished.outputs / "one"):
         assert pd.read_parquet(folder / "people.parquet")["subject_id"].nunique() == 35
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("people", "subject_id"), ("people", "image_id"), ("responses", "image_id"), ("responses", "text"),
+     ("responses", "response_key"), ("scores", "response_key"), ("people", "")],
+)  # fmt: skip
+def test_tables_of_somebody_else_stop_no_purge(
+    finished: Bench, name: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = shutil.copytree(finished.outputs / "one", finished.outputs / "odd")
+    table = pd.read_parquet(odd / f"{name}.parquet")
+    (table.drop(columns=column) if column else table.assign(image_id=None)).to_parquet(odd / f"{name}.parquet")
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    assert f"not reached: {odd}: the tables of a signed run, which cannot be read" in capsys.readouterr().out
+    assert results_of(finished.outputs / "one")["n_subjects"] == 35
 
 
 def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
