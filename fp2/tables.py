@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
@@ -267,9 +267,6 @@ class Decoding:
 
     `rotations` shows each option once in each position (k orders for k options), `all` every permutation (k!), `given`
     the order of the question only. Probabilities are averaged over the orders.
-
-    `repetition_penalty` divides the positive logits of tokens that the prompt or the answer has, and multiplies the
-    negative ones (https://arxiv.org/abs/1909.05858); None leaves them.
     """
 
     max_new_tokens: Annotated[int, Strict(), Ge(1), DecodingOption(request="max_tokens", in_every_key=True)] = 64
@@ -283,9 +280,6 @@ class Decoding:
     seed: Annotated[int, Strict(), Ge(0), DecodingOption(in_every_key=True)] = 0
     choice_orders: Annotated[ChoiceOrders, DecodingOption(kinds=("choice",), in_every_key=True)] = "rotations"
     samples: Annotated[int, Strict(), Ge(1), Le(1000), DecodingOption(kinds=())] = 1
-    repetition_penalty: Annotated[
-        Annotated[float, Gt(0), Le(10)] | None, DecodingOption(request="repetition_penalty")
-    ] = None
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -320,7 +314,7 @@ class Decoding:
         own_class: Any = type(self)
         for name, default, option in _decoding_options(own_class):
             value = getattr(self, name)
-            if value is None or (option.of_sampling and (not self.sampled or value == default)):
+            if option.of_sampling and (not self.sampled or value == default):
                 continue
             if getattr(option, how) is not None:
                 yield option, value

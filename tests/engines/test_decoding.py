@@ -52,21 +52,6 @@ def test_transformers_follow_it(tiny_llava: Path, tasks: list[ImageTask]) -> Non
     assert texts(WithTopP(max_new_tokens=6, temperature=1.5, top_p=1e-6)) == greedy
 
 
-def test_a_repetition_penalty_is_followed_and_enters_keys_where_it_is_given(
-    tiny_llava: Path, tasks: list[ImageTask]
-) -> None:
-    def texts(penalty: float | None, sharing: str) -> list[str | None]:
-        decoding = Decoding(max_new_tokens=12, repetition_penalty=penalty)
-        engine = HfEngine(HfSpec(str(tiny_llava)), decoding, HfOptions(threads=1, sharing=sharing))
-        return [a.text for batch in engine.answer(tasks[:2]) for a in batch]
-
-    plain, penalised = texts(None, "none"), texts(5.0, "none")
-    assert texts(1.0, "none") == plain != penalised
-    assert texts(5.0, "tree") == penalised
-    assert key(Decoding(repetition_penalty=1.0)) != key(Decoding())
-    assert key(Decoding(repetition_penalty=1.5), "yes_no") == key(Decoding(), "yes_no")
-
-
 def test_a_server_is_sent_it(tasks: list[ImageTask]) -> None:
     def bodies(decoding: Decoding) -> list[dict[str, Any]]:
         with serving({"/v1/chat/completions": words}) as server:
@@ -78,8 +63,6 @@ def test_a_server_is_sent_it(tasks: list[ImageTask]) -> None:
     assert {body["top_p"] for body in bodies(WithTopP(temperature=0.7, top_p=0.5))} == {0.5}
     assert {body["top_p"] for body in bodies(Decoding(temperature=0.7))} == {1.0}
     assert all("top_p" not in body for body in bodies(WithTopP(top_p=0.5)))
-    assert {body["repetition_penalty"] for body in bodies(Decoding(repetition_penalty=1.2))} == {1.2}
-    assert all("repetition_penalty" not in body for body in bodies(Decoding()))
 
 
 def test_an_option_that_an_engine_cannot_follow_is_refused() -> None:

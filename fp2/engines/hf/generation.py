@@ -96,27 +96,6 @@ class Sampler:
         return self._streams[pair]
 
 
-class RepetitionPenalty:
-    """Picks as `pick` does, after penalising the tokens of each pair's prompt and of its answer so far."""
-
-    def __init__(self, pick: Pick, penalty: float, prompt_of: Callable[[Pair], Sequence[int]]) -> None:
-        from transformers import RepetitionPenaltyLogitsProcessor
-
-        self._pick, self._prompt_of = pick, prompt_of
-        self._processor = RepetitionPenaltyLogitsProcessor(penalty)
-        self._tokens: dict[Pair, list[int]] = {}
-
-    def __call__(self, pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
-        """Return a token for each pair."""
-        texts = [self._tokens.setdefault(pair, list(self._prompt_of(pair))) for pair in pairs]
-        rows = zip(texts, logits.split(1), strict=True)
-        penalised = [self._processor(torch.tensor([text], device=row.device), row) for text, row in rows]
-        picked = self._pick(pairs, torch.cat(penalised))
-        for text, token in zip(texts, picked, strict=True):
-            text.append(token)
-        return picked
-
-
 def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
     """Remove all generation settings of a checkpoint but its end tokens, so that every strategy decodes alike.
 

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.encoding import EncodedPrompts
-from fp2.engines.hf.generation import (
-    BatchLimits,
-    Pair,
-    Pick,
-    RepetitionPenalty,
-    Sampler,
-    end_tokens_of,
-    greedy,
-    keep_only_end_tokens,
-)
+from fp2.engines.hf.generation import BatchLimits, Pair, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
 from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
 from fp2.engines.hf.model import is_out_of_memory
@@ -195,9 +186,7 @@ class Session:
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding
-        pick: Pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
-        if (penalty := decoding.repetition_penalty) is not None:
-            pick = RepetitionPenalty(pick, penalty, lambda pair: self._prompt(batch, pair))
+        pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
         if self._stored and isinstance(strategy, SharedPrefix):
             self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]
@@ -217,10 +206,6 @@ class Session:
                 with self.loaded.lock:
                     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
                 strategy.drafts.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
-
-    def _prompt(self, batch: Sequence[ImageQuestions], pair: Pair) -> list[int]:
-        encoded = batch[pair[0]].encoded
-        return [*encoded.prefix, *encoded.suffixes[pair[1]]]
 
     def _seed(self, batch: Sequence[ImageQuestions], pair: Pair) -> int:
         """Return the seed of a pair: it depends only on the question, the image shown and the run's seed."""
