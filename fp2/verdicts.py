@@ -75,7 +75,7 @@ class Verdict(StrEnum):
     )
     SIGNIFICANT_SIZE_UNCLEAR = (
         "significant_size_unclear",
-        "significant, of unclear size",
+        "significant, size unclear",
         "significant after correction; it may be smaller than the smallest effect of interest",
         Mark("#D55E00", "D", False, "red"),
     )

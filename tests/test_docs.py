@@ -127,7 +127,7 @@ EVERYDAY = frozenset({
     "answer", "attribute", "biased", "block", "cell", "claim", "coverage", "dimension", "equivalent", "excess",
     "family", "fingerprint", "gap", "group", "image", "judge", "label", "look", "magnitude", "origin", "ours",
     "outcome", "p-value", "pin", "profile", "question", "resolver", "row", "run", "sample", "section", "shard",
-    "of unclear size", "significant", "specification", "subject", "task", "template", "worker",
+    "size unclear", "significant", "specification", "subject", "task", "template", "worker",
 })  # fmt: skip
 """Terms of one word that pages also use in their everyday sense, and the halves of a verdict with a comma."""
 
