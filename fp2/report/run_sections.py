@@ -22,7 +22,25 @@ from fp2.report.reading import (
     were_supplied,
 )
 from fp2.report.reproduce import code_words, decoding_words, question_sets
-from fp2.report.values import Cell, Code, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Code,
+    Column,
+    Kind,
+    Name,
+    Part,
+    Point,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 from fp2.tables import WITHOUT_ATTEMPT
 
 Results = Mapping[str, Any]
@@ -105,7 +123,7 @@ def _association(row: Mapping[str, Any]) -> Cell:
 
 
 def answers_by_group(results: Results) -> Iterator[Value]:
-    """Yield the counts of answers of the groups of each cut."""
+    """Yield the refusal rates and the counts of answers of the groups of each cut."""
     absent = [key for key in WITHOUT_ATTEMPT if key in results["answers"]]
     keys = ("answered", "refused", "failed", *absent)
     labels = ("Answered", "of these refused", "Failed", *(scorer_label(key).capitalize() for key in absent))
@@ -115,11 +133,20 @@ def answers_by_group(results: Results) -> Iterator[Value]:
     ]  # fmt: skip
     groups = results["dataset"]["groups"]
     for cut in results["cuts"] if results["answers_by_group"] else ():
-        rows = []
+        rows, rates = [], []
         for row in results["answers_by_group"]:
             if row["cut"] == cut:
                 n = groups.get(cut, {}).get(row["group"], {}).get("n_subjects")
                 rows.append(Row([row["group"], n, row["planned"], *(row.get(key, 0) for key in keys)], n or 0))
+                if answered := row["answered"]:
+                    rate = row["refused"] / answered
+                    title = f"{row['group']}: {rate:.1%} of {answered:,} answers"
+                    rates.append(Point(rate, row["group"], title=title, subjects=n or 0))
+        if any(rate.value for rate in rates):
+            yield Chart(
+                ChartKind.BARS, f"refusals_{cut}", f"Refusal rate by {cut_label(cut)}", [Series(rates)],
+                Axis("refusals per answer", 0.0), cut=cut, in_files=False,
+            )  # fmt: skip
         if n := (results["dataset"].get("without_value") or {}).get(cut):
             rows.append(Row(["no value", Cell(n, detail="in no group"), *[None] * (len(columns) - 2)]))
         yield Table("answers", columns, rows, f"By {cut_label(cut)}", cut=cut)

@@ -23,7 +23,8 @@ from fp2.report.dashboard import render_dashboard, write_dashboard
 from fp2.report.disparities import DisparitiesSection
 from fp2.report.leaderboard import summarise
 from fp2.report.reading import plain
-from fp2.report.values import Estimate, Sentence, Table, Value, Weight, as_cell, tables
+from fp2.report.run_sections import answers_by_group
+from fp2.report.values import Estimate, Sentence, Table, Value, Weight, as_cell, charts, suppressed, tables
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -167,6 +168,18 @@ def test_small_groups_show_their_size_and_nothing_else(results: dict[str, Any]) 
     hidden = [line for line in lines if any("too few subjects" in cell for cell in line)]
     assert hidden
     assert "0.76989" not in html
+
+
+def test_refusal_rates_are_drawn_for_each_cut_with_refusals(results: dict[str, Any]) -> None:
+    shown = charts(suppressed(answers_by_group(results), 10))
+    assert [chart.cut for chart in shown] == results["cuts"]
+    rates = {(row["cut"], row["group"]): row["refused"] / row["answered"] for row in results["answers_by_group"]}
+    drawn = {(chart.cut, point.label): point.value for chart in shown for point in chart.series[0].points}
+    assert {group for _, group in rates.keys() - drawn.keys()} == {"Not stated"}  # too few subjects
+    assert drawn.items() <= rates.items()
+    for row in results["answers_by_group"]:
+        row["refused"] = 0
+    assert charts(answers_by_group(results)) == []
 
 
 def disparities_of(results: dict[str, Any]) -> list[Value]:
