@@ -7,7 +7,6 @@ import pytest
 from benchmarks.torture.__main__ import torture
 from benchmarks.torture.kills import kills
 from benchmarks.torture.withdrawals import withdrawals
-from fp2.runs import purge
 
 pytestmark = pytest.mark.long
 
@@ -18,7 +17,6 @@ def test_killed_runs_lose_nothing_and_end_with_the_same_tables() -> None:
     assert [row.broken for row in rows] == [[], []]
 
 
-@pytest.mark.skipif(not hasattr(purge, "finish_pending"), reason="a purge has no journal yet")
 def test_nothing_is_left_of_who_is_purged_while_something_is_killed_or_goes_on() -> None:
     rows = torture([withdrawals], seed=1, short=True)
     assert [row.tries for row in rows] == [1] * 6
