@@ -103,25 +103,6 @@ def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site
         assert f"{2 - status} of 2 conditions are met" in done.stdout
 
 
-def test_its_run_is_repeated_and_purged_like_any_other(
-    consistency: tuple[str, Path], site: Path, project: Path
-) -> None:
-    before = read(consistency[1])
-    again = start(site, project, "rerun", str(consistency[1]))
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "all numbers are equal" in again.stdout
-    gone = start(site, project, "purge", "--subject", "s0000", "--yes")
-    assert gone.returncode == 0, gone.stderr
-    after = read(consistency[1])
-    assert after["n_subjects"] == before["n_subjects"] - 1
-    counts = {row["group"]: row["n_subjects"] for row in after[NAME]["rows"]}
-    assert counts == {"cool": 20, "warm": 19}
-    absent = start(site, project, "purge", "--absent", "--yes", "data=tiles", "data.n_subjects=38")
-    assert absent.returncode == 0, absent.stderr
-    counts = {row["group"]: row["n_subjects"] for row in read(consistency[1])[NAME]["rows"]}
-    assert counts == {"cool": 19, "warm": 18}
-
-
 def test_its_run_is_planned_in_another_folder_and_small_groups_are_suppressed(
     site: Path, project: Path, tmp_path: Path
 ) -> None:
@@ -172,3 +153,23 @@ def test_without_the_plugin_its_run_says_what_is_missing(consistency: tuple[str,
     assert done.returncode == 2
     assert "unknown" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_its_run_is_repeated_and_purged_like_any_other(
+    consistency: tuple[str, Path], site: Path, project: Path
+) -> None:
+    """At last: who is purged is in no later run of the project."""
+    before = read(consistency[1])
+    again = start(site, project, "rerun", str(consistency[1]))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "all numbers are equal" in again.stdout
+    gone = start(site, project, "purge", "--subject", "s0000", "--yes")
+    assert gone.returncode == 0, gone.stderr
+    after = read(consistency[1])
+    assert after["n_subjects"] == before["n_subjects"] - 1
+    counts = {row["group"]: row["n_subjects"] for row in after[NAME]["rows"]}
+    assert counts == {"cool": 20, "warm": 19}
+    absent = start(site, project, "purge", "--absent", "--yes", "data=tiles", "data.n_subjects=38")
+    assert absent.returncode == 0, absent.stderr
+    counts = {row["group"]: row["n_subjects"] for row in read(consistency[1])[NAME]["rows"]}
+    assert counts == {"cool": 19, "warm": 18}

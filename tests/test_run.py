@@ -230,13 +230,14 @@ def test_the_users_own_table_and_a_real_model_that_is_not_loaded_twice(bench: Be
 
 def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Any scorer gives a headline; `analysis.primary` counts where the run has that scorer."""
-    assert bench.launch("scorer=refusal") == 0
+    refusals = "model.truth={seed: 4, refusals: {trust: {base: 0.05, by: {gender: {f: 0.9}}}}}"
+    assert bench.launch("scorer=refusal", refusals) == 0
     results = results_of(bench.run_folders()[-1])
     assert results["analysis"]["primary"] == "refusal"
     assert results["composite"] is not None
     assert results["severity"] is not None
     assert "no probe could be compared" not in capsys.readouterr().out
-    both = bench.run("scorer=[refusal,valence]").results
+    both = bench.run("scorer=[refusal,valence]", refusals).results
     assert both["analysis"]["primary"] == "valence"
     assert bench.config("scorer=refusal").analysis.primary == "valence"  # the config hash stays
 

@@ -200,12 +200,18 @@ _COLUMNS = {
 _HIDDEN = {True: {"Magnitude"}, False: {"Ranks", "Ties", "Difference"}}
 
 
+def rank_cell(rank: int | None, low: int | None, high: int | None, severity: str | None) -> Cell:
+    """Return a rank, muted where the run may have another one, or, if that is unknown, where it is not significant."""
+    return Cell(rank, muted=severity is None if low is None else low != high)
+
+
 def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
     marks = [*marks_of(row), *(["this run"] if row.run_id == current else [])]
     severity = severity_words(row.severity, row.composite, row.complete)
     model = Cell(row.model, detail=", ".join(marks))
     return [
-        model, Cell(row.rank, muted=row.severity is None), rank_interval(row.rank_low, row.rank_high),
+        model, rank_cell(row.rank, row.rank_low, row.rank_high, row.severity),
+        rank_interval(row.rank_low, row.rank_high),
         row.ties, row.difference, row.composite, row.chance, row.magnitude,
         row.p_value, severity, row.refused, row.n_subjects, row.created[:10], row.run_id,
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from fp2.report import run_sections
 from fp2.report.comparison import comparison_values
 from fp2.report.disparities import Scale, mean_cell, verdict_detail
 from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
-from fp2.report.leaderboard import rank_interval
+from fp2.report.leaderboard import rank_cell, rank_interval
 from fp2.report.page import PageSection, render_page
 from fp2.report.plots import axis_end, run_style
 from fp2.report.reading import (
@@ -338,7 +338,8 @@ def _leaderboard(block: Block) -> Iterator[Value]:
             has: Block = row or {}
             severity = severity_words(has.get("severity"), has.get("composite"), run["complete"])
             cells: list[Any] = [
-                _run_cell(run, place), Cell(has.get("rank"), muted=has.get("severity") is None),
+                _run_cell(run, place),
+                rank_cell(*(has.get(key) for key in ("rank", "rank_low", "rank_high", "severity"))),
                 rank_interval(has.get("rank_low"), has.get("rank_high")),
                  has.get("ties"), has.get("composite"),
                 severity,

@@ -12,6 +12,7 @@ from simulated_runs import biased, crowd, run_of
 from fp2.commands.leaderboard import _legend
 from fp2.methods.peeps.planted.truth import load_truth
 from fp2.report.leaderboard import boards, rank, summarise, with_places
+from fp2.report.values import as_cell
 from fp2.runs.ranking import rankings
 from fp2.runs.reader import LoggedRun
 
@@ -31,7 +32,9 @@ def test_a_clearly_better_model_has_a_rank_of_its_own() -> None:
     assert [row.run_id for row in rows] == [place.run_id for place in ranking.places]
     assert [row.rank for row in rows] == [1, 2, 3]
     (board,) = boards(rows)
-    assert [row.cells[1:4] for row in board.rows] == [[1, "1", "a"], [2, "2–3", "b"], [3, "2–3", "b"]]
+    cells = [[as_cell(cell) for cell in row.cells[1:4]] for row in board.rows]
+    assert [[cell.value for cell in row] for row in cells] == [[1, "1", "a"], [2, "2–3", "b"], [3, "2–3", "b"]]
+    assert [row[0].muted for row in cells] == [False, True, True]
 
 
 def test_a_ranking_has_the_level_of_its_first_run_and_others_are_reported() -> None:

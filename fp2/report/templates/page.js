@@ -118,11 +118,13 @@
     describe(figure);
     for (const words of all("text", figure)) words.ariaHidden = "true"; // the marks say it, with their values
   }
-  const seen = new ResizeObserver((changed) => changed.forEach((one) => draw(one.target, one.target.clientWidth)));
+  const look = (figure) => { if (figure.checkVisibility()) draw(figure, figure.clientWidth); };
+  const seen = new ResizeObserver((changed) => changed.forEach((one) => look(one.target)));
   for (const figure of charts) {
-    draw(figure, figure.clientWidth);
+    look(figure);
     seen.observe(figure);
   }
+  document.addEventListener("toggle", (event) => all("[data-chart]", event.target).forEach(look), true);
   addEventListener("beforeprint", () => { for (const figure of charts) if (!widths.has(figure)) draw(figure, 640); });
   for (const box of all('input[name="run"]')) {
     box.addEventListener("change", () => {
