@@ -34,11 +34,12 @@ from fp2.compose import load_config
 from fp2.methods.labels.sample import Wanted, sheet_of
 
 PAGES = (
-    "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
+    "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "coverage", "data", "matched",
     "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
     "curves", "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
+    "fhibe",
 )  # fmt: skip
-"""In this order: the first runs a sweep, whose runs others read; what is run before `fhibe` may be purged by it."""
+"""In this order: the first runs a sweep, whose runs others read; the last one purges people, who are in no later run."""
 NOT_RUN: Mapping[str, str] = {
     r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/tracking/test_tracking.py, "
     "tests/commands/test_view.py, tests/runs/test_live.py",
@@ -65,6 +66,7 @@ NOT_RUN: Mapping[str, str] = {
 """Commands that are looked up only (settings, options, files), with the reason and the test of what they do."""
 STATUSES: Mapping[str, tuple[int, ...]] = {
     r"fp2 gate": (0, 1), r"fp2 diff": (1,), r"fp2 pin": (1,), r"fp2 data verify data=fhibe data.root=/data/new": (1,),
+    r"fp2 rerun SHARED_RUN": (2,),
 }  # fmt: skip
 """Exit statuses other than 0: of commands that answer by them, and of `fp2 pin` where no model is in the cache.
 

@@ -236,7 +236,7 @@ def _resolve(plan: Plan, sources: list[Source], salt: bytes) -> None:
 def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
     """Plan a step for each run that has rows of the selected, and for each whose tables are incomplete."""
     folders: dict[str, Path] = {}
-    texts, others, changed = set[str](), set[str](), set[str]()
+    texts, others, asked, changed = set[str](), set[str](), set[str](), set[str]()
     for source in sources:
         tables, run = source.tables, source.logged
         if run is None and tables is not None:
@@ -254,6 +254,8 @@ def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
                 plan.steps.append(step)
             continue
         left = plan.reduce(tables, source.results)
+        others |= _texts(left)
+        asked.add(json.dumps((source.results or {}).get("probes"), ensure_ascii=False))
         step.people = tables.people["subject_id"].nunique() - left.people["subject_id"].nunique()
         step.answers = tables.n_answers - left.n_answers
         if step.people or step.answers or len(tables.people) > len(left.people):
@@ -262,14 +264,13 @@ def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
             continue
         plan.steps.append(step)
         texts |= _texts(tables) - _texts(left)
-        others |= _texts(left) | {json.dumps((source.results or {}).get("probes"), ensure_ascii=False)}
         if left.people.empty:
             step.outcome = "all that it has: the run is removed"
         elif source.results is not None and (line := _not_recomputable(source, left, here)) and line not in plan.lost:
             plan.lost.append(line)
-    said = "\n".join(others)
     if plan.selection.release is None:
-        plan.texts = [text for text in sorted(texts, key=len) if len(text) >= LONG_TEXT and text not in said]
+        theirs = (text for text in sorted(texts - others, key=len) if len(text) >= LONG_TEXT)
+        plan.texts = [text for text in theirs if not any(text in questions for questions in asked)]
     for path in sorted(Path(here.paths.outputs).expanduser().rglob(f"{REPORT}/{artifacts.RESULTS}")):
         if any(one.get("run_id") in changed for one in _read_json(path).get("runs") or ()):
             again = f"a report of several runs; fp2 report {path.parents[1]} makes it again"
