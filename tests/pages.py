@@ -34,12 +34,11 @@ from fp2.compose import load_config
 from fp2.methods.labels.sample import Wanted, sheet_of
 
 PAGES = (
-    "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "coverage", "data", "matched",
+    "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
     "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
     "curves", "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
-    "fhibe",
 )  # fmt: skip
-"""In this order: the first runs a sweep, whose runs others read; the last one purges people, who are in no later run."""
+"""In this order: the first runs a sweep, whose runs others read."""
 NOT_RUN: Mapping[str, str] = {
     r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/tracking/test_tracking.py, "
     "tests/commands/test_view.py, tests/runs/test_live.py",

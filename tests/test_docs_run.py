@@ -40,10 +40,16 @@ def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Ite
         patch.setenv("FP2_ROOT", str(root))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         made = Project(root, server)
+        purges = []  # at last: who is purged is in no later run
         for page in PAGES:
             prepare(made, page)
             for command in filter(is_run, written(page)):
-                made.run(command)
+                if command.startswith("fp2 purge"):
+                    purges.append(command)
+                else:
+                    made.run(command)
+        for command in purges:
+            made.run(command)
         yield made
 
 

@@ -38,12 +38,12 @@ def remaining(here: Config, journal: Journal) -> list[str]:
 
     state, lines, logged = Path(here.paths.state), [], logged_runs(here)
     with tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
-        runs = {files_of(run, here, Path(scratch)) for run in logged}
+        runs = {files_of(run, here, Path(scratch)): run.run_id for run in logged}
         roots = [Path(here.paths.outputs).expanduser(), *recorded_folders(state).values(), state / "places"]
         for path in dict.fromkeys(path for root in (*roots, *runs) for path in _files(root)):
-            if found := what(
-                _readable(path), any(str(folder) in changed for folder in path.parents) or path.parent in runs
-            ):
+            # another run's people may have been given the same words
+            texts = any(str(folder) in changed or runs.get(folder) in changed for folder in path.parents)
+            if found := what(_readable(path), texts):
                 lines.append(f"{path}: {found}")
     for run in logged:
         values = [*run.tags.items(), *run.params.items()]
