@@ -84,7 +84,8 @@ class Bench:
         copy = replace(self, root=root)
         # a purge of the copy has to reach the copy
         for run_id, folder in recorded_folders(root / "state").items():
-            record_folder(root / "state", run_id, root / folder.relative_to(self.root))
+            if folder.is_relative_to(self.root):
+                record_folder(root / "state", run_id, root / folder.relative_to(self.root))
         return copy
 
     def words(self, *overrides: str) -> list[str]:

@@ -49,7 +49,7 @@ def names_of(page: str) -> dict[str, Any]:
             "p_values": pd.DataFrame({**keys, "p_value": [0.01, 0.2, 0.3, 0.4]}),
             "means": pd.DataFrame({**keys, **means}),
         }
-    if page == "answers":
+    if page == "recorded":
         table = people[["image"]].assign(question="trust", text="8/10. An honest person.")
         table.to_csv("answers.csv", index=False)
         return {"fp2": fp2, "people": people, "table": table}
