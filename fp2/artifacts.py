@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,3 +107,16 @@ def files_of(folder: Path) -> dict[str, Path]:
         and path.name not in (PASSPORT, *LOCAL_FILES)
         and not path.relative_to(folder).parts[0].startswith(".")
     }
+
+
+def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file, which a kill leaves as it was or as it becomes."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for draft in path.parent.glob(f".{path.name}.*"):  # of a process that was killed
+        draft.unlink()
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(draft, path)

@@ -213,7 +213,12 @@ _LISTED = re.compile(r"\[(?P<names>[^\[\]{}'\"]*)\]")
 
 def quoted(text: str) -> str:
     """Return a value as Hydra's grammar reads it, whatever is in it: in single quotes unless it is plain."""
-    return text if _PLAIN.fullmatch(text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text if _PLAIN.fullmatch(text) else in_quotes(text)
+
+
+def in_quotes(text: str) -> str:
+    """Return a text in single quotes, as Hydra's grammar reads it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _readable(override: str) -> str:

@@ -55,6 +55,7 @@ from fp2.cuts import (
     LABEL_JOIN as LABEL_JOIN,
     Cut as Cut,
     check_may_leave as check_may_leave,
+    in_quotes as in_quotes,
     memberships as memberships,
     of_sets as of_sets,
     resolve_cuts as resolve_cuts,

@@ -24,7 +24,7 @@ from fp2.config import (
     register_schema,
     set_search_path,
 )
-from fp2.cuts import expand_overrides
+from fp2.cuts import expand_overrides, in_quotes
 from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
 
@@ -190,8 +190,7 @@ def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
         return None
     key, values = sweep
     kept = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
-    quoted = ("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values)
-    return [*kept, f"++{key}={','.join(quoted)}"]
+    return [*kept, f"++{key}={','.join(map(in_quotes, values))}"]
 
 
 def check_pins(configs: Sequence[Config]) -> None:

@@ -106,6 +106,13 @@ def panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]
     return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
 
 
+def significant_of(n: int, n_tested: int) -> Cell:
+    """Return how many disparities are significant, of those that could be tested."""
+    if not n_tested:
+        return Cell(Verdict.UNINFORMATIVE.label)
+    return Cell(f"{n}/{n_tested}", strong=n > 0, muted=n == 0)
+
+
 def _first_scorer(results: Results) -> str:
     """Return the primary scorer, or the first that has rows."""
     return next(iter(scorer_names(results)), reading.primary_scorer(results))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.report.disparities import detectable_words, panels
+from fp2.report.disparities import detectable_words, panels, significant_of
 from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
 from fp2.report.reading import (
     cut_label,
@@ -22,7 +22,7 @@ from fp2.report.reading import (
     shorten,
     shown_interval,
 )
-from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight
+from fp2.report.values import Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight
 
 Results = Mapping[str, Any]
 _NUMBERED = re.compile(r"P[0-9]+ ")
@@ -58,7 +58,7 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
     yield from _missed(rows)
     if significant:
         yield differing(significant, results)
-    yield from _quotes(significant[:1], results, sample)
+        yield from _quotes(significant[0], results, sample)
     if len(panels(results)) > 1:
         yield _counts(results)
 
@@ -129,28 +129,25 @@ def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
         yield Sentence(" ".join(said))
 
 
-def _quotes(
-    largest: Iterable[Mapping[str, Any]], results: Results, sample: Sequence[Mapping[str, Any]]
-) -> Iterator[Table]:
-    """Yield two answers to the probe that differs most: of the sample, those nearest to the means of their groups."""
-    for row in largest:
-        means = {group["group"]: group for group in row["groups"]}
-        lines = []
-        for end in (row["worst_group"], row["best_group"]):
-            of_group = [one for one in sample if one["groups"].get(row["cut"]) == end and not one["refused"]]
-            answers = [one for one in of_group if one["probe"] == row["probe"] and one["value"] is not None]
-            if answers:
-                mean = means[end]["mean"]
-                near = min(answers, key=lambda one: abs(one["value"] - mean))
-                size = means[end]["n_subjects"]
-                lines.append(Row([plain(end), f"“{shorten(near['text'])}”", near["value"]], size))
-        if len(lines) == 2:
-            columns = (
-                Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
-                Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
-            )  # fmt: skip
-            question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
-            yield Table("quotes", columns, lines, [Name(question or probe_labels(results)[row["probe"]])])
+def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+    """Yield two answers to the probe of a row: of the sample, those nearest to the means of its two groups."""
+    means = {group["group"]: group for group in row["groups"]}
+    lines = []
+    for end in (row["worst_group"], row["best_group"]):
+        of_group = [one for one in sample if one["groups"].get(row["cut"]) == end and not one["refused"]]
+        answers = [one for one in of_group if one["probe"] == row["probe"] and one["value"] is not None]
+        if answers:
+            mean = means[end]["mean"]
+            near = min(answers, key=lambda one: abs(one["value"] - mean))
+            size = means[end]["n_subjects"]
+            lines.append(Row([plain(end), f"“{shorten(near['text'])}”", near["value"]], size))
+    if len(lines) == 2:
+        columns = (
+            Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
+            Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
+        )  # fmt: skip
+        question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
+        yield Table("quotes", columns, lines, [Name(question or probe_labels(results)[row["probe"]])])
 
 
 def _counts(results: Results) -> Table:
@@ -164,6 +161,6 @@ def _counts(results: Results) -> Table:
         for scorer in scorers:
             tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
             n = sum(bool(row["significant"]) for row in tested)
-            cells.append(Cell(f"{n}/{len(tested)}", strong=n > 0, muted=n == 0) if tested else "not testable")
+            cells.append(significant_of(n, len(tested)))
         rows.append(Row(cells))
     return Table("counts", columns, rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fp2.report import run_sections
 from fp2.report.comparison import comparison_values
-from fp2.report.disparities import Scale, mean_cell, verdict_detail
+from fp2.report.disparities import Scale, mean_cell, significant_of, verdict_detail
 from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
 from fp2.report.leaderboard import rank_cell, rank_interval
 from fp2.report.page import PageSection, render_page
@@ -263,7 +263,7 @@ def _matrix(block: Block) -> Iterator[Value]:
         cells: list[Any] = [_run_cell(run, place)]
         for by_run in counts.values():
             n, of = (by_run[place]["n_significant"], by_run[place]["n_compared"]) if place in by_run else (0, 0)
-            cells.append(Cell(f"{n}/{of}", strong=n > 0, muted=n == 0) if of else "not testable")
+            cells.append(significant_of(n, of))
         rows.append(Row(cells))
     columns = (_RUN, *(Column(f"by {cut_label(cut)}") for cut in first))
     scorers = ", ".join(dict.fromkeys(scorer_label(panel["scorer"]) for panel in first.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +15,9 @@ FOLDER = "folders"
 
 def record_folder(state: Path, run_id: str, folder: Path) -> None:
     """Record where a run writes, before it writes anything of people there."""
-    path, draft = state / FOLDER / run_id, state / FOLDER / f".{run_id}.{os.getpid()}"
+    path = state / FOLDER / run_id
     with artifacts.as_user_error(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(str(folder.expanduser().absolute()), encoding="utf-8")
-        os.replace(draft, path)
+        artifacts.replace_file(path, str(folder.expanduser().absolute()))
 
 
 def relocate_folders(state: Path, outputs: Path) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 from fp2 import artifacts
 from fp2.compose import parse_overrides
 from fp2.config import Config
+from fp2.cuts import in_quotes
 from fp2.errors import Fp2Error
 from fp2.plugins import GROUPS, installed
 from fp2.runs.local_paths import BATTERY_PATHS, HIDDEN_SECTIONS, MARK, PATH
@@ -240,4 +241,4 @@ def _typed(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     text = str(value)
-    return text if re.fullmatch(r"[\w.:/@%+-]+", text) else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text if re.fullmatch(r"[\w.:/@%+-]+", text) else in_quotes(text)

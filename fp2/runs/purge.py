@@ -32,7 +32,7 @@ from fp2.runs.folders import forget_folder, recorded_folders
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags
-from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending, replace_file
+from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
 from fp2.runs.purge_search import remaining
 from fp2.runs.purge_selection import Selection, ids_in, kind_of
 from fp2.runs.reissue import reissue, strip
@@ -548,14 +548,14 @@ def _redact_tags(step: Step, here: Config, plan: Plan, journal: Journal) -> None
 def _redact_note(step: Step, here: Config, plan: Plan, journal: Journal) -> None:
     path = Path(step.target)
     if path.is_file() and (text := redacted_note(path, journal.selection)) is not None:
-        replace_file(path, text)
+        artifacts.replace_file(path, text)
 
 
 def _drop_ids(step: Step, here: Config, plan: Plan, journal: Journal) -> None:
     """Remove the ids from a list of chosen images, which is kept for reruns."""
     places, words = _read_json(Path(step.target)), journal.selection.words
     places["data.ids"] = [name for name in places["data.ids"] if normal_id(name) not in words]
-    replace_file(Path(step.target), json.dumps(places, indent=1))
+    artifacts.replace_file(Path(step.target), json.dumps(places, indent=1))
 
 
 def _delete_rows(step: Step, here: Config, plan: Plan, journal: Journal) -> None:

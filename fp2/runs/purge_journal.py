@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fp2.artifacts import replace_file
 from fp2.config import Config, PathsConfig
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
@@ -197,19 +198,6 @@ def pending(state: Path) -> list[Path]:
 def drafts(state: Path) -> list[Path]:
     """Return what a kill left of journals that were being written: the ids are in them."""
     return sorted((state / FOLDER).glob(".*.json.*"))
-
-
-def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file, which a kill leaves as it was or as it becomes."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for draft in path.parent.glob(f".{path.name}.*"):  # of a killed purge
-        draft.unlink()
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(draft, path)
 
 
 @contextmanager

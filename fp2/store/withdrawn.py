@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fp2.artifacts import replace_file
 from fp2.errors import Fp2Error
 from fp2.store.salted_keys import local_salt, salted
 
@@ -147,21 +148,11 @@ def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str]) -> Non
         there = read_withdrawn(state)
         lines = [{"subject": key} for key in sorted(set(subjects) - there.subjects)]
         lines += [{"image": key} for key in sorted(set(images) - there.images)]
-        _replace(state / KEYS, [*_lines(there), *lines])
+        replace_file(state / KEYS, "".join(json.dumps(line) + "\n" for line in [*_lines(there), *lines]))
 
 
 def _lines(there: Withdrawn) -> list[dict[str, str]]:
     return [{"subject": key} for key in sorted(there.subjects)] + [{"image": key} for key in sorted(there.images)]
-
-
-def _replace(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Write the file in one step, so that a kill leaves the old one or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as handle:
-        handle.writelines(json.dumps(line) + "\n" for line in lines)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(temporary, path)
 
 
 @contextmanager

@@ -33,26 +33,22 @@ def label(
     Fp2Error
         If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
     """
-    from fp2.extension import Progress, finish_purges, print_json, rescore, run_folder, states_again
+    from fp2.extension import Progress, finish_purges, in_quotes, print_json, rescore, run_folder, states_again
     from fp2.methods.labels.sample import NEEDED, sheet_of
 
     if labels is not None:
-        return rescore(run, [*overrides, f"analysis.labels={_quoted(labels.expanduser().resolve())}"])
+        return rescore(run, [*overrides, f"analysis.labels={in_quotes(str(labels.expanduser().resolve()))}"])
     here = load_config([word for word in overrides if not states_again(word)])
     finish_purges(here, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-label-") as scratch:
         sheet = sheet_of(run_folder(run, here, Path(scratch), NEEDED), here, wanted, overrides)
     if analyse:
-        return rescore(run, [*overrides, f"analysis.labels={_quoted(sheet.merge())}"])
+        return rescore(run, [*overrides, f"analysis.labels={in_quotes(str(sheet.merge()))}"])
     if status:
         print_json(_state(sheet)) if as_json else _show(sheet)
         return 0
     _serve(sheet, labeller, port)
     return 0
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 class LabelServer(LoopbackServer):
