@@ -11,13 +11,13 @@ of both.
 `numbers` of an answer is one JSON object, because its fields depend on the kind of question, and those of a choice are
 lists. `yes_no`: `p_yes, p_no, p_yes_first_token, p_no_first_token, p_yes_norm, mass, logit_difference`. `choice`: `p`
 and `log_likelihood` (lists in the order of the options), `mass, order_range`. They are defined in `Answer`. Generated
-text has none.
+text has none, but for the reasoning of a model that reasoned first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
@@ -116,6 +116,9 @@ QUESTIONS = Schema(
     ),
 )
 
+TRACE, TRACE_TOKENS = "reasoning", "reasoning_tokens"
+"""Keys of the numbers of an answer in words before which the model reasoned; the first is a column of answers too."""
+
 ANSWERS = Schema(
     "answers",
     "one question about one image variant",
@@ -167,6 +170,9 @@ def with_values(people: pd.DataFrame) -> list[str]:
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
 ChoiceOrders = Literal["rotations", "all", "given"]
+Reasoning = Literal["off", "auto", "on"] | Annotated[bool, Strict()] | Annotated[int, Strict(), Ge(16)]
+REASONING_TOKENS = 2048
+"""Most tokens of the reasoning before an answer where no number is stated."""
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("int8", "nf4")
 IMAGE_BACKENDS = ("pil", "torchvision")
@@ -267,6 +273,10 @@ class Decoding:
 
     `rotations` shows each option once in each position (k orders for k options), `all` every permutation (k!), `given`
     the order of the question only. Probabilities are averaged over the orders.
+
+    `reasoning` says whether a model that can reason before it answers does: `auto` leaves that to the model, a number
+    is the most tokens that it may take. `max_new_tokens` counts the answer alone. It enters the response keys of models
+    that can reason only (`Engine.method`).
     """
 
     max_new_tokens: Annotated[int, Strict(), Ge(1), DecodingOption(request="max_tokens", in_every_key=True)] = 64
@@ -280,8 +290,14 @@ class Decoding:
     seed: Annotated[int, Strict(), Ge(0), DecodingOption(in_every_key=True)] = 0
     choice_orders: Annotated[ChoiceOrders, DecodingOption(kinds=("choice",), in_every_key=True)] = "rotations"
     samples: Annotated[int, Strict(), Ge(1), Le(1000), DecodingOption(kinds=())] = 1
+    reasoning: Annotated[Reasoning, DecodingOption(kinds=())] = "auto"
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    def __post_init__(self) -> None:
+        """Read `off` and `on` as YAML does: false and true."""
+        if isinstance(self.reasoning, bool):
+            object.__setattr__(self, "reasoning", "on" if self.reasoning else "off")
 
     @property
     def sampled(self) -> bool:
@@ -292,6 +308,17 @@ class Decoding:
     def longest_answer(self) -> int:
         """Characters of the longest answer that a model can have generated; a token has about four, and at most 64."""
         return 1000 + 64 * self.max_new_tokens
+
+    @property
+    def reasoning_budget(self) -> int:
+        """Most tokens of the reasoning of a model that reasons."""
+        if self.reasoning == "off":
+            return 0
+        return self.reasoning if isinstance(self.reasoning, int) else REASONING_TOKENS
+
+    def stated(self) -> dict[str, Any]:
+        """Return the options by name, without those of `ADDED` that have their default."""
+        return without_defaults(asdict(self))
 
     def in_key(self, kind: QuestionKind) -> dict[str, Any]:
         """Return what can change the answer to this kind of question: its part of the response key."""
@@ -320,6 +347,15 @@ class Decoding:
                 yield option, value
             elif option.of_sampling:
                 raise Fp2Error("this engine cannot follow it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
+
+
+ADDED: Mapping[str, Any] = {"samples": 1, "reasoning": "auto"}
+"""Options of `Decoding` that version 0.1 had not, with their defaults: hashes and passports leave them out at these."""
+
+
+def without_defaults(decoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of `Decoding` by name, without those of `ADDED` that have their default."""
+    return {name: value for name, value in decoding.items() if name not in ADDED or value != ADDED[name]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +389,7 @@ class ImageTask:
 class Answer:
     """The answer to one question about one stimulus: text, or the reason why there is none.
 
-    `numbers` (JSON values; None for generated text) are those of a scored question:
+    `numbers` (JSON values; None for generated text without reasoning) are:
 
     - `yes_no`: `p_yes`, `p_no` (summed over all surface forms), `p_yes_first_token`, `p_no_first_token`, `p_yes_norm`
       (= p_yes / (p_yes + p_no)), `mass` (= p_yes + p_no), `logit_difference` (log p_yes - log p_no); `text` is
@@ -362,6 +398,8 @@ class Answer:
       the options), `log_likelihood` (natural logarithm, summed over an option's tokens; mean over the orders), `mass`
       (mean over the orders of the summed likelihoods), `order_range` (largest change of an option's `p` between
       orders); `text` is the most probable option.
+    - in words, of a model that reasoned first: `reasoning` (its text) and `reasoning_tokens` (0 if not known), which
+      are in `tokens`.
     """
 
     image_id: str

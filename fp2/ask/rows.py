@@ -5,6 +5,7 @@ An image that cannot be read and an answer that fails are rows with a reason; th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,9 +25,11 @@ from fp2.store.leases import Leases
 from fp2.store.merge import take_answers
 from fp2.store.response_keys import ResponseKeys, response_set
 from fp2.store.rows import answered_keys, distinct, stored_keys
-from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, Answer, Decoding, ImageTask, Question
+from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, TRACE, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.engines.base import Engine
     from fp2.store.rows import ResponseStore
 
@@ -236,7 +239,7 @@ class RowStorage:
                 ids = (key, row.image_id, row.subject_id, row.variant, question.question_id, question.probe)
                 for column, value in zip(columns.values(), (*ids, *columns_of[key]), strict=True):
                     column.append(value)
-        return RowAnswers(ANSWERS.check(pd.DataFrame(columns)))
+        return RowAnswers(ANSWERS.check(_with_reasoning(pd.DataFrame(columns))))
 
     def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
         """Return what is known of each key (with its place in the index), in the order of the table's columns."""
@@ -252,6 +255,14 @@ class RowStorage:
             reason = NOT_SUPPLIED if key_index >= 0 and self._absent[key_index] else NOT_ASKED  # -1: it cannot be shown
             columns_of[key] = (None, None, "error", self._failed.get(key, reason), tries, 0.0, 0, False)
         return columns_of
+
+
+def _with_reasoning(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers with a column of the reasoning before them, where the model reasoned before one."""
+    marked = answers["numbers"].str.contains(f'"{TRACE}":', regex=False).fillna(False).astype(bool)
+    if not marked.any():
+        return answers
+    return answers.assign(**{TRACE: answers["numbers"][marked].map(lambda numbers: json.loads(numbers).get(TRACE))})
 
 
 class _KeysByImage(Mapping[str, Sequence[str]]):

@@ -22,7 +22,7 @@ from fp2.plugins import PROTOCOLS, SCORERS, load
 from fp2.probes.battery import is_trait_battery
 from fp2.probes.published import read_wording
 from fp2.probes.traits import own_traits, traits_path
-from fp2.tables import ORIGINAL
+from fp2.tables import ORIGINAL, without_defaults
 
 Plain = dict[str, Any]
 """Settings as nested data."""
@@ -95,8 +95,7 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
     for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
         if own[name] == usual[name]:
             del own[name]
-    if own["decoding"].get("samples") == 1:
-        own["decoding"] = {name: value for name, value in own["decoding"].items() if name != "samples"}
+    own["decoding"] = without_defaults(own["decoding"])
     if "options" in own:
         _drop_defaults(own["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
         if own["options"] == usual["options"]:

@@ -60,6 +60,8 @@ class Checkpoint:
         Auto classes for which the checkpoint has code of its own: class name -> `module.Class`.
     uses_date : bool
         Whether the chat template asks for the date.
+    chat_template : str, optional
+        Its text; of several, the default one.
     """
 
     id: str
@@ -73,6 +75,7 @@ class Checkpoint:
     chat_template_digest: str | None
     code: dict[str, str] = field(default_factory=dict, hash=False)
     uses_date: bool = False
+    chat_template: str | None = field(default=None, repr=False)
 
     @property
     def model_type(self) -> str:
@@ -306,7 +309,7 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
     image_processor = inner if isinstance(inner, dict) else image_processor
     parts = (processor, image_processor, tokenizer)
     kind = image_processor.get("image_processor_type") or image_processor.get("feature_extractor_type") or ""
-    template_digest, uses_date = _chat_template(path, processor, tokenizer)
+    template_digest, uses_date, template = _chat_template(path, processor, tokenizer)
     return Checkpoint(
         id=name,
         path=path,
@@ -323,6 +326,7 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         chat_template_digest=template_digest,
         code=_code(config, *parts),
         uses_date=uses_date,
+        chat_template=template,
     )
 
 
@@ -337,16 +341,20 @@ def _code(*files: dict[str, Any]) -> dict[str, str]:
     return classes
 
 
-def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> tuple[str | None, bool]:
-    """Return the digest of the chat template, wherever it is (None without one), and whether it uses the date."""
+def _chat_template(
+    path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]
+) -> tuple[str | None, bool, str | None]:
+    """Return the digest of the chat template, wherever it is (None without one), whether it uses the date, its text."""
     file = path / "chat_template.jinja"
     if file.is_file():
         text = file.read_bytes()
-        return sha256_bytes(text), DATE_FUNCTION.encode() in text
+        return sha256_bytes(text), DATE_FUNCTION.encode() in text, text.decode(errors="replace")
     for holder in (_json(path / "chat_template.json"), processor, tokenizer):
         if template := holder.get("chat_template"):
-            return digest(template), DATE_FUNCTION in json.dumps(template)
-    return None, False
+            named = {one["name"]: one["template"] for one in template} if isinstance(template, list) else template
+            default = named.get("default") if isinstance(named, dict) else named
+            return digest(template), DATE_FUNCTION in json.dumps(template), default
+    return None, False, None
 
 
 def _weights_complete(path: Path, kinds: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.ask.answers import RowAnswers, RunTables
@@ -250,7 +250,8 @@ def passport_extra(inputs: Inputs, results: Results) -> Block:
     seeds = {"analysis": inputs.config.seed, "data": inputs.config.data.seed}
     if inputs.battery is None or "supplied" in results["model"]:
         return {"seeds": seeds}
-    decoding = {
-        name: value for name, value in asdict(inputs.battery.decoding).items() if (name, value) != ("samples", 1)
+    return {
+        "decoding": inputs.battery.decoding.stated(),
+        "preprocessing": results["model"]["processor"],
+        "seeds": seeds,
     }
-    return {"decoding": decoding, "preprocessing": results["model"]["processor"], "seeds": seeds}

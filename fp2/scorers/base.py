@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -146,12 +146,15 @@ class BaseScorer:
         Stated in the YAML for the reader; has to be the scale of the class.
     smallest_effect : float
         Smallest effect of interest, in the scorer's unit; above 0.
+    on : {"answer", "reasoning"}
+        The text that is scored: the answer, or the model's reasoning before it, where it reasoned.
     """
 
     name: str
     higher_is_better: Flag
     value_range: tuple[float, float]
     smallest_effect: Number
+    on: Literal["answer", "reasoning"] = field(default="answer", kw_only=True)
 
     version: ClassVar[str] = "1"
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)

@@ -8,21 +8,23 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
 
 from fp2.errors import Fp2Error, nearest
 from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import BaseScorer, Scored, Scorer
 from fp2.scorers.by_model import ModelScorer, Resources
-from fp2.tables import SCORES
+from fp2.tables import SCORES, TRACE
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.tables import Answer
 
+ANSWER: Literal["answer"] = "answer"
+"""The value of a scorer's `on` for which the answer is scored, and not the reasoning before it."""
 MEASURES = "measures"
 """Key of a scorer's config: the dimension that it measures."""
 MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
@@ -144,10 +146,23 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
 
 
 def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:
-    """Score answers; a scorer that asks a model is given their questions and images as well."""
+    """Score answers, or the reasoning before them; one that asks a model is given questions and images too."""
+    if getattr(scorer, "on", ANSWER) != ANSWER:
+        return _scored_reasoning(replace(cast("BaseScorer", scorer), on=ANSWER), rows)
     if isinstance(scorer, ModelScorer):
         return scorer.score_rows(rows)
     return scorer.score(rows["text"].tolist(), rows["probe"].tolist())
+
+
+def _scored_reasoning(scorer: BaseScorer, rows: pd.DataFrame) -> Scored:
+    """Score the reasoning of each answer; NaN where the model did not reason."""
+    import numpy as np
+
+    values = np.full(len(rows), np.nan)
+    if TRACE in rows:
+        reasoned = rows[TRACE].notna().to_numpy() & (rows[TRACE].fillna("") != "").to_numpy()
+        values[reasoned] = _scored(scorer, rows[reasoned].assign(text=rows[TRACE])).values
+    return Scored(values)
 
 
 def score_answers(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ TEXTS = (
 )
 
 
-def save_tiny_llava(folder: Path, *, chat: bool = True, seed: int = 0) -> Path:
+def save_tiny_llava(
+    folder: Path, *, chat: bool = True, seed: int = 0, template: str = CHAT, added: Sequence[str] = ()
+) -> Path:
     """Build and save the model (0.3 million parameters, 32 px, 5 image tokens) and its processor.
 
     The random weights are multiplied by 4: at the usual scale the pixels do not move the logits.
@@ -41,6 +44,7 @@ def save_tiny_llava(folder: Path, *, chat: bool = True, seed: int = 0) -> Path:
         padding_side="right",  # wrong for generation on purpose: the engine has to set it
         extra_special_tokens={"image_token": "<image>"},
     )
+    tokenizer.add_tokens(list(added))
     pictures: Any = CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     processor = LlavaProcessor(
         pictures,
@@ -48,7 +52,7 @@ def save_tiny_llava(folder: Path, *, chat: bool = True, seed: int = 0) -> Path:
         patch_size=16,
         vision_feature_select_strategy="full",
         num_additional_image_tokens=1,
-        chat_template=CHAT if chat else None,
+        chat_template=template if chat else None,
     )
     torch.manual_seed(seed)
     config = LlavaConfig(
@@ -81,6 +85,33 @@ def save_tiny_llava(folder: Path, *, chat: bool = True, seed: int = 0) -> Path:
             parameter.mul_(4)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
+    return folder
+
+
+def save_reasoning_llava(folder: Path, template: str, following: Mapping[str, str]) -> Path:
+    """Save a tiny LLaVA that reasons: after each token of `following` comes the one that it names, whatever is asked.
+
+    The layers add nothing to the residual stream, so the next token depends on the last one alone.
+    """
+    import torch
+    from transformers import AutoProcessor, LlavaForConditionalGeneration
+
+    save_tiny_llava(folder, template=template, added=("<think>", "</think>"))
+    tokenizer = AutoProcessor.from_pretrained(folder).tokenizer
+    model: Any = LlavaForConditionalGeneration.from_pretrained(folder)
+    language = model.model.language_model
+    with torch.no_grad():
+        for layer in language.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+        language.norm.weight.fill_(1)
+        vectors = torch.nn.functional.normalize(language.embed_tokens.weight, dim=-1)
+        language.embed_tokens.weight.copy_(vectors)
+        model.lm_head.weight.zero_()
+        for token, after in following.items():
+            before, next_one = (tokenizer.convert_tokens_to_ids(name) for name in (token, after))
+            model.lm_head.weight[next_one] += vectors[before]
+    model.save_pretrained(folder)
     return folder
 
 

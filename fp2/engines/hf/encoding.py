@@ -50,6 +50,10 @@ class EncodedPrompts:
     fill: Mapping[str, int]
     image_in_prefix: bool
 
+    def tokens(self, prompt: int) -> Tokens:
+        """Return all tokens of a prompt."""
+        return self.prefix + self.suffixes[prompt]
+
     @property
     def nbytes(self) -> int:
         """Bytes of the image's tensors."""

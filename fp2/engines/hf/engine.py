@@ -23,8 +23,9 @@ from fp2.engines.hf.model import NEEDS_ID, HfSpec, LoadedModel, free_memory, is_
 from fp2.engines.hf.placement import GPU_BATCH, LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
 from fp2.engines.hf.prompts import PromptFormat
+from fp2.engines.reasoning import WITHOUT_REASONING, scored_while_reasoning
 from fp2.errors import Fp2Error
-from fp2.tables import Answer, Decoding, ImageTask, Question
+from fp2.tables import IN_WORDS, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import sqlite3
@@ -93,6 +94,7 @@ class HfEngine(BaseEngine):
         self.spec, self.decoding, self.options = spec, decoding, options or HfOptions()
         self._digests = FileDigests(connection, verify=verify_files)
         self._stored: Mapping[str, Sequence[str]] = {}
+        self._switched_off = False
 
     @classmethod
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
@@ -119,7 +121,7 @@ class HfEngine(BaseEngine):
     def prompt_format(self) -> PromptFormat:
         """How questions are written."""
         kind = prompt_format_class(self.checkpoint, self.spec)
-        return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
+        return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt, reasoning=self.decoding.reasoning)
 
     @property
     def model_calls(self) -> int:
@@ -129,9 +131,10 @@ class HfEngine(BaseEngine):
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Whose code runs with the model, if any does."""
+        """Whose code runs with the model, if any does, and whether it is kept from reasoning."""
         code = remote_code(self.identity())
-        return [f"{REMOTE_CODE}: {code}"] if code else ()
+        lines = [f"{REMOTE_CODE}: {code}"] if code else []
+        return [*lines, WITHOUT_REASONING] if self._switched_off else lines
 
     @property
     def notices(self) -> Sequence[str]:
@@ -176,6 +179,16 @@ class HfEngine(BaseEngine):
                 method["first_tokens_of"] = list(self.spec.yes_no or ())
             if self.spec.softmax_dtype != "float32":
                 method["softmax"] = self.spec.softmax_dtype
+        template = self.prompt_format.template
+        if question.kind not in IN_WORDS:
+            if template.always or self.decoding.reasoning not in ("off", "auto"):
+                raise scored_while_reasoning(self.spec.id, question.question_id, switch=not template.always)
+            if template.switch:
+                method["reasoning"] = "off"
+                self._switched_off |= template.by_default and self.decoding.reasoning == "auto"
+        elif template.possible:
+            budget = self.decoding.reasoning_budget
+            method["reasoning"] = {"mode": self.decoding.reasoning, "budget": budget} if budget else "off"
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method

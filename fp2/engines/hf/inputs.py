@@ -75,7 +75,7 @@ class InputBuilder:
 
     def __init__(self, loaded: LoadedModel, prompt_format: PromptFormat, choice_orders: ChoiceOrders) -> None:
         self._loaded, self._format, self._orders = loaded, prompt_format, choice_orders
-        self._prompts: dict[tuple[str, bool], str] = {}
+        self._prompts: dict[tuple[str, bool, bool], str] = {}
         self._special_tokens = special_tokens(loaded.processor)
         self._encoder = PromptEncoder(loaded.processor, image_token_ids(loaded.model), prompt_format.adds_start_token)
         self.check_prompts: EncodedPrompts | None = None
@@ -145,16 +145,17 @@ class InputBuilder:
                 checks = [self._prompt(text, image=True) for text in _CHECK_QUESTIONS]
                 self.check_prompts = self._encoder.encode(image, checks)
             for question in questions:
-                own = [self._prompt(text, image=image is not None) for text in self._texts(question)]
+                own = [self._prompt(text, image=image is not None, scored=scored) for text in self._texts(question)]
                 prompts.append(tuple(texts.setdefault((text, question.sample), len(texts)) for text in own))
             encoded = self._encoder.encode(image, [text for text, _ in texts])
             self._loaded.image_processor.forget()
         return ImageQuestions(task, questions, encoded, tuple(prompts), scored)
 
-    def _prompt(self, text: str, *, image: bool) -> str:
-        if (text, image) not in self._prompts:
-            self._prompts[text, image] = self._format.text(text, image)
-        return self._prompts[text, image]
+    def _prompt(self, text: str, *, image: bool, scored: bool = True) -> str:
+        key = (text, image, scored)
+        if key not in self._prompts:
+            self._prompts[key] = self._format.text(text, image, scored=scored)
+        return self._prompts[key]
 
     def _texts(self, question: Question) -> list[str]:
         """Return the text of a question, once for each order of its options."""

@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 from fp2.engines.checkpoint import DATE_FUNCTION, Checkpoint
 from fp2.engines.hf.families import IMAGE, QUESTION, FamilyFacts
+from fp2.engines.hf.reasoning import TemplateReasoning, read_template, switched
+from fp2.engines.reasoning import always_reasons, cannot_reason
 from fp2.errors import Fp2Error
+from fp2.tables import Reasoning
 
 PromptForm = Literal["chat", "raw", "own", "code"]
 _TRIAL = "What is this?"
@@ -60,6 +63,8 @@ class PromptFormat:
         The user's own format, with `{image}` and `{question}`.
     processor : ProcessorMixin, optional
         The loaded processor, which `text` and `adds_start_token` need.
+    reasoning : {"off", "auto", "on"} or int
+        As in `Decoding`.
     """
 
     checkpoint: Checkpoint
@@ -67,6 +72,7 @@ class PromptFormat:
     chat: bool | None = None
     prompt: str | None = None
     processor: Any = None
+    reasoning: Reasoning = "auto"
 
     def __post_init__(self) -> None:
         check_prompt(self.prompt, self.chat)
@@ -93,10 +99,29 @@ class PromptFormat:
             return {"form": form, "today": TODAY} if self.checkpoint.uses_date else {"form": form}
         return {"form": form, "format": self._plain}
 
-    def text(self, question: str, image: bool = True) -> str:
-        """Return the prompt for `question`, with the image token if there is an image."""
+    @functools.cached_property
+    def template(self) -> TemplateReasoning:
+        """What the chat template says of reasoning; nothing where it is not used.
+
+        Raises
+        ------
+        Fp2Error
+            If the model cannot do what `reasoning` says.
+        """
+        template = read_template(self.checkpoint.chat_template) if self.form == "chat" else TemplateReasoning()
+        if self.reasoning == "off" and template.always:
+            raise always_reasons(self.checkpoint.id)
+        if self.reasoning not in ("off", "auto") and not template.possible:
+            raise cannot_reason(self.checkpoint.id)
+        return template
+
+    def text(self, question: str, image: bool = True, *, scored: bool = False) -> str:
+        """Return the prompt for `question`, with the image token if there is an image.
+
+        A model whose probabilities are read (`scored`) does not reason.
+        """
         if self.form == "chat":
-            return self._chat(question, image)
+            return self._chat(question, image, scored)
         plain = self._plain if image else self._plain.replace(IMAGE + "\n", IMAGE)
         before, after = plain.replace(IMAGE, self._image_token if image else "").split(QUESTION)
         return before + question + after
@@ -117,10 +142,10 @@ class PromptFormat:
             return ""
         return str(getattr(self.processor, "image_token", None) or "")
 
-    def _chat(self, question: str, image: bool) -> str:
+    def _chat(self, question: str, image: bool, scored: bool) -> str:
         content = self._content(question, image)
         try:
-            return self._render(content)
+            return self._render(content, **switched(self.template, self.reasoning, scored=scored))
         except Fp2Error:
             raise
         except Exception as error:  # a template is a program and can raise anything
@@ -156,14 +181,16 @@ class PromptFormat:
         token = self._image_token
         return prompt.count(_TRIAL) == 1 and (not token or prompt.count(token) == 1) and "'type'" not in prompt
 
-    def _render(self, content: list[dict[str, str]] | str) -> str:
+    def _render(self, content: list[dict[str, str]] | str, **variables: bool) -> str:
         """Render the processor's template, or the tokenizer's if the processor has none."""
         holder = self.processor if getattr(self.processor, "chat_template", None) else self.processor.tokenizer
         message = [{"role": "user", "content": content}]
         template = holder.chat_template
         template = template.get("default") if isinstance(template, dict) else template
         dated = {"chat_template": with_fixed_date(template)} if template and DATE_FUNCTION in template else {}
-        return str(holder.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **dated))
+        return str(
+            holder.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **dated, **variables)
+        )
 
     def _template_error(self, reason: str) -> Fp2Error:
         first = next(iter(reason.splitlines()), "no reason given")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.encoding import EncodedPrompts
-from fp2.engines.hf.generation import BatchLimits, Pair, Sampler, end_tokens_of, greedy, keep_only_end_tokens
+from fp2.engines.hf.generation import BatchLimits, Pair, Pick, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
 from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
 from fp2.engines.hf.model import is_out_of_memory
 from fp2.engines.hf.prefix_policy import candidates, compare, inexact
+from fp2.engines.hf.reasoning import ReasoningTokens, added_marks
 from fp2.engines.hf.scoring import OptionTokens, score
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.engines.hf.whole_prompts import WholePrompts
+from fp2.engines.reasoning import reasoned_answer
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -47,6 +49,8 @@ class Session:
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
         self._limits = BatchLimits(batch_size, max_tokens)
+        self._reasoning = _reasoning_tokens(loaded, prompt_format, decoding)
+        self._may_reason = prompt_format.template.possible
         self._spec = spec
         self._builder = InputBuilder(loaded, prompt_format, decoding.choice_orders)
         self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
@@ -186,14 +190,21 @@ class Session:
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding
-        pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
+        pick: Pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
         if self._stored and isinstance(strategy, SharedPrefix):
             self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]
-        generated = strategy.generate(encoded, pick, self._end_tokens, self.decoding.max_new_tokens)
+        most = decoding.max_new_tokens
+        if self._reasoning is not None and self._end_tokens:
+            begun = self._reasoning.begun
+            pick = self._reasoning.limited(
+                pick, lambda pair: begun(encoded[pair[0]].tokens(pair[1])), min(self._end_tokens)
+            )
+            most += decoding.reasoning_budget
+        generated = strategy.generate(encoded, pick, self._end_tokens, most)
         with self.loaded.lock:
             return [
-                self._answer(group.task, question, tokens[prompts[0]])
+                self._answer(group, question, prompts[0], tokens[prompts[0]])
                 for group, tokens in zip(batch, generated, strict=True)
                 for question, prompts in group
             ]
@@ -213,9 +224,14 @@ class Session:
         question = next(question for question, prompts in group if prompt in prompts)
         return seed_of(self.decoding, group.task, question)
 
-    def _answer(self, task: ImageTask, question: Question, tokens: list[int]) -> Answer:
-        text = self.loaded.processor.tokenizer.decode(tokens, skip_special_tokens=True)
-        return Answer(task.image_id, question.question_id, text.strip(), tokens=len(tokens))
+    def _answer(self, group: ImageQuestions, question: Question, prompt: int, tokens: list[int]) -> Answer:
+        image_id, question_id = group.task.image_id, question.question_id
+        if self._reasoning is None:
+            text = self.loaded.processor.tokenizer.decode(tokens, skip_special_tokens=True)
+            return Answer(image_id, question_id, text.strip(), tokens=len(tokens))
+        begun = self._reasoning.begun(group.encoded.tokens(prompt))
+        split, n_reasoning = self._reasoning.split(tokens, begun=begun)
+        return reasoned_answer(group.task, question, split, tokens=len(tokens), reasoning_tokens=n_reasoning)
 
     def _answer_tokens(self, questions: Sequence[Question]) -> tuple[YesNoForms | None, OptionTokens]:
         """Return the tokens of Yes and No, if a question needs them, and those of every option."""
@@ -234,6 +250,15 @@ class Session:
                 forms = yes_no_forms(self.loaded.processor.tokenizer, self._spec.yes_no)
                 self._forms = replace(forms, softmax=self._spec.softmax_dtype)
         return self._forms
+
+
+def _reasoning_tokens(loaded: LoadedModel, prompt_format: PromptFormat, decoding: Decoding) -> ReasoningTokens | None:
+    """Return the marks of the model's reasoning in tokens: those of its template, or else among its added tokens."""
+    tokenizer = loaded.processor.tokenizer
+    marks = prompt_format.template.marks or added_marks(tokenizer)
+    if marks is None:
+        return None
+    return ReasoningTokens(tokenizer, marks, budget=decoding.reasoning_budget, longest=decoding.max_new_tokens)
 
 
 def _image_after_question(level: str) -> Fp2Error:

@@ -10,8 +10,10 @@ import base64
 import functools
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fp2.engines.reasoning import STILL_REASONING, THINK, Split, split_reasoning
 from fp2.engines.server.client import Channel
 from fp2.engines.server.replies import RefusedError
 from fp2.tables import Decoding
@@ -62,6 +64,7 @@ async def post_chat(channel: Channel, body: Mapping[str, Any]) -> dict[str, Any]
     ------
     RefusedError, UnreachableError
     """
+    body = {**body, **channel.client.also}
     try:
         return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
     except RefusedError as error:
@@ -89,32 +92,78 @@ def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     return choices[0]
 
 
-def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
-    """Return the text of a completion, and its number of tokens (0 if the server does not report it).
+@dataclass(frozen=True)
+class Completion:
+    """What a reply says.
 
-    A refusal that the server reports in a field of its own is an answer of the model.
+    Attributes
+    ----------
+    split : Split
+        The reasoning and the answer.
+    tokens, reasoning_tokens : int
+        Generated in all, and of the reasoning; 0 if the server does not report them.
+    cut : bool
+        Whether it ends at the limit of tokens.
+    """
+
+    split: Split
+    tokens: int
+    reasoning_tokens: int
+    cut: bool
+
+
+def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
+    """Return the answer of a completion and the reasoning before it.
+
+    The reasoning is in a field of its own (`reasoning_content` of vLLM, SGLang and llama.cpp, `reasoning` of
+    OpenRouter, Ollama and newer vLLM, a part of type `thinking` of Anthropic), between the marks `<think>` in the
+    text, or kept back and only counted. A refusal that the server reports in a field of its own is an answer.
 
     Raises
     ------
     RefusedError
-        If there is no text (a content filter removed it, or all tokens went into reasoning), or far more of it than
-        the tokens asked for make.
+        If there is no text (a content filter removed it), or far more of it than the tokens asked for make.
     """
     choice = first_choice(reply)
     message, reason = choice.get("message"), choice.get("finish_reason")
     if reason == "content_filter":
         raise RefusedError("the server's content filter withheld the answer")
-    text = None
-    if isinstance(message, dict):
-        text = message.get("content") if message.get("content") is not None else message.get("refusal")
+    message = message if isinstance(message, dict) else {}
+    text = message.get("content") if message.get("content") is not None else message.get("refusal")
+    named = [message.get(name) for name in ("reasoning_content", "reasoning")]
     if isinstance(text, list):  # some servers answer in parts
-        text = "".join(str(item.get("text", "")) for item in text if isinstance(item, dict))
-    if not isinstance(text, str) or (not text and reason == "length"):
+        parts = [item for item in text if isinstance(item, dict)]
+        named += [item.get("thinking") for item in parts]
+        text = "".join(str(item.get("text", "")) for item in parts)
+    details = reply["usage"].get("completion_tokens_details") if isinstance(reply.get("usage"), dict) else None
+    reasoning_tokens = token_count({"usage": details}, "reasoning_tokens") or 0
+    split = split_reasoning(text if isinstance(text, str) else "", THINK)
+    if stated := next((one.strip() for one in named if isinstance(one, str) and one.strip()), None):
+        split = Split(stated, split.answer)
+    elif split.reasoning is None and reasoning_tokens:
+        split = split._replace(reasoning="")
+    if split.reasoning is not None and not split.answer and reason == "length":
+        split = split._replace(answer=None)
+    elif not isinstance(text, str) or (not text and reason == "length"):
         raise RefusedError(f"the server answered without text (finish reason: {reason})")
-    if len(text) > decoding.longest_answer:
-        what = f"{len(text)} characters, far more than {decoding.max_new_tokens} tokens make"
+    if (length := len(split.answer or "")) > decoding.longest_answer:
+        what = f"{length} characters, far more than {decoding.max_new_tokens} tokens make"
         raise RefusedError(f"the server answered with {what}")
-    return text.strip(), token_count(reply, "completion_tokens") or 0
+    return Completion(split, token_count(reply, "completion_tokens") or 0, reasoning_tokens, reason == "length")
+
+
+def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
+    """Return the answer of a completion without its reasoning, and all its tokens (see `read_completion`).
+
+    Raises
+    ------
+    RefusedError
+        Also if all tokens went into reasoning.
+    """
+    completion = read_completion(reply, decoding)
+    if completion.split.answer is None:
+        raise RefusedError(STILL_REASONING)
+    return completion.split.answer, completion.tokens
 
 
 def token_count(reply: Mapping[str, Any], name: str) -> int | None:

@@ -114,6 +114,8 @@ class ServerClient:
     pool : Pool
     token_limit : str
         The name under which the servers take the limit of new tokens.
+    also : dict
+        What every chat completion has beside its own fields.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class ServerClient:
     ) -> None:
         self.pool = Pool([Server(address, asyncio.Semaphore(concurrency)) for address in addresses])
         self.token_limit = "max_tokens"
+        self.also: dict[str, Any] = {}
         self._key, self._concurrency, self._timeout, self._attempts = key, concurrency, timeout, attempts
         self._admit = admit if len(addresses) > 1 else None
         names = {name for one in addresses for name in (one.base, one.origin, one.origin.split("//")[1], one.host)}

@@ -13,14 +13,17 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
+from fp2.engines.reasoning import reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
-from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
+from fp2.engines.server.chat import METHOD, PATH, Completion, chat_body, post_chat, probe_images, read_completion
 from fp2.engines.server.client import IS_PATH, Channel, ServerClient, UnreachableError, base_name, without_folder
 from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
+from fp2.engines.server.reasoning import find_parameter, request_fields
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
     Report,
@@ -83,6 +86,7 @@ class OpenAICompatEngine(BaseEngine):
         self._reports = ServerReports(connection)
         self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
+        self._reasons = decoding.reasoning not in ("off", "auto")
         self._silent: set[str] = set()  # addresses that did not report
         self._served_by = [Counter[str]() for _ in self.addresses]
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
@@ -129,7 +133,11 @@ class OpenAICompatEngine(BaseEngine):
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is asked; for probabilities, the scoring method that the server offers."""
+        if question.kind in SCORED and self.decoding.reasoning not in ("off", "auto"):
+            raise scored_while_reasoning(self.spec.id, question.question_id, switch=True)
         method = self._method(question.kind).identity() if question.kind in SCORED else {"name": METHOD}
+        if self.decoding.reasoning != "auto":
+            method = {**method, "reasoning": self._reasoning_fields}
         return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
 
     def lacking(self, question: Question) -> Mapping[str, str]:
@@ -151,6 +159,19 @@ class OpenAICompatEngine(BaseEngine):
         """Return a client for other requests (`ServerClient.stream`), to the servers that were planned with."""
         self._check_same_server()
         return self._client()
+
+    @functools.cached_property
+    def _reasoning_fields(self) -> dict[str, Any]:
+        """What switches the model's reasoning, in every request; nothing where that is left to the server."""
+        if self.decoding.reasoning == "auto":
+            return {}
+        switch = "off" if self.decoding.reasoning == "off" else "on"
+        held = self.remembered(
+            f"reasoning {switch}",
+            lambda client: {"parameter": find_parameter(client, self.spec.id, self.decoding)},
+            "reasoning",
+        )
+        return request_fields(held["parameter"], self.decoding)
 
     def remembered(self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str) -> dict[str, Any]:
         """Return how this server is asked for `what`: what `find` returned while its report was the present one."""
@@ -308,6 +329,7 @@ class OpenAICompatEngine(BaseEngine):
             attempts=attempts or self.options.attempts,
             admit=self._admit,
         )
+        client.also = dict(self.__dict__.get("_reasoning_fields", {}))
         for server in client.pool.servers:
             server.admitted = server.address.base not in self._silent
         return client
@@ -347,10 +369,7 @@ class OpenAICompatEngine(BaseEngine):
                 scored = await score(channel, method, self.spec.id, question, image, self.decoding.choice_orders)
                 text, numbers, tokens = scored.text, scored.numbers, scored.tokens
             else:
-                seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
-                reply = await post_chat(channel, chat_body(self.spec.id, question.text, image, self.decoding, seed))
-                self._record_served(reply)
-                text, tokens = read_text(reply, self.decoding)
+                return await self._ask_in_words(channel, task, question, image)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, path)
             return failed(task, question, str(error))
@@ -360,6 +379,27 @@ class OpenAICompatEngine(BaseEngine):
             return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
         seconds = time.perf_counter() - started
         return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
+
+    async def _ask_in_words(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
+        """Ask for an answer in words; a model that turns out to reason is asked once more, with tokens for that."""
+        started = time.perf_counter()
+        seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
+        body = chat_body(self.spec.id, question.text, image, self.decoding, seed)
+        longer = {"max_tokens": self.decoding.max_new_tokens + self.decoding.reasoning_budget}
+        reasons = self._reasons
+        completion = self._read(await post_chat(channel, body | longer if reasons else body))
+        self._reasons |= completion.split.reasoning is not None
+        if self._reasons and not reasons and completion.cut and self.decoding.reasoning_budget:
+            self.model_calls += 1
+            completion = self._read(await post_chat(channel, body | longer))
+        answer = reasoned_answer(
+            task, question, completion.split, tokens=completion.tokens, reasoning_tokens=completion.reasoning_tokens
+        )
+        return replace(answer, seconds=time.perf_counter() - started)
+
+    def _read(self, reply: dict[str, Any]) -> Completion:
+        self._record_served(reply)
+        return read_completion(reply, self.decoding)
 
     def _record_served(self, reply: dict[str, Any]) -> None:
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):

@@ -81,7 +81,7 @@ class CustomCodePrompt(PromptFormat):
         """Return the version of the adapters; the code itself is in the checkpoint's identity."""
         return {"form": self.form, "format": FORMAT}
 
-    def text(self, question: str, image: bool = True) -> str:
+    def text(self, question: str, image: bool = True, *, scored: bool = False) -> str:
         """Return the prompt for `question`, as the code writes it."""
         return str(self.processor.write(question, image))
 

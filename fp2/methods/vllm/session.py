@@ -142,18 +142,20 @@ class VllmSession(Session):
 
     def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
+        budget = self.decoding.reasoning_budget if self._may_reason else 0
+        longer = {"max_tokens": self.decoding.max_new_tokens + budget} if budget else {}
         generated = self._vllm.generate(
             [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],
             [
-                {**self.decoding.request(), "detokenize": False}
+                {**self.decoding.request(), "detokenize": False, **longer}
                 | ({"seed": self._seed(batch, (row, prompt))} if self.decoding.sampled else {})
                 for row, _, prompt in asked
             ],
         )
         with self.loaded.lock:
             return [
-                self._answer(batch[row].task, question, tokens)
-                for (row, question, _), tokens in zip(asked, generated, strict=True)
+                self._answer(batch[row], question, prompt, tokens)
+                for (row, question, prompt), tokens in zip(asked, generated, strict=True)
             ]
 
 
