@@ -254,6 +254,7 @@ from fp2.ask.cost import (
     TOKENS_A_WORD as TOKENS_A_WORD,
     expected_cost as expected_cost,
     expected_scorings as expected_scorings,
+    reasoning_budget as reasoning_budget,
 )
 from fp2.ask.loop import Forecast as Forecast, Storage as Storage
 from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
+from fp2.tables import IN_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.ask.loop import Forecast, Storage
-    from fp2.engines.base import Price
+    from fp2.engines.base import Engine, Price
     from fp2.scorers.base import Scorer
     from fp2.scorers.by_model import ModelScorer
     from fp2.tables import Decoding, Question
@@ -50,11 +51,22 @@ class Cost:
         )
 
 
-def expected_cost(forecast: Forecast, questions: Sequence[Question], decoding: Decoding, price: Price) -> Cost:
+def reasoning_budget(engine: Engine, questions: Sequence[Question], decoding: Decoding) -> int:
+    """Return the most tokens of the reasoning before an answer in words; 0 where the model is not known to reason."""
+    in_words = [question for question in questions if question.kind in IN_WORDS]
+    methods = [engine.method(question) for question in in_words[:1]]
+    reasons = any(method.get("reasoning", "off") not in ("off", {}) for method in methods)
+    return decoding.reasoning_budget if reasons else 0
+
+
+def expected_cost(
+    forecast: Forecast, engine: Engine, questions: Sequence[Question], decoding: Decoding, price: Price
+) -> Cost:
     """Return what the answers that the store lacks will cost, each asked once."""
     words = sum(len(question.text.split()) for question in questions) / max(1, len(questions))
     tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words * TOKENS_A_WORD
-    tokens_out = float(decoding.max_new_tokens) if forecast.tokens is None else forecast.tokens
+    most = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
+    tokens_out = float(most) if forecast.tokens is None else forecast.tokens
     each = (tokens_in * price.input + tokens_out * price.output) / 1e6
     return Cost(forecast.left * each, forecast.left, tokens_in, tokens_out, forecast.tokens is not None)
 

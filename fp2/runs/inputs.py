@@ -356,7 +356,8 @@ def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     assert inputs.battery is not None
     forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
     if price is not None:
-        costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
+        battery = inputs.battery
+        costs.append(expected_cost(forecast, inputs.engine, battery.questions, battery.decoding, price))
     elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)

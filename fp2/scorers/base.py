@@ -146,7 +146,7 @@ class BaseScorer:
         Stated in the YAML for the reader; has to be the scale of the class.
     smallest_effect : float
         Smallest effect of interest, in the scorer's unit; above 0.
-    on : {"answer", "reasoning"}
+    of : {"answer", "reasoning"}
         The text that is scored: the answer, or the model's reasoning before it, where it reasoned.
     """
 
@@ -154,7 +154,7 @@ class BaseScorer:
     higher_is_better: Flag
     value_range: tuple[float, float]
     smallest_effect: Number
-    on: Literal["answer", "reasoning"] = field(default="answer", kw_only=True)
+    of: Literal["answer", "reasoning"] = field(default="answer", kw_only=True)
 
     version: ClassVar[str] = "1"
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fp2.tables import Answer
 
 ANSWER: Literal["answer"] = "answer"
-"""The value of a scorer's `on` for which the answer is scored, and not the reasoning before it."""
+"""The value of a scorer's `of` for which the answer is scored, and not the reasoning before it."""
 MEASURES = "measures"
 """Key of a scorer's config: the dimension that it measures."""
 MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
@@ -147,8 +147,8 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
 
 def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:
     """Score answers, or the reasoning before them; one that asks a model is given questions and images too."""
-    if getattr(scorer, "on", ANSWER) != ANSWER:
-        return _scored_reasoning(replace(cast("BaseScorer", scorer), on=ANSWER), rows)
+    if getattr(scorer, "of", ANSWER) != ANSWER:
+        return _scored_reasoning(replace(cast("BaseScorer", scorer), of=ANSWER), rows)
     if isinstance(scorer, ModelScorer):
         return scorer.score_rows(rows)
     return scorer.score(rows["text"].tolist(), rows["probe"].tolist())

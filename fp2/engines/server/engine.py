@@ -192,7 +192,9 @@ class OpenAICompatEngine(BaseEngine):
         if first is None:
             return
         self._check_same_server()
+        fields = self._reasoning_fields
         with self._client() as client:
+            client.also = fields
             try:
                 shown = self._checked(client, itertools.chain([first], tasks))
                 yield from ask_about(client, shown, self._ask, 2 * self.options.concurrency)

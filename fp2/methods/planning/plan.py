@@ -32,6 +32,7 @@ from fp2.extension import (
     plain,
     plan_answers,
     preview_inputs,
+    reasoning_budget,
     write_text,
 )
 from fp2.methods.planning.forecast import (
@@ -362,12 +363,15 @@ def _asking_rows(
     }
     assert inputs.engine is not None
     if (price := inputs.engine.profile().price) is not None:
-        rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
+        rows["cost"] = str(expected_cost(forecast, inputs.engine, battery.questions, battery.decoding, price))
     for name, scoring in expected_scorings(storage, inputs.scorers, battery.decoding, forecast):
         more = f", and at most {scoring.more:,} of answers to ask" if scoring.more else ""
         rows[f"texts for {name}"] = f"{scoring.texts:,} of stored answers{more}"
         if scoring.cost is not None:
             rows[f"cost of {name}"] = str(scoring.cost)
+    if budget := reasoning_budget(inputs.engine, battery.questions, battery.decoding):
+        longest = battery.decoding.max_new_tokens
+        rows["reasoning"] = f"at most {budget:,} tokens before each answer of at most {longest:,} (decoding.reasoning)"
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows
