@@ -45,6 +45,7 @@ from benchmarks.validity.random_factors import (
     wordings,
 )
 from benchmarks.validity.refusals import BOUNDS_WORLDS, REFUSAL_WORLDS, bounds, refusals
+from benchmarks.validity.sampled import SAMPLED_WORLDS, sampled_shares
 from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS, by_group, intervals
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
@@ -309,6 +310,7 @@ STUDIES = (
     Study("wording", (World("normal"),), wording, 100, 0.5),
     Study("wordings", WORDING_WORLDS, wordings, 100, 0.5),
     Study("samples", SAMPLE_WORLDS, samples, 200, 0.5),
+    Study("sampled", SAMPLED_WORLDS, sampled_shares, 100, 0.5),
     Study("components", COMPONENT_WORLDS, components, 100, 0.5),
     Study("ranks", (World("normal"),), ranks, 100, 0.5),
     Study("refusals", REFUSAL_WORLDS, refusals, 50, 0.5),

@@ -14,6 +14,7 @@ from benchmarks.validity.mixed_models import TESTS, with_gaps
 from benchmarks.validity.paired_models import SCORES
 from benchmarks.validity.refusals import REFUSED_BY_GROUP, TRUTHS
 from benchmarks.validity.rows import Row, describe, mean_row, rate_row, rejected
+from benchmarks.validity.sampled import SAMPLES
 from benchmarks.validity.studies import FAMILY, MULTIPLES
 from benchmarks.validity.worlds import ALPHA, World, answer_sd
 from fp2.stats.sequential import SPENDING
@@ -171,6 +172,16 @@ def _stepped(world: World, found: Arrays) -> list[Row]:
     claim = "Family-wise error after step-down max-T: at most 5 %"
     where = f"6 correlated probes x 4 cuts, all null, {world.outcome}"
     return [rate_row(claim, where, "any of 24 rows significant", rejected(found["smallest_adjusted"]), None, 0.05)]
+
+
+def _sampled(world: World, found: Arrays) -> list[Row]:
+    where = f"P(Yes) from {SAMPLES} samples, rate 30 %, failed samples: {world.condition}"
+    if not world.gap:
+        claim = "Type-I error, P(Yes) estimated from samples: at most 6 %"
+        return [rate_row(claim, where, "p_value (decides verdicts)", rejected(found["p"]), None, 0.06)]
+    covered = (found["low"] - 1e-9 <= world.true_gap) & (world.true_gap <= found["high"] + 1e-9)
+    claim = "Coverage of the interval at a gap, P(Yes) estimated from samples: at least 94 %"
+    return [rate_row(claim, f"{where}, gap {world.true_gap:.2f}", "ci", covered, 0.94, None)]
 
 
 def _missing(world: World, found: Arrays) -> list[Row]:
@@ -609,6 +620,7 @@ _SUMMARIES = {
     "ranks": _ranks,
     "wordings": _wordings,
     "samples": _samples,
+    "sampled": _sampled,
     "components": _components,
     "refusals": _refusals,
     "severity": _severity,

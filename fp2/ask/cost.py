@@ -67,8 +67,13 @@ def expected_cost(
     tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words * TOKENS_A_WORD
     most = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
     tokens_out = float(most) if forecast.tokens is None else forecast.tokens
-    each = (tokens_in * price.input + tokens_out * price.output) / 1e6
-    return Cost(forecast.left * each, forecast.left, tokens_in, tokens_out, forecast.tokens is not None)
+    methods = [engine.method(question) for question in questions if question.kind not in IN_WORDS]
+    samples = sum(int(method.get("samples", 1)) for method in methods) + len(questions) - len(methods)
+    requests = round(forecast.left * samples / max(1, len(questions)))
+    if forecast.tokens is not None:
+        tokens_out *= forecast.left / max(1, requests)  # those of a stored answer are of all its samples
+    amount = requests * (tokens_in * price.input + tokens_out * price.output) / 1e6
+    return Cost(amount, requests, tokens_in, tokens_out, forecast.tokens is not None)
 
 
 @dataclass(frozen=True)

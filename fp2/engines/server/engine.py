@@ -35,6 +35,7 @@ from fp2.engines.server.report import (
     score,
     uses_images,
 )
+from fp2.engines.server.sampled import SampledAnswers
 from fp2.engines.server.scoring import ScoringMethod
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
@@ -120,6 +121,13 @@ class OpenAICompatEngine(BaseEngine):
             lines.append(f"The server does not answer; its last report of {when} is used")
         return lines
 
+    @property
+    def limitations(self) -> list[str]:
+        """Whether probabilities are estimated from samples."""
+        if self.options.scoring != "sampled":
+            return []
+        return [f"Probabilities are shares of {self.options.samples} sampled answers each, not read from the model"]
+
     def identity(self) -> dict[str, Any]:
         """Return the model's name, the server's report (`server`), and the user's `revision`."""
         model = {"model": self.spec.id}
@@ -133,7 +141,8 @@ class OpenAICompatEngine(BaseEngine):
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is asked; for probabilities, the scoring method that the server offers."""
-        if question.kind in SCORED and self.decoding.reasoning not in ("off", "auto"):
+        sampled = self.options.scoring == "sampled"
+        if question.kind in SCORED and not sampled and self.decoding.reasoning not in ("off", "auto"):
             raise scored_while_reasoning(self.spec.id, question.question_id, switch=True)
         method = self._method(question.kind).identity() if question.kind in SCORED else {"name": METHOD}
         if self.decoding.reasoning != "auto":
@@ -279,7 +288,7 @@ class OpenAICompatEngine(BaseEngine):
         kinds = {question.kind for question in task.questions}
         for kind in sorted(kinds & SCORED):
             self._method(kind)
-        if kinds - SCORED and not task.blind:
+        if (kinds - SCORED or self.options.scoring == "sampled") and not task.blind:
             self._check_uses_images(client)
 
     def _check_uses_images(self, client: ServerClient) -> None:
@@ -303,6 +312,8 @@ class OpenAICompatEngine(BaseEngine):
 
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
+        if self.options.scoring == "sampled":
+            return SampledAnswers(self.options.samples, self.decoding)
         if kind not in self._methods:
             key = f"{kind} {self.options.scoring}"
             method = method_of(self._report.methods.get(key, {}))

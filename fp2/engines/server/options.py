@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
+
+from annotated_types import Ge, Le
 
 from fp2.engines.base import EngineOptions, NotNegative, Positive, Seconds
 from fp2.errors import Fp2Error
@@ -33,8 +35,11 @@ class ServerOptions(EngineOptions):
 
     Attributes
     ----------
-    scoring : {"auto", "systemone", "decisions", "logprobs"}
-        The scoring method; `auto` takes the first that the server offers.
+    scoring : {"auto", "systemone", "decisions", "logprobs", "sampled"}
+        The scoring method; `auto` takes the first that the server offers. `sampled` estimates the probabilities from
+        sampled answers, of any server.
+    samples : int
+        Answers that are sampled for each probability (`sampled`).
     concurrency : int
         Most concurrent requests to a server.
     timeout : float
@@ -47,7 +52,8 @@ class ServerOptions(EngineOptions):
         Answers a second that the servers give, for the estimate of time.
     """
 
-    scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
+    scoring: Literal["auto", "systemone", "decisions", "logprobs", "sampled"] = "auto"
+    samples: Annotated[int, Ge(2), Le(1000)] = 5
     concurrency: Positive = 8
     timeout: Seconds = 120.0
     attempts: Positive = 5

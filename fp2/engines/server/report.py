@@ -168,7 +168,7 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
     raise Fp2Error(
         f"the server returns no probabilities ({'; '.join(reasons.values())})",
         where=f"engine.scoring={scoring}",
-        fix="Ask in words (kind: text), or use a server that returns them (docs/servers.md)",
+        fix="Set engine.scoring=sampled, which estimates them, or use another server (docs/servers.md)",
     )
 
 

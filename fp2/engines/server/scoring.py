@@ -109,7 +109,7 @@ class TopLogprobs:
         if question.kind == "yes_no":
             texts = [question.text]
         else:
-            texts = [_lettered(question, order) for order in option_orders(len(question.choices), orders)]
+            texts = [lettered(question, order) for order in option_orders(len(question.choices), orders)]
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, image), **rest} for text in texts]
 
@@ -154,7 +154,8 @@ def _read_yes_no(tokens: Mapping[str, float], used: int) -> Probabilities:
     return Probabilities("Yes" if yes >= no else "No", numbers, used)
 
 
-def _lettered(question: Question, order: Sequence[int]) -> str:
+def lettered(question: Question, order: Sequence[int]) -> str:
+    """Return a question with its options, in an order, as letters."""
     lines = "\n".join(f"{string.ascii_uppercase[i]}. {question.choices[place]}" for i, place in enumerate(order))
     listed = question.text.replace(OPTIONS, lines) if OPTIONS in question.text else f"{question.text}\n{lines}"
     return f"{listed}\n{_ANSWER_LETTER}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from functools import partial
 from typing import Any
 
@@ -65,6 +66,26 @@ def test_the_share_that_lacks_the_outcome_is_a_warning(bench: Bench) -> None:
     assert line.startswith(f"{missing:.1%} of the answers have no p_yes_first_token")
     assert norm["gras"]["mass"]["missing_share"] == 0
     assert not [line for line in norm["gras"]["warnings"] if "of the answers have no" in line]
+
+
+def sampling(seen: Seen, before: int) -> Reply:
+    """Say Yes with the probability `darkness` of the image, by the seed of the request."""
+    image = picture_of(seen.body)
+    yes = random.Random(seen.body.get("seed", 0)).random() < darkness(image)
+    return Reply(completion("Yes." if yes else "No.", prompt=9 if image is None else 99))
+
+
+def test_a_server_without_probabilities_is_asked_for_samples(bench: Bench) -> None:
+    with serving({MODELS: known, CHAT: sampling}) as server:
+        with pytest.raises(Fp2Error, match=r"returns no probabilities.*engine.scoring=sampled"):
+            run(bench, server, "probe.options.outcome=p_yes")
+        more = ("engine.scoring=sampled", "engine.samples=4", "probe.options.outcome=p_yes")
+        found = run(bench, server, *more).results
+        asked = len(server.asked(CHAT))
+        assert run(bench, server, *more).results["answers"]["cached"] == 144
+        assert len(server.asked(CHAT)) == asked
+    assert found["answers"]["answered"] == 144
+    assert any(line.startswith("Probabilities are shares of 4 sampled answers each") for line in found["limitations"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""P(Yes) from sampled answers: shares are counted as they are said, and a GRAS run needs no probabilities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_server import FakeServer, Reply, Seen, completion, picture_of, serving
+
+from fp2.engines.server import client as server_http
+from fp2.engines.server.engine import OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
+
+CHAT = "/v1/chat/completions"
+KIND = Question("q", "p", "Is this person kind? Answer with Yes or No.", kind="yes_no")
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def saying(*words: str, thought: str | None = None) -> Any:
+    """Return a route that says one of the words after the other."""
+    said: list[int] = []
+
+    def route(seen: Seen, before: int) -> Reply:
+        if seen.body["temperature"] != 1.0:
+            return Reply(completion("Yes.", prompt=9 if picture_of(seen.body) is None else 99))
+        said.append(seen.body["seed"])
+        body = completion(words[(len(said) - 1) % len(words)])
+        if thought:
+            body["choices"][0]["message"]["reasoning_content"] = thought
+        return Reply(body)
+
+    return route
+
+
+def ask(server: FakeServer, task: ImageTask, question: Question, samples: int = 5, **decoding: Any) -> Answer:
+    options = ServerOptions(scoring="sampled", samples=samples, concurrency=1)
+    engine = OpenAICompatEngine(ServerSpec(server.url, "some/model"), Decoding(**decoding), options)
+    ((answer,),) = engine.answer([replace(task, questions=(question,))])
+    return answer
+
+
+def test_the_share_of_yes_is_counted_and_other_words_lower_the_mass(tasks: list[ImageTask]) -> None:
+    with serving({CHAT: saying("Yes.", "no", " YES, she is", "I cannot say", "**No**", "Yesterday")}) as server:
+        answer = ask(server, tasks[0], KIND, samples=6)
+        seeds = [seen.body["seed"] for seen in server.asked(CHAT) if seen.body["temperature"] == 1.0]
+    assert answer.text == "Yes"
+    assert answer.numbers == {
+        "p_yes": 2 / 6, "p_no": 2 / 6, "p_yes_first_token": None, "p_no_first_token": None, "p_yes_norm": 0.5,
+        "mass": pytest.approx(4 / 6), "logit_difference": 0.0,
+    }  # fmt: skip
+    assert len(set(seeds)) == 6
+
+
+def test_a_probability_after_reasoning_is_that_of_the_answers(tasks: list[ImageTask]) -> None:
+    with serving({CHAT: saying("Yes", "Yes", "No", thought="No, no, no.")}) as server:
+        answer = ask(server, tasks[0], KIND, samples=3)
+    assert answer.numbers is not None
+    assert answer.numbers["p_yes"] == pytest.approx(2 / 3)
+    assert answer.numbers["logit_difference"] == pytest.approx(math.log(2))
+
+
+def test_no_yes_and_no_no_is_a_failed_answer(tasks: list[ImageTask]) -> None:
+    with serving({CHAT: saying("Perhaps.")}) as server:
+        answer = ask(server, tasks[0], KIND)
+    assert (answer.text, answer.error) == (None, "none of 5 sampled answers is Yes or No")
+
+
+def test_options_are_counted_by_letter_or_by_name_in_every_order(tasks: list[ImageTask]) -> None:
+    question = Question("c", "p", "Who is it?", kind="choice", choices=("nurse", "pilot"))
+    with serving({CHAT: saying("A", "B.", "a) nurse", "nurse")}) as server:
+        answer = ask(server, tasks[0], question, samples=4)
+    # first order: A, B, A, nurse -> 3 of 4 nurse; second order (pilot, nurse): A, B, A, nurse -> 2 of 4 nurse
+    assert answer.numbers is not None
+    assert answer.numbers["p"] == pytest.approx([5 / 8, 3 / 8])
+    assert answer.numbers["order_range"] == pytest.approx(1 / 4)
+
+
+def test_the_same_question_about_the_same_image_has_the_same_seeds(tasks: list[ImageTask]) -> None:
+    seeds: list[set[int]] = []
+    for seed in (0, 0, 1):
+        with serving({CHAT: saying("Yes")}) as server:
+            ask(server, tasks[0], KIND, seed=seed)
+            seeds.append({seen.body["seed"] for seen in server.asked(CHAT) if seen.body["temperature"] == 1.0})
+    assert seeds[0] == seeds[1]
+    assert not seeds[0] & seeds[2]
+
+
+def test_one_sample_is_refused() -> None:
+    from fp2.plugins import read_options
+
+    with pytest.raises(Fp2Error, match="samples"):
+        read_options(ServerOptions, {"scoring": "sampled", "samples": 1}, "engine")
