@@ -122,7 +122,7 @@ def test_commands_are_accepted(page: Path) -> None:
 
 
 GENERATED = ("glossary.md", "validity.md", "coverage.md")
-"""The glossary, a page that a benchmark writes, and the one whose rows quote documents; they link it at the top."""
+"""The glossary, a page that a benchmark writes, and the one that quotes documents; they link it at the top."""
 EVERYDAY = frozenset({
     "answer", "attribute", "biased", "block", "cell", "claim", "coverage", "dimension", "equivalent", "excess",
     "family", "fingerprint", "gap", "group", "image", "judge", "label", "look", "magnitude", "origin", "ours",
