@@ -1,7 +1,7 @@
 """Validity of the GRAS analysis: error rates, null distributions, effect sizes and intervals on simulated answers.
 
 `python benchmarks/gras_validity.py` runs every study (about half an hour of one core) and writes
-docs/methods/gras_validity.csv, whose findings docs/methods/gras.md states; `--share 0.1` takes a tenth of the data sets.
+docs/methods/gras_validity.csv (findings: docs/methods/gras.md); `--share 0.1` takes a tenth of the data sets.
 `--kept FILE` stores the rows of every study that is done, and takes them from there where a run was interrupted. A fast
 version runs with the tests.
 """
