@@ -45,7 +45,8 @@ tests are not covered.
 
 Unless stated, {PEOPLE} subjects have {IMAGES} images each, with an intraclass correlation of
 {ICC}. Scores are normal, skewed (log-normal), zero-heavy (60 % zeros), mostly zero (3 % between .3 and 1), yes/no
-(30 % yes) or rarely yes (5, 2 and .5 %). *Within error*: outside the bound by at most two standard errors.
+(30 % yes) or rarely yes (5, 2 and .5 %). *Within error*: outside the bound by at most two standard errors. Below a
+heading without counts, every number holds its bound.
 """
 
 FINDINGS = {
@@ -144,7 +145,8 @@ def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
     for heading in reversed(METHODS):
         below = [row for row in rows if _heading(row.claim) == heading]
         if below:
-            parts += [f"## {heading}\n", f"{FINDINGS[heading]}\n", f"{_counts(below)}\n"]
+            outside = any(row.verdict in ("within error", "no") for row in below)
+            parts += [f"## {heading}\n", f"{FINDINGS[heading]}\n", *([f"{_counts(below)}\n"] if outside else [])]
             parts += [figures[name] for name, place in FIGURES.items() if place == heading]
     return "\n".join(parts)
 
@@ -152,8 +154,6 @@ def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
 def _counts(rows: Sequence[Row]) -> str:
     """Return how many numbers hold their bound, as a sentence."""
     counts = Counter(row.verdict for row in rows if row.bound != FREE)
-    if not counts:
-        return "No number has a bound."
     outside = {"within error": counts["within error"], "outside": counts["no"]}
     rest = "".join(f", {number} {name}" for name, number in outside.items() if number)
     return f"Numbers with a bound: {counts.total()}, of which {counts['yes']} hold it{rest}."
