@@ -1,7 +1,7 @@
 """Validity of the GRAS analysis: error rates, null distributions, effect sizes and intervals on simulated answers.
 
 `python benchmarks/gras_validity.py` runs every study (about half an hour of one core) and writes
-docs/methods/gras_validity.csv and the tables of docs/methods/gras.md; `--share 0.1` takes a tenth of the data sets.
+docs/methods/gras_validity.csv (findings: docs/methods/gras.md); `--share 0.1` takes a tenth of the data sets.
 `--kept FILE` stores the rows of every study that is done, and takes them from there where a run was interrupted. A fast
 version runs with the tests.
 """
@@ -34,9 +34,6 @@ SEED = 20260500
 CALLED = 0.055
 """Bound of the rate of false differences of means, also in the worlds in which no test of means keeps its level."""
 MARK = "published_orientation"
-TESTS = ("difference of means", "step-down max-F", "Holm, asymptotic")
-BEGIN, END = "<!-- written by benchmarks/gras_validity.py -->\n", "<!-- end -->\n"
-"""What the tables of the page are between."""
 EFFECTS = (("gender", 1, (0, 1, 2, 3), 0.04), ("age", 3, (4, 5), 0.06))
 TEMPLATES_ALONE = World(3570, groups={"gender": 2, "race": 7, "age": 5}, tones=1440, traits=100, trait_correlation=0.0)
 
@@ -342,7 +339,7 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
 
 
 def report(rows: list[Row], docs: Path) -> None:
-    """Write every number as CSV, and the tables into the page of GRAS."""
+    """Write every number as CSV."""
     with (docs / "gras_validity.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["claim", "data", "value", "standard_error", "data_sets", "low", "high", "holds"])
@@ -351,33 +348,6 @@ def report(rows: list[Row], docs: Path) -> None:
             error = "" if row.error is None else f"{row.error:.2g}"
             holds = ("yes" if row.holds else "no") if np.isfinite(row.high) else ""
             table.writerow([row.claim, row.world, f"{row.value:.4g}", error, row.n, *ends, holds])
-    page = docs / "gras.md"
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    page.write_text(before + BEGIN + tables(rows) + END + rest.partition(END)[2], encoding="utf-8")
-
-
-def tables(rows: list[Row]) -> str:
-    """Return the tests side by side for each kind of data, and the ranges of the other claims."""
-    lines = []
-    for claim in ("any false cell", "planted cells found"):
-        lines += ["", f"| {claim} | {' | '.join(TESTS)} |", "|---" + "|--:" * len(TESTS) + "|"]
-        found = {(row.world, row.claim): row for row in rows if row.claim.startswith(f"{claim}, ")}
-        for world in dict.fromkeys(world for world, _ in found):
-            cells = [number(found[world, f"{claim}, {test}"]) for test in TESTS]
-            lines.append(f"| {world} | {' | '.join(cells)} |")
-    lines += ["", "| other claims | data | lowest | highest |", "|---|---|--:|--:|"]
-    others = [row for row in rows if not row.claim.endswith(TESTS)]
-    for claim in dict.fromkeys(row.claim for row in others):
-        values = sorted((row for row in others if row.claim == claim), key=lambda row: row.value)
-        data = values[0].world if len(values) == 1 else f"{len(values)} kinds"
-        lines.append(f"| {claim} | {data} | {number(values[0])} | {number(values[-1])} |")
-    return "\n".join([*lines, "", ""])
-
-
-def number(row: Row) -> str:
-    """Return a value, in italics without a bound and in bold where the bound is not kept."""
-    mark = "*" if not np.isfinite(row.high) else "" if row.holds else "**"
-    return f"{mark}{row.value:.3g}{mark}"
 
 
 def kept_rows(studies: dict[str, Callable[[], list[Row]]], kept: Path | None) -> list[Row]:
@@ -395,7 +365,7 @@ def main() -> None:
     """Run, write, and fail if a bound is not kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=1.0, help="share of the data sets")
-    parser.add_argument("--docs", type=Path, default=Path("docs/methods"), help="where gras.md and the CSV file are")
+    parser.add_argument("--docs", type=Path, default=Path("docs/methods"), help="the folder of the CSV file")
     parser.add_argument("--kept", type=Path, help="a JSON file with the rows of studies that are done")
     parser.add_argument("--json", action="store_true", help="(always, on the last line)")
     args = parser.parse_args()

@@ -5,6 +5,8 @@ Links that leave the folder (`../fp2/run.py`) become the name of the file: the s
 
 from __future__ import annotations
 
+import csv
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/commands.md": _commands,
         "reference/config.md": _config,
         "reference/python.md": _python,
+        "reference/keys.md": lambda: _table("keys.csv", "Keys of the blocks of results.json"),
+        "reference/coverage.md": lambda: _table("coverage.csv", "Coverage, row by row"),
+        "reference/harnesses.md": lambda: _table("harnesses.csv", "Other harnesses, compared"),
     }
     for name, make in pages.items():
         files.append(File.generated(config, name, content=make()))
@@ -93,6 +98,14 @@ def _config() -> str:
         name = path.relative_to(ROOT / "conf").with_suffix("").as_posix().replace("/", "=")
         lines += [f"## {name}", "", "```yaml", path.read_text(encoding="utf-8").rstrip(), "```", ""]
     return "\n".join(lines)
+
+
+def _table(name: str, title: str) -> str:
+    """Return a CSV file of this folder as a page."""
+    with (ROOT / "docs" / name).open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    cells = [names, ["---"] * len(names), *([html.escape(cell).replace("|", "&#124;") for cell in row] for row in rows)]
+    return "\n".join([f"# {title}", "", *(f"| {' | '.join(row)} |" for row in cells)])
 
 
 def _python() -> str:

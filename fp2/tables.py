@@ -346,7 +346,7 @@ class Decoding:
             if getattr(option, how) is not None:
                 yield option, value
             elif option.of_sampling:
-                raise Fp2Error("this engine cannot follow it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
+                raise Fp2Error("the engine does not support it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
 
 
 ADDED: Mapping[str, Any] = {"samples": 1, "reasoning": "auto"}

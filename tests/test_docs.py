@@ -121,8 +121,23 @@ def test_commands_are_accepted(page: Path) -> None:
     assert wrong == []
 
 
+def test_the_messages_of_troubleshooting_are_those_of_the_code() -> None:
+    page = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    strings = "\n".join(
+        node.value
+        for path in (REPOSITORY / "fp2").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    lines = re.findall(r"^- (`.*?)(?:: )", page, re.M)
+    messages = [message for line in lines for message in re.findall(r"`(.*?)`", line)]
+    parts = [part for message in messages for part in re.split(r" ?… ?", message) if part]
+    assert len(messages) > 35
+    assert [part for part in parts if part not in strings] == []
+
+
 GENERATED = ("glossary.md", "validity.md", "coverage.md")
-"""The glossary, a page that a benchmark writes, and the one whose rows quote documents; they link it at the top."""
+"""The glossary, a page that a benchmark writes, and the one that quotes documents; they link it at the top."""
 EVERYDAY = frozenset({
     "answer", "attribute", "biased", "block", "cell", "claim", "coverage", "dimension", "equivalent", "excess",
     "family", "fingerprint", "gap", "group", "image", "judge", "label", "look", "magnitude", "origin", "ours",

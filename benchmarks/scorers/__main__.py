@@ -1,4 +1,4 @@
-"""Compare the scorers with labelled answers and print the table of `docs/scorers.md`.
+"""Compare the scorers with labelled answers and print a table; `docs/scorers.json` has the numbers of the held answers.
 
 `python -m benchmarks.scorers` measures the default scorers on every file of `benchmarks/scorers/gold`; overrides such
 as `scorer.refusal.lexicon_file=refusal` measure others, `--scorer FILE.yaml` scorers of your own, such as a classifier
@@ -120,10 +120,13 @@ def numbers(one: Agreement) -> dict[str, Any]:
         "coverage": one.coverage.value,
         "labelled_coverage": one.labelled_coverage.value,
         "classes": {
-            str(value): {"n": recall.n, "precision": precision.value, "recall": recall.value}
+            str(value): {
+                "n": recall.n, "precision": precision.value, "precision_interval": precision.interval,
+                "recall": recall.value, "recall_interval": recall.interval,
+            }
             for value, (precision, recall) in one.classes.items()
         },
-    }
+    }  # fmt: skip
 
 
 def error_line(gold: Gold, agreement: Agreement, row: int) -> str:

@@ -47,7 +47,7 @@ HOW_TO_READ = (
     "MDE: minimum detectable effect, the difference, in units of the score, that this sample would have detected with "
     "80 % power, after correction.",
     "Worst and best are the two groups that differ most clearly, in the direction that the scorer states; they are "
-    "faint where the disparity is not significant, and their order may be chance.",
+    "faint where the disparity is not significant: the data then do not show which group is worst.",
 )
 COMPOSITE = (
     "Composite: the mean disparity of the primary scorer over the probes with a value. Magnitude: the composite "

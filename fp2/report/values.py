@@ -130,7 +130,7 @@ class Cell:
     detail : str
         A remark under the value.
     strong, muted : bool
-        Emphasised; or faint, where it may be chance.
+        Emphasised; or faint, where the difference is not significant.
     subjects : int, optional
         The size of the group that the value is about, where that is not the row's; words are hidden, too.
     level : float, optional

@@ -187,11 +187,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
         origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
         run = client.create_run(experiment_id, run_name=printable(name, 200), tags=origin | all_tags)
-        note = (
-            f"The MLflow store was incomplete (half made); a new one was created, and the old file is {aside}"
-            if aside
-            else ""
-        )
+        note = f"The MLflow store was incomplete; a new one was created, and the old file is {aside}" if aside else ""
         tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
         alive.register(tracker.run_id, uri)
         from mlflow.entities import Param
@@ -456,9 +452,7 @@ def _client(mlflow: Any, config: Config) -> Any:
                 raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
             if is_half_made(path):
                 fix = "The next run creates a new one and keeps this file"
-                raise Fp2Error(
-                    "the MLflow store is incomplete (half made): its creation was interrupted", where=uri, fix=fix
-                )
+                raise Fp2Error("the MLflow store is incomplete: its creation was interrupted", where=uri, fix=fix)
         return mlflow.MlflowClient(tracking_uri=uri)
 
 

@@ -71,5 +71,5 @@ def test_an_option_that_an_engine_cannot_follow_is_refused() -> None:
         penalty: Annotated[float, DecodingOption(request="penalty", of_sampling=True)] = 0.0
 
     assert OnServersOnly(temperature=1.0).processors() == [("TemperatureLogitsWarper", 1.0)]
-    with pytest.raises(Fp2Error, match="this engine cannot follow it"):
+    with pytest.raises(Fp2Error, match="the engine does not support it"):
         OnServersOnly(temperature=1.0, penalty=0.1).processors()

@@ -112,8 +112,9 @@ def test_the_page_states_bounds_errors_and_numbers_of_data_sets_as_they_are(tmp_
     arrays |= {f"{name}_before": arrays[name] for name in ("low", "high", "p")}
     coverage = summarise({("coverage", replace(null, gap=gap)): arrays for gap in gaps})
     page = write_report(tmp_path, [*rows, *shown, *coverage], [], 100).read_text()
-    assert "| Some rate: at most 5.5 % | 0/1, 1 not | 75.00 % | a world: 75.00 ± 6.85 % |" in page
-    assert "| Some bias: within 0.03 | 0/1 | 0.050 | a world: 0.050 ± 0.069 |" in page
-    assert "| Some limit | 50.00 % |" in page
+    claims = (tmp_path / "validity.csv").read_text(encoding="utf-8")
+    assert ",Some rate: at most 5.5 %,,at most 5.5 %,0,0,1,75.00 %,75.00 %,a world: 75.00 ± 6.85 %\n" in claims
+    assert ",Some bias: within 0.03,,-0.03 to 0.03,0,1,0,0.050,0.050,a world: 0.050 ± 0.069\n" in claims
+    assert ',Some limit,exact,"printed, no bound",0,0,0,50.00 %,50.00 %,\n' in claims
     assert "a world, share: 75.00 ± 6.85 %, at most 5.5 %" in page
     assert json.loads((tmp_path / "validity.json").read_text())["rows"][0]["simulated"] == 100

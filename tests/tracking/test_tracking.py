@@ -245,10 +245,10 @@ def test_a_store_that_was_left_half_made_is_replaced_and_kept(
     database.touch()
     before = database.read_bytes()
     assert fp2("doctor", *bench.paths) == 1
-    assert "half made" in " ".join(capsys.readouterr().out.split())
+    assert "incomplete" in " ".join(capsys.readouterr().out.split())
     assert bench.launch("tracking=mlflow") == 0
     err = " ".join(capsys.readouterr().err.split())
-    assert "half made" in err
+    assert "incomplete" in err
     (aside,) = database.parent.glob("mlflow.db.half-made-*")
     assert aside.read_bytes() == before
     assert len(client_of(bench).search_runs(["1"], "attributes.status = 'FINISHED'")) == 1
