@@ -114,7 +114,7 @@ def test_the_published_pck_takes_poses_in_the_order_of_the_list() -> None:
     ]
     poses = [np.full((17, 2), np.nan) for _ in range(3)]
     poses[0][0], poses[1][0], poses[2][0] = (20, 20), (20, 22.5), (10, 10)
-    said = [Prediction("i", keypoints=pose) for pose in poses]
+    said = [Prediction("i", keypoints=pose, score=score) for pose, score in zip(poses, (0.9, 0.1, 0.8), strict=True)]
     matched, listed = TaskScores(published=True), TaskScores(published=True)
     detection.score_poses(list(pair), said, matched, "paper")
     detection.score_poses(list(pair), said, listed, "paper", listed=True)
