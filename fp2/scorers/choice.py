@@ -43,6 +43,9 @@ class ChoiceScorer(BaseScorer):
     smallest_effect: Number = 0.025
     applies_to: tuple[str, ...] = ()
 
+    needs: ClassVar[str]
+    """The option that has to be set."""
+
     @property
     def probes(self) -> tuple[str, ...] | None:
         """`applies_to`, or None for all."""
@@ -59,7 +62,10 @@ class ChoiceScorer(BaseScorer):
         raise NotImplementedError
 
     def check_questions(self, questions: Iterable[Question]) -> None:
-        """Raise for a question that is scored and is no choice, or lacks a choice that is named."""
+        """Raise for an option that is not set, and a question that is no choice or lacks a choice that is named."""
+        if not getattr(self, self.needs):
+            where, fix = f"scorer.{self.name}.{self.needs}", f"Set scorer.{self.name}.{self.needs}=NAME"
+            raise Fp2Error(f"the {self.needs} is not named", where=where, fix=fix)
         for question in questions:
             if self.applies_to and question.probe not in self.applies_to:
                 continue
@@ -108,10 +114,9 @@ class ChoiceProbability(ChoiceScorer):
     value_range: tuple[float, float] = (0.0, 0.0)
     smallest_effect: Number = 0.0
 
+    needs: ClassVar[str] = "choice"
+
     def __post_init__(self) -> None:
-        if not self.choice:
-            where = f"scorer.{self.name}.choice"
-            raise Fp2Error("the choice is not named", where=where, fix="Set it to a choice of the questions")
         low = -1.0 if self.minus else 0.0
         object.__setattr__(self, "scale", (low, 1.0))
         if self.value_range == (0.0, 0.0):
@@ -148,14 +153,9 @@ class ChoiceAgreement(ChoiceScorer):
     attribute: str = ""
     matches: dict[str, str] | None = None
 
+    needs: ClassVar[str] = "attribute"
     yes_no: ClassVar[bool] = True
     n_bins: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.attribute:
-            where = f"scorer.{self.name}.attribute"
-            raise Fp2Error("the attribute is not named", where=where, fix="Set it to an attribute of the data")
 
     @property
     def attributes(self) -> tuple[str, ...]:
