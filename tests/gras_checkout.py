@@ -5,12 +5,14 @@ The forms are the authors'; the words, the wording and the numbers are our own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from PIL import Image
+from scipy.stats import f_oneway, ttest_ind
 
 RACES = ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White")
 AGES = ("20-29", "30-39", "40-49", "50-59", "60-69")
@@ -108,4 +110,39 @@ def write_inference_files(
             written.insert(1, "response_0", "No, they are not.")
             written["no_prob_0"] = 0.1
         written.to_csv(folder / f"{model}_{name}.csv", index=False)
+    return folder
+
+
+ATTRIBUTES = {"gender": "fairface", "race": "fairface", "age": "fairface", "Skin Tone": "aiface"}
+"""Attribute -> the set of images that has it, as the authors' files call both."""
+
+
+def write_bias_analyses(root: Path, model: str, answers: Mapping[str, pd.DataFrame], *, tone: str = "{}") -> Path:
+    """Write the tests of one model as the authors' script does; return their folder.
+
+    answers : "TRAIT_SET" -> table with a column `img` and T1 ... T5; `tone` is how a skin tone is written.
+    """
+    folder = root / "evaluation_results"
+    folder.mkdir(parents=True, exist_ok=True)
+    for attribute, image_set in ATTRIBUTES.items():
+        listed = pd.read_csv(root / f"selected_images_{image_set}.csv")
+        if attribute == "Skin Tone":
+            listed[attribute] = listed[attribute].map(tone.format)
+        rows = []
+        for name in (name for name in answers if name.endswith(f"_{image_set}")):
+            joined = listed.merge(answers[name], left_on="file", right_on="img")
+            row: dict[str, object] = {"trait": name.removesuffix(f"_{image_set}"), "attribute": attribute}
+            for k in range(5):
+                values, at = joined[f"T{k + 1}"], f"template_{k}"
+                groups = {group: values[rows_of] for group, rows_of in joined.groupby(attribute).groups.items()}
+                with np.errstate(invalid="ignore", divide="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of constant answers
+                    two = len(groups) == 2
+                    found = (ttest_ind if two else f_oneway)(*groups.values(), equal_var=False)
+                row |= {f"overall_mean_{at}": values.mean(), f"p_value_{at}": found.pvalue}
+                row |= {f"statistic_{at}": found.statistic, f"test_type_{at}": "ttest" if two else "anova"}
+                row |= {f"{attribute}_{group}_mean_{at}": part.mean() for group, part in groups.items()}
+                row |= {f"{attribute}_{g}_diff_from_overall_{at}": x.mean() - values.mean() for g, x in groups.items()}
+            rows.append(row)
+        pd.DataFrame(rows).to_csv(folder / f"{model}_{attribute}_bias_analysis.csv", index=False)
     return folder

@@ -33,8 +33,8 @@ class Form:
     write : callable
         Writes rows with our names to a path: `write(path, rows, about)`; `about` has `model`, `run_id`, `created`.
     recognises : callable, optional
-        Whether the first line of a JSON Lines file (an object) is one of this form; None for a form that is that of
-        every other file with its suffix.
+        Whether an object, the first line of a JSON Lines file or the whole of a JSON file, is one of this form; None
+        for a form that is that of every other file with its suffix.
     """
 
     name: str
@@ -66,7 +66,7 @@ def _installed(name: str) -> Form:
 
 
 def form_of(path: Path, name: str | None = None, *, where: str = "engine.format", exists: bool = True) -> Form:
-    """Return the form called `name`, or else that of a file by its suffix and, for JSON Lines, its first line.
+    """Return the form called `name`, or else that of a file by its suffix and, for JSON, its content.
 
     Parameters
     ----------
@@ -87,18 +87,19 @@ def form_of(path: Path, name: str | None = None, *, where: str = "engine.format"
         known = sorted({suffix for form in forms().values() for suffix in form.suffixes})
         fix = f"{nearest(path.suffix, known)}, or set {where}"
         raise Fp2Error(f"answers cannot be in a file with the suffix {path.suffix!r}", where=str(path), fix=fix)
-    first = _first_line(path) if exists and len(fitting) > 1 else {}
+    first = _first_object(path) if exists and len(fitting) > 1 else {}
     recognised = (form for form in fitting if form.recognises is not None and form.recognises(first))
     return next(recognised, next((form for form in fitting if form.recognises is None), fitting[0]))
 
 
-def _first_line(path: Path) -> Mapping[str, Any]:
-    """Return the first line of a JSON Lines file that is not blank; nothing where it is not an object."""
+def _first_object(path: Path) -> Mapping[str, Any]:
+    """Return a JSON file, or the first line of a JSON Lines file that is not blank; nothing where it is no object."""
     import json
 
     try:
         with path.open(encoding="utf-8-sig") as lines:
-            found = json.loads(next((line for line in lines if line.strip()), "{}"))
+            whole = path.suffix.lower() == ".json"
+            found = json.loads(lines.read() if whole else next((line for line in lines if line.strip()), "{}"))
     except (OSError, ValueError):  # reported when the whole file is read
         return {}
     return found if isinstance(found, dict) else {}

@@ -9,6 +9,7 @@ from fp2.config import ANALYSIS_OPTIONS
 from fp2.errors import Fp2Error
 from fp2.plugins import PROTOCOLS, SCORERS, load, names_with
 from fp2.protocols.base import Asks, Protocol
+from fp2.scorers.choice import ChoiceScorer
 from fp2.tables import ORIGINAL
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
             fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
             what = f"the scorer '{name}' is for images of {_people(scorer.n_people)}"
             raise Fp2Error(what, where=f"probe={battery.name}", fix=fix)
+        if isinstance(scorer, ChoiceScorer):
+            scorer.check_questions(battery.questions)
 
 
 def check_people(protocol: Protocol, config: Config, *, of_sets: bool) -> None:

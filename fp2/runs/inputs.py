@@ -17,6 +17,7 @@ from fp2.notes import Note, NoteKind, Stage
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
+from fp2.scorers.choice import attributes_read, check_attributes
 from fp2.store.withdrawn import WithdrawnImages
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ def _unread_inputs(
     """Return what a run works on, before its images are read."""
     check_settings(protocol, config, asking.get("battery"))
     attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
-    people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes})
+    scorers = asking.get("scorers", {})
+    people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes, *attributes_read(scorers)})
+    check_attributes(people, scorers)
     dataset = replace(dataset, people=people)
     return Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
 

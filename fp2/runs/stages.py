@@ -95,6 +95,7 @@ def about_inputs(protocol: Protocol, inputs: Inputs, run_id: str) -> Block:
 def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -> Evaluation:
     """Score the answers of a run that asked a model."""
     from fp2.data.derived import with_image_facts
+    from fp2.scorers.choice import attributes_read
     from fp2.scorers.registry import limitations_of
 
     config, battery, engine = inputs.config, inputs.battery, inputs.engine
@@ -116,18 +117,20 @@ def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -
     }
     notes = [*as_notes(inputs.dataset.notes, Stage.DATA), *as_notes(engine.limitations, Stage.QUESTIONS)]
     stated = [*as_notes(protocol.states.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
-    attributes = {*config.analysis.adjust, *protocol.attributes(config)}
+    attributes = {*config.analysis.adjust, *protocol.attributes(config), *attributes_read(inputs.scorers)}
     return Evaluation(protocol, inputs, tables, about, limitations(model, notes, stated), attributes)
 
 
 def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
     """Return the tables with refusals and scores; answers that are arrays are analysed as they are."""
+    from fp2.scorers.choice import with_choices
     from fp2.scorers.registry import flag_refusals, score_answers
 
     if not isinstance(tables.answers, RowAnswers):
         return tables
     answers = flag_refusals(tables.answers.frame, job.scorers)
-    scores = protocol.assign_scores(score_answers(answers, job.scorers), tables.people, job.scorers)
+    read = with_choices(answers, tables.people, job.battery.asked if job.battery else (), job.scorers)
+    scores = protocol.assign_scores(score_answers(read, job.scorers), tables.people, job.scorers)
     return replace(tables, answers=RowAnswers(answers), scores=scores)
 
 

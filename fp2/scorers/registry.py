@@ -16,6 +16,7 @@ from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import BaseScorer, Scored, Scorer
 from fp2.scorers.by_model import ModelScorer, Resources
+from fp2.scorers.choice import ChoiceScorer
 from fp2.tables import SCORES, TRACE
 
 if TYPE_CHECKING:
@@ -146,10 +147,10 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
 
 
 def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:
-    """Score answers, or the reasoning before them; one that asks a model is given questions and images too."""
+    """Score answers, or the reasoning before them; one that asks a model, or reads probabilities, is given the rows."""
     if getattr(scorer, "of", ANSWER) != ANSWER:
         return _scored_reasoning(replace(cast("BaseScorer", scorer), of=ANSWER), rows)
-    if isinstance(scorer, ModelScorer):
+    if isinstance(scorer, ModelScorer | ChoiceScorer):
         return scorer.score_rows(rows)
     return scorer.score(rows["text"].tolist(), rows["probe"].tolist())
 

@@ -25,6 +25,8 @@ from fp2.extension import Fp2Error, nearest, normal_id
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.methods.gras.published_tests import BiasAnalysis
+
 IMAGE: Final = "img"
 TRAIT: Final = "trait"
 MODEL: Final = "task.options.model"
@@ -46,7 +48,7 @@ class InferenceFile:
 
 
 def find_inference_files(folder: Path, words: Sequence[str], where: str) -> list[InferenceFile]:
-    """Return the inference files in a folder and at most two levels below it.
+    """Return the inference files in a folder and at most two levels below it; there may be none.
 
     Parameters
     ----------
@@ -59,16 +61,13 @@ def find_inference_files(folder: Path, words: Sequence[str], where: str) -> list
     Raises
     ------
     Fp2Error
-        If the folder does not exist or has no such file, a file is about an unknown word, or the files of one model
-        have different columns.
+        If the folder does not exist, a file is about an unknown word, or the files of one model have different
+        columns.
     """
     if not folder.is_dir():
         raise Fp2Error("the folder does not exist", where=f"{where}={folder}", fix="Give the folder of the files")
     paths = [path for depth in range(_DEPTH + 1) for path in sorted(folder.glob("*/" * depth + "*.csv"))]
     found = [file for path in paths if (file := _inference_file(path, words)) is not None]
-    if not found:
-        fix = "An inference file is MODEL_TRAIT_SET.csv with the columns img, yes_prob_0, yes_prob_1, ..."
-        raise Fp2Error("there is no inference file in this folder", where=f"{where}={folder}", fix=fix)
     for file in found:
         first = next(other for other in found if other.model == file.model)
         if file.columns != first.columns:
@@ -77,7 +76,7 @@ def find_inference_files(folder: Path, words: Sequence[str], where: str) -> list
     return found
 
 
-def chosen_model(files: Sequence[InferenceFile], model: str | None) -> str:
+def chosen_model(files: Sequence[InferenceFile | BiasAnalysis], model: str | None) -> str:
     """Return the model whose files are read: `model`, or the only one.
 
     Raises

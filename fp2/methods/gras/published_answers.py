@@ -1,4 +1,4 @@
-"""`task=gras_published`: the GRAS analysis of answers that the authors' inference scripts wrote. No model is asked."""
+"""`task=gras_published`: GRAS from what its authors' scripts wrote: answers, or else tests. No model is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from fp2.extension import (
     digest,
     facts,
     nearest,
+    no_scores,
     read_options,
+    score_tables,
     sha256_file,
     traits_of,
 )
@@ -34,16 +36,18 @@ from fp2.methods.gras.inference_files import (
 )
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.protocol import GrasAnalysis
+from fp2.methods.gras.published_tests import BLOCK, BiasAnalysis, find_bias_analyses, published_tests
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Config, DenseAnswers, Trait, TraitList
+    from fp2.extension import Analysis, Block, Config, DenseAnswers, Job, RunTables, Trait, TraitList
 
 NAME = "gras_published"
 ANSWERS, TRAITS = "answers", "traits"
 OUTCOME = "p_yes_first_token"
 SUPPLIED = "The answers were supplied, not asked here: P(Yes) is read from files of the authors' inference scripts."
+TESTED = "The tests were published, not made here: p-values and group means are read from the authors' files."
 MISSING = "the inference files have no number for it"
 
 
@@ -58,12 +62,16 @@ class PublishedOptions(GrasOptions):
 
 
 class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
-    """GRAS from the probabilities in a folder of inference files."""
+    """GRAS from the probabilities in a folder of inference files; without any, from the published tests in it."""
 
     options: PublishedOptions
     name = NAME
     Options = PublishedOptions
     requires = replace(GrasAnalysis.requires, opens_images=False)
+    states = replace(
+        GrasAnalysis.states,
+        sections=(*GrasAnalysis.states.sections, "fp2.methods.gras.published_section:PublishedTestsSection"),
+    )
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
@@ -87,15 +95,18 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
         """Raise for missing or unusable files, and for attributes with fewer than two large groups."""
         files, _ = self._files(inputs.config)
         chosen_model(files, self.options.model)
-        return super().check(inputs)
+        return () if isinstance(files[0], BiasAnalysis) else super().check(inputs)
 
     def collect(self, inputs: Inputs) -> Collected:
         """Return the probabilities of the chosen model's files as dense answers."""
         from fp2.extension import RunTables
 
-        files, listed = self._files(inputs.config)
-        model = chosen_model(files, self.options.model)
-        files = [file for file in files if file.model == model]
+        every, listed = self._files(inputs.config)
+        model = chosen_model(every, self.options.model)
+        tests = [file for file in every if isinstance(file, BiasAnalysis) and file.model == model]
+        if tests:
+            return self._collect_tests(tests, listed, inputs)
+        files = [file for file in every if isinstance(file, InferenceFile) and file.model == model]
         images, words = inputs.people["image_id"].tolist(), [trait.word for trait in listed.traits]
         with inputs.progress.steps("Reading the inference files", len(files)) as tick:
             values, notes = read_probabilities(files, images, words, tick)
@@ -116,9 +127,34 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
             response_set=source,
         )  # fmt: skip
 
+    def _collect_tests(self, files: Sequence[BiasAnalysis], listed: TraitList, inputs: Inputs) -> Collected:
+        """Return the published tests of one model, beside the people they are about."""
+        block, notes = published_tests(files, listed.traits, self.options)
+        return Collected(
+            tables=score_tables(inputs.people, no_scores()),
+            model={"name": files[0].model},
+            facts={BLOCK: block},
+            notes=[TESTED, *listed.notes, *notes],
+            response_set=digest(sorted(sha256_file(file.path) for file in files)),
+        )
+
+    def recall(self, results: Block) -> Block:
+        """Return the published tests, or where the traits and templates of a logged run came from."""
+        return {BLOCK: results[BLOCK]} if BLOCK in results else super().recall(results)
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the published tests as they are, or the analysis of the answers."""
+        from fp2.extension import Analysis
+
+        if BLOCK not in job.facts:
+            return super().analyse(tables, job)
+        untouched = dict.fromkeys(("n_permutations", "n_bootstrap"))
+        settings = {**self.settings(), "unit": "image", "correction": "none (published)", **untouched}
+        return Analysis(settings=settings, blocks={BLOCK: job.facts[BLOCK]})
+
     @staticmethod
-    def _files(config: Config) -> tuple[list[InferenceFile], TraitList]:
-        """Return the inference files, and the list of traits."""
+    def _files(config: Config) -> tuple[Sequence[InferenceFile | BiasAnalysis], TraitList]:
+        """Return the inference files, or else the published tests, and the list of traits."""
         given = {name: path for name, path in config.task.files.items() if path}
         for name in given:
             if name not in (ANSWERS, TRAITS):
@@ -127,8 +163,16 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
             fix = "Add task.files.answers=FOLDER"
             raise Fp2Error("there are no answers", where=f"task={config.task.name}", fix=fix)
         listed = traits_of(None, given.get(TRAITS))
-        words = [trait.word for trait in listed.traits]
-        return find_inference_files(Path(given[ANSWERS]).expanduser(), words, f"task.files.{ANSWERS}"), listed
+        words, folder = [trait.word for trait in listed.traits], Path(given[ANSWERS]).expanduser()
+        files = find_inference_files(folder, words, f"task.files.{ANSWERS}") or find_bias_analyses(folder)
+        if not files:
+            fix = (
+                "An inference file is MODEL_TRAIT_SET.csv with the columns img, yes_prob_0, yes_prob_1, ...; a file of "
+                "tests MODEL_ATTRIBUTE_bias_analysis.csv"
+            )
+            what = "there is no inference file in this folder, and no file of tests"
+            raise Fp2Error(what, where=f"task.files.{ANSWERS}={folder}", fix=fix)
+        return files, listed
 
 
 def _texts(templates: Sequence[str]) -> dict[str, str]:

@@ -19,8 +19,9 @@ from fp2.extension import (
     ImageTask,
     ModelProfile,
     Question,
+    nearest,
 )
-from fp2.methods.recorded.options import WHERE, RecordedOptions
+from fp2.methods.recorded.options import OF_CHOICES, WHERE, RecordedOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +163,8 @@ class RecordedEngine(BaseEngine):
         names = answered_by(question.kind)
         if not any(self._supplied.has(name) for name in names):
             what = f"the answers have no {names[0]}, which a question of kind {question.kind} is answered by"
-            fix = f"Set engine.columns={{{names[0]}: COLUMN}}"
+            column = OF_CHOICES[0] if question.kind == "choice" else names[0]
+            fix = f"Set engine.columns={{{column}: COLUMN}}"
             raise Fp2Error(what, where=f"question '{question.question_id}'", fix=fix)
         return {"name": METHOD, "question": question.question_id}
 
@@ -235,9 +237,27 @@ def _yes_or_no(numbers: Mapping[str, float | None]) -> str:
 
 
 def _choice(task: ImageTask, question: Question, numbers: Mapping[str, Any] | None) -> Answer | None:
-    """Return the answer to a choice from the probabilities of its options."""
-    p = (numbers or {}).get("p")
+    """Return the answer to a choice from the probabilities, or the logits, of its options."""
+    numbers = dict(numbers or {})
+    for name in OF_CHOICES:
+        if name in numbers:
+            numbers["p"] = _over_choices(question, name, numbers.pop(name))
+    p = numbers.get("p")
     if not isinstance(p, list) or len(p) != len(question.choices):
         return None
     chosen = question.choices[max(range(len(p)), key=p.__getitem__)]
-    return Answer(task.image_id, question.question_id, chosen, numbers=dict(numbers or {}))
+    return Answer(task.image_id, question.question_id, chosen, numbers=numbers)
+
+
+def _over_choices(question: Question, name: str, of_choices: Mapping[str, float]) -> list[float] | None:
+    """Return probabilities of the question's choices that sum to 1; None where none has any."""
+    for choice in question.choices:
+        if choice not in of_choices:
+            where = f"question '{question.question_id}'"
+            raise Fp2Error(f"{name} has no {choice!r}", where=where, fix=nearest(choice, of_choices))
+    values = [of_choices[choice] for choice in question.choices]
+    if name == "logits":
+        highest = max(values)
+        values = [math.exp(value - highest) for value in values]
+    total = sum(values)
+    return [value / total for value in values] if total > 0 else None

@@ -11,10 +11,12 @@ from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, digest, file_
 
 KEYS = ("image", "question", "trait", "template", "variant")
 """What an answer is about."""
-NAMES = ("id", *KEYS, "text", "status", "numbers", "planted_effects", *YES_NO_NUMBERS)
+OF_CHOICES = ("probabilities", "logits")
+"""Names of JSON objects with a number for each choice."""
+NAMES = ("id", *KEYS, "text", "status", "numbers", *OF_CHOICES, "planted_effects", *YES_NO_NUMBERS)
 """Our names of the columns of answers."""
 WHERE = "engine.answers"
-_FIX = "Add engine.answers=FILE (CSV, Parquet, JSON Lines, or the log of another harness)"
+_FIX = "Add engine.answers=FILE (CSV, Parquet, JSON Lines, JSON, or the log of another harness)"
 
 
 @dataclass(frozen=True, kw_only=True)

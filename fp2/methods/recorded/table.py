@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -12,7 +13,7 @@ import numpy as np
 
 from fp2.extension import YES_NO_NUMBERS, Form, Fp2Error, form_of, nearest, normal_id, place
 from fp2.methods.recorded.forms.tables import JSONL
-from fp2.methods.recorded.options import KEYS, NAMES, WHERE, RecordedOptions, id_regex
+from fp2.methods.recorded.options import KEYS, NAMES, OF_CHOICES, WHERE, RecordedOptions, id_regex
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,11 @@ def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOption
     _put(frame, "image", [name if name is None else normal_id(name) for name in frame["image"].tolist()])
     if "text" in frame:
         _put(frame, "text", [_answer_text(one, row, supplied) for row, one in enumerate(frame["text"].tolist())])
+    if "numbers" in frame:
+        _put(frame, "numbers", _objects(supplied, "numbers"))
+    for name in OF_CHOICES:
+        if name in frame:
+            _read_choices(supplied, name)
     if "numbers" in frame:
         _spread(supplied)
     for name in YES_NO_NUMBERS:
@@ -192,7 +198,7 @@ def _check_there(supplied: Supplied, table: pd.DataFrame) -> None:
     if not supplied.has("image"):
         fix = f"Set engine.columns={{image: COLUMN}}, engine.id_pattern or engine.index. Its columns are: {listed}"
         raise Fp2Error("the answers do not say which image they are about", where=where, fix=fix)
-    if not any(supplied.has(name) for name in ("text", "numbers", *YES_NO_NUMBERS)):
+    if not any(supplied.has(name) for name in ("text", "numbers", *OF_CHOICES, *YES_NO_NUMBERS)):
         fix = f"Set engine.columns={{text: COLUMN}} or {{p_yes: COLUMN}}. Its columns are: {listed}"
         raise Fp2Error("there are no answers in it", where=where, fix=fix)
 
@@ -222,21 +228,42 @@ def _answer_text(value: Any, row: int, supplied: Supplied) -> str | None:
     return _key(value)
 
 
-def _spread(supplied: Supplied) -> None:
-    """Read the JSON of `numbers`, and fill the columns of a yes/no answer from it."""
+def _objects(supplied: Supplied, name: str) -> list[Mapping[str, Any] | None]:
+    """Return the JSON objects of a column."""
     import json
 
-    frame = supplied.frame
     read: list[Mapping[str, Any] | None] = []
-    for row, value in enumerate(frame["numbers"].tolist()):
+    for row, value in enumerate(supplied.frame[name].tolist()):
         try:
-            found = json.loads(value) if isinstance(value, str) else value
+            content = json.loads(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise Fp2Error(f"numbers is not JSON: {error}", where=supplied.row(row)) from None
-        if found is not None and not isinstance(found, Mapping):
-            raise Fp2Error("numbers is not a JSON object", where=supplied.row(row))
-        read.append(found)
-    _put(frame, "numbers", read)
+            raise Fp2Error(f"{name} is not JSON: {error}", where=supplied.row(row)) from None
+        if content is not None and not isinstance(content, Mapping):
+            raise Fp2Error(f"{name} is not a JSON object", where=supplied.row(row))
+        read.append(content)
+    return read
+
+
+def _read_choices(supplied: Supplied, name: str) -> None:
+    """Read a number for each choice (`probabilities` or `logits`) into `numbers`, under its name."""
+    frame, of_choices = supplied.frame, _objects(supplied, name)
+    for row, value in enumerate(of_choices):
+        for choice, number in (value or {}).items():
+            real = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            if not real or (name == "probabilities" and not 0 <= number <= 1):
+                what = f"{name} of {choice!r} is {number!r}"
+                raise Fp2Error(what, where=supplied.row(row), fix="Set engine.columns={logits: COLUMN} for logits")
+    numbers = frame["numbers"].tolist() if "numbers" in frame else [None] * len(frame)
+    merged = [
+        old if value is None else {**(old or {}), name: value} for old, value in zip(numbers, of_choices, strict=True)
+    ]
+    _put(frame, "numbers", merged)
+
+
+def _spread(supplied: Supplied) -> None:
+    """Fill the columns of a yes/no answer from `numbers`."""
+    frame = supplied.frame
+    read = frame["numbers"].tolist()
     for name in YES_NO_NUMBERS:
         values = [None if one is None else one.get(name) for one in read]
         own = frame[name].tolist() if name in frame else [None] * len(read)

@@ -21,6 +21,7 @@ from fp2.methods.fhibe.scores.published import (
     all_pairs,
     disparity_of,
     highest,
+    in_release_order,
     mann_whitney,
     reverse,
 )
@@ -98,6 +99,38 @@ def test_bonferroni_counts_all_pairs_and_the_largest_disparity_wins() -> None:
     }
     assert {(p.worst, p.best): p.disparity for p in found} == pytest.approx(by_hand)
     assert (found[0].worst, found[0].best) == max(by_hand, key=lambda pair: by_hand[pair])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "first", "second"),
+    [("pronoun", "She/her/hers", "He/him/his"), ("skin_tone", "VI", "I"), ("ancestry", "Asia", "Europe"),
+     ("age", "18-29", "60+"), ("region x skin_tone", "Asia x VI", "Asia x II")],
+)  # fmt: skip
+def test_of_equal_medians_the_second_group_of_the_release_is_the_worse_one(
+    attribute: str, first: str, second: str
+) -> None:
+    """As in the evaluation code (worst = first only if its median is below the second's), whatever the ranks say."""
+    cut = Cut(attribute, tuple(attribute.split(" x ")))
+    for higher in (first, second):
+        groups = [
+            GroupScores(name, np.array([0.5] * 20 + [0.9 if name == higher else 0.1] * 15), 35, np.zeros(35))
+            for name in (first, second)
+        ]
+        (pair,) = all_pairs(in_release_order(groups[::-1], cut))
+        assert (pair.worst, pair.best, pair.disparity) == (second, first, 0.0)
+        assert pair.p_value < 0.001
+
+
+def test_equal_medians_are_no_other_groups() -> None:
+    """Medians of 0.5 and a large difference of means: both analyses name the same two groups, in either order."""
+    people = people_with({"pronoun": [["He/him/his"]] * 40 + [["She/her/hers"]] * 40})
+    values = np.array([0.5, 0.5, 0.5, 0.9] * 10 + [0.5, 0.5, 0.5, 0.1] * 10)
+    (row,) = benchmark(scores_of(people, values), people, [Cut("pronoun", ("pronoun",))], BenchmarkOptions(**QUICK))[
+        "rows"
+    ]
+    assert (row["published"]["worst"], row["published"]["disparity"]) == ("He/him/his", 0.0)
+    assert row["ours"]["worst_group"] == "She/her/hers"
+    assert (row["agreement"], row["reasons"]) == ("both", ["same_medians"])
 
 
 def test_groups_need_ten_subjects_not_ten_images() -> None:

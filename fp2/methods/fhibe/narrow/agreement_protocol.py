@@ -64,6 +64,7 @@ from fp2.methods.fhibe.narrow.truth import Person, people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.benchmark_values import estimate, group_charts
+from fp2.methods.fhibe.scores.published import EQUAL_MEDIANS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +92,7 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
     states = Statements(
         title="Agreement of annotators",
         sections=("fp2.methods.fhibe.narrow.agreement_protocol:AgreementSection",),
-        methods=ROW_METHODS,
+        methods=(*ROW_METHODS, EQUAL_MEDIANS),
         tests=SCORE_TESTS,
         limitations=(NULL_MEAN,),
     )

@@ -39,6 +39,7 @@ Bools = npt.NDArray[np.bool_]
 
 THRESHOLDS: Floats = np.linspace(0.5, 0.95, 10)
 """0.5, 0.55, ... 0.95."""
+NO_POSE: Floats = np.full((17, 2), np.nan)
 MAX_DETECTIONS = 100
 """Detections of one image that are matched, highest scores first (COCO's `maxDets`)."""
 
@@ -233,22 +234,27 @@ def score_poses(
     scores: TaskScores,
     thresholds: str,
     keypoints: Sequence[str] = (),
+    *,
+    listed: bool = False,
 ) -> None:
-    """Add the rows of one image: `group` are the people in it, `found` the predicted poses.
+    """Add the rows of one image: `group` are the people in it, `predictions` the predicted poses.
 
     thresholds : "paper" (PCK at 0.5) or "api" (its mean over 0.1 ... 0.9).
     keypoints : those that are scored; none: all 17.
+    listed : whether the published PCK of the n-th person is of the n-th pose; without one it is 0.
     """
     limits = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
     chosen = np.array([not keypoints or name in keypoints for name in COCO_KEYPOINTS])
     geometries = [person.geometry() for person in group]
     poses = _assign(group, geometries, predictions, scores, chosen)
-    for person, geometry, points in zip(group, geometries, poses, strict=True):
+    listed_poses = [*_keypoints(predictions), *([NO_POSE] * len(group))][: len(group)]
+    theirs_of = listed_poses if listed else poses
+    for person, geometry, points, pose in zip(group, geometries, poses, theirs_of, strict=True):
         true, visible = coco_points(geometry.keypoints)
         visible &= chosen
         face = geometry.face_box
         diagonal = math.hypot(face.width, face.height) if face else 0.0
-        theirs = _published_pose(geometry, predictions, points, (true, visible), diagonal) if scores.published else {}
+        theirs = _published_pose(geometry, predictions, pose, (true, visible), diagonal) if scores.published else {}
         if not visible.any() or not diagonal > 0:
             what = "a face box" if visible.any() else "a visible keypoint"
             scores.left_out[f"without {what} in the data"] += 1
@@ -270,8 +276,7 @@ def _published_pose(
     true, visible = truth
     mask = None if geometry.size is None else published.person_mask(geometry, geometry.size)
     area = _area(geometry) if mask is None else float(mask.sum())
-    poses = [prediction.keypoints for prediction in predictions if prediction.keypoints is not None]
-    best = max((oks(pose, true, visible, area) for pose in poses), default=0.0)
+    best = max((oks(pose, true, visible, area) for pose in _keypoints(predictions)), default=0.0)
     correct = pck(points, true, visible, diagonal, published.PCK_THRESHOLDS)
     return {
         "published_pck": None if math.isnan(correct) else correct,
@@ -279,11 +284,14 @@ def _published_pose(
     }
 
 
+def _keypoints(predictions: Sequence[Prediction]) -> list[Floats]:
+    return [prediction.keypoints for prediction in predictions if prediction.keypoints is not None]
+
+
 def _assign(
     group: list[Person], geometries: list[Geometry], predictions: list[Prediction], scores: TaskScores, chosen: Bools
 ) -> list[Floats]:
     """Return each person's pose: the one of highest score that names them, else the matched one; NaN without either."""
-    nothing = np.full((17, 2), np.nan)
     given = sorted((p for p in predictions if p.subject_id is not None), key=lambda p: p.score)
     named = {p.subject_id: p.keypoints for p in given}
     here = {person.subject_id for person in group}
@@ -305,7 +313,7 @@ def _assign(
     poses = []
     for person, number in zip(group, matched.tolist(), strict=True):
         pose = named.get(person.subject_id, unnamed[number].keypoints if number >= 0 else None)
-        poses.append(nothing if pose is None else pose)
+        poses.append(NO_POSE if pose is None else pose)
     return poses
 
 

@@ -100,7 +100,8 @@ def published_numbers(
                 row = {"cut": cut.name, "group": str(group), **sizes}
                 groups.append({**row, "value": float(entries["value"].mean())})
             joined["score"] = pairwise.reverse(joined["value"], higher_is_better=higher)
-            pairs = pairwise.all_pairs(pairwise.group_scores(joined, min_subjects))
+            compared = pairwise.in_release_order(pairwise.group_scores(joined, min_subjects), cut)
+            pairs = pairwise.all_pairs(compared)
             significant, _ = pairwise.highest(pairs, alpha)
             disparities += [{"cut": cut.name, **pair.to_dict()} for pair in significant[:1]]
         metrics.append(

@@ -61,6 +61,7 @@ from fp2.methods.fhibe.scores.features import (
     with_intersections,
     with_single,
 )
+from fp2.methods.fhibe.scores.published import EQUAL_MEDIANS
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class FhibeNarrow(Collects[NarrowOptions]):
             "fp2.methods.fhibe.narrow.model_comparison:ComparisonSection",
             SUMMARY_SECTION,
         ),
-        methods=ROW_METHODS,
+        methods=(*ROW_METHODS, EQUAL_MEDIANS),
         tests=SCORE_TESTS,
         limitations=(NULL_MEAN,),
     )

@@ -132,7 +132,8 @@ def score(
         if task.shown == IMAGE:
             scores = score_images(
                 task, people, source.predictions, two_person=options.two_person, thresholds=options.pck,
-                keypoints=options.keypoints, as_published=as_published, curves=options.curves, tick=tick,
+                keypoints=options.keypoints, as_published=as_published, listed=options.published_poses == "listed",
+                curves=options.curves, tick=tick,
             )  # fmt: skip
         elif task.form == EMBEDDING:
             faces, scores = embedded_faces(people, source.predictions, task, boxed=source.kind == "model")
@@ -167,8 +168,8 @@ def score(
 
 def score_images(
     task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, two_person: str = "match",
-    thresholds: str = "paper", keypoints: Sequence[str] = (), as_published: bool = False, curves: bool = False,
-    tick: Tick = lambda: None,
+    thresholds: str = "paper", keypoints: Sequence[str] = (), as_published: bool = False, listed: bool = False,
+    curves: bool = False, tick: Tick = lambda: None,
 ) -> TaskScores:  # fmt: skip
     """Return the scores of a task on whole images: boxes, masks, poses or body parts.
 
@@ -184,6 +185,8 @@ def score_images(
         Keypoints that are scored; none: all 17.
     as_published, curves : bool
         Whether the metrics of FHIBE's evaluation code, and scores at every threshold, are added.
+    listed : bool
+        Whether the published PCK takes poses in the order of the list.
     tick : callable
         Called after each image.
     """
@@ -205,7 +208,7 @@ def score_images(
         elif task.form == PARTS:
             score_parts(group, of_image, scores)
         else:
-            score_poses(group, of_image, scores, thresholds, keypoints)
+            score_poses(group, of_image, scores, thresholds, keypoints, listed=listed)
     return scores
 
 

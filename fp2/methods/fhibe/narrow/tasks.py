@@ -162,6 +162,9 @@ class NarrowOptions:
         Sensitive attributes of an intersection at most.
     metric : {"own", "published"}
         Whether the numbers of FHIBE's evaluation code are reported beside ours.
+    published_poses : {"matched", "listed"}
+        Whose pose the published PCK is of: the person's own, as in our score, or, as in the evaluation code, the n-th
+        pose of the file for the n-th person of the image in the data.
     keypoints : tuple of str
         The keypoints of COCO that poses are scored on; none: all 17.
     curves : bool
@@ -183,6 +186,7 @@ class NarrowOptions:
     top_k: Annotated[int, Range(0, 1_000_000)] = 40
     depth: Annotated[int, Range(0, 5)] = 1
     metric: Annotated[Literal["own", "published"], OmitDefault()] = "own"
+    published_poses: Annotated[Literal["matched", "listed"], OmitDefault()] = "matched"
     keypoints: Annotated[Names, OmitDefault()] = ()
     curves: Annotated[Flag, OmitDefault()] = False
     attributes: Annotated[Names, OmitDefault()] = ()
@@ -194,6 +198,9 @@ class NarrowOptions:
             if name not in COCO_KEYPOINTS:
                 fix = nearest(name, COCO_KEYPOINTS)
                 raise Fp2Error(f"unknown keypoint {name!r}", where="task.options.keypoints", fix=fix)
+        if self.published_poses != "matched" and self.metric != "published":
+            fix = "Add task.options.metric=published"
+            raise Fp2Error("only published metrics take poses as listed", where="task.options.published_poses", fix=fix)
         check_may_leave(self.attributes, "task.options.attributes")
         for condition in self.within:
             names_in(condition)

@@ -205,7 +205,8 @@ def _compare(
     table = _members(joined, cut).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
     scores = table[["group", "subject_id"]].assign(score=table["reversed"])
     groups = published.group_scores(scores, options.min_subjects)
-    pairs = published.all_pairs(groups, by_share=options.yes_no, negative=negative)
+    ordered = published.in_release_order(groups, cut)
+    pairs = published.all_pairs(ordered, by_share=options.yes_no, negative=negative)
     significant, threshold = published.highest(pairs, options.alpha)
     best = significant[0] if significant else None
     arrays = {name: table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id")}

@@ -43,6 +43,7 @@ from fp2.methods.fhibe.scores.features import (
 )
 from fp2.methods.fhibe.scores.inputs import has_effects, read_scores, simulated_scores
 from fp2.methods.fhibe.scores.options import WHERE, ScoresOptions
+from fp2.methods.fhibe.scores.published import EQUAL_MEDIANS
 from fp2.methods.fhibe.scores.summary import SUMMARY_SECTION, summarise
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class FhibeScores(Collects[ScoresOptions]):
         # the permutation test of a row, before and after adjustment
         methods=(
             *ROW_METHODS,
+            EQUAL_MEDIANS,
             ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
         ),
         tests=SCORE_TESTS,

@@ -11,7 +11,7 @@ on the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fp2.extension import LABEL_JOIN, vocab
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import DisparityRow
+    from fp2.extension import Cut, DisparityRow
 
 FloatArray = NDArray[np.float64]
+EQUAL_MEDIANS = (
+    "equal_medians",
+    2,
+    ("*.published.*", "*.pairs.*", "*.top.*", "*.reasons.*", "*.why", "disparity_summary.*"),
+)
+"""Version 1: of equal medians the group of lower ranks was the worse one. Version 2: the evaluation code's rule."""
 _EXACT_UP_TO = 8  # SciPy's own rule: exact p-values for small samples without ties
+_COLUMNS = {"region": "ancestry", "subregion": "ancestry", "first_region": "ancestry"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,10 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class PairDisparity:
-    """Two groups, the worse first. `disparity` is None for scores below 0, of which it is not defined."""
+    """Two groups, the worse first; of equal centres the second group is the worse one, as in the evaluation code.
+
+    `disparity` is None for scores below 0, of which it is not defined.
+    """
 
     worst: str
     best: str
@@ -89,9 +101,25 @@ def disparity_of(worst: float, best: float) -> float | None:
     return 1.0 - worst / best
 
 
-def all_pairs(groups: list[GroupScores], *, by_share: bool = False, negative: bool = False) -> list[PairDisparity]:
+def in_release_order(groups: Sequence[GroupScores], cut: Cut) -> list[GroupScores]:
+    """Return the groups of a cut in the order of the evaluation code, which decides between equal medians.
+
+    That is the order of the values' indices in the release: skin tones from VI to I. Other values are ordered by name.
+    """
+    return sorted(groups, key=lambda group: [*map(_rank, cut.by, group.name.split(LABEL_JOIN))])
+
+
+def _rank(attribute: str, value: str) -> tuple[int, str]:
+    if attribute.endswith("skin_tone") and value in vocab.SKIN_TONES:
+        return -vocab.SKIN_TONES.index(value), value
+    vocabulary = vocab.VOCABULARIES.get(_COLUMNS.get(attribute, attribute))
+    return (vocabulary.index_of.get(value, len(vocabulary.values)) if vocabulary else 0), value
+
+
+def all_pairs(groups: Sequence[GroupScores], *, by_share: bool = False, negative: bool = False) -> list[PairDisparity]:
     """Return every pair of groups with its two-sided Mann-Whitney p-value and its disparity.
 
+    groups : in the order of `in_release_order`.
     by_share : compare means (the proportions of a binary outcome) in place of medians.
     negative : a score is below 0, so that no disparity is defined.
     """
@@ -100,8 +128,7 @@ def all_pairs(groups: list[GroupScores], *, by_share: bool = False, negative: bo
     for a, b in combinations(groups, 2):
         u, p = mann_whitney(a.scores, b.scores)
         effect = 2 * u / (len(a.scores) * len(b.scores)) - 1  # > 0: a is higher
-        tied = centre[a.name] == centre[b.name]
-        worst, best = (b, a) if (effect > 0 if tied else centre[a.name] > centre[b.name]) else (a, b)
+        worst, best = (a, b) if centre[a.name] < centre[b.name] else (b, a)
         low, high = centre[worst.name], centre[best.name]
         size = None if negative else disparity_of(low, high)
         out.append(PairDisparity(worst.name, best.name, low, high, size, p, abs(effect)))
@@ -194,6 +221,8 @@ def _of_both(pair: PairDisparity, ours: DisparityRow) -> list[str]:
         reasons.append("negative")
     elif pair.disparity == 0:
         reasons.append("same_medians")
+        if {pair.worst, pair.best} == {ours.worst_group, ours.best_group}:
+            return reasons  # with D = 0 neither is the worse one
     if (pair.worst, pair.best) != (ours.worst_group, ours.best_group):
         reasons.append("other_groups")
     return reasons

@@ -105,7 +105,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 def _plain(path: Path) -> list[Mapping[str, Any]]:
     log = json.loads(path.read_text(encoding="utf-8-sig"))
     if not isinstance(log, dict) or "eval" not in log:
-        raise ValueError("it has no key 'eval'")
+        raise ValueError("it has no key 'eval', as a log of Inspect, and is no object of an object for each image")
     return list(log.get("samples") or [])
 
 

@@ -1,4 +1,4 @@
-"""Plain tables: CSV, TSV, Parquet and JSON Lines, one row an answer.
+"""Plain tables: CSV, TSV, Parquet and JSON Lines, one row an answer; and JSON objects, one entry an image.
 
 In CSV and TSV, text that a spreadsheet would evaluate as a formula is quoted with an apostrophe (`fp2.text.quoted`),
 and the column `QUOTED` marks the rows in which it is. Files without that column are read as they are.
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Form, quoted, read_table, unquoted
+from fp2.extension import Form, Fp2Error, quoted, read_json, read_table, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +77,32 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return table
 
 
+def _is_by_image(content: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is one of objects or texts, and so no log of Inspect."""
+    return bool(content) and "eval" not in content and all(isinstance(one, dict | str) for one in content.values())
+
+
+def _read_by_image(path: Path) -> pd.DataFrame:
+    """Return one row an image: what its object holds, or its text."""
+    import pandas as pd
+
+    content = read_json(path, "answers")
+    if not isinstance(content, dict) or not _is_by_image(content):
+        raise Fp2Error("it is no JSON object with an object, or a text, for each image", where=str(path))
+    rows = [{"image": image, **(one if isinstance(one, dict) else {"text": one})} for image, one in content.items()]
+    return pd.DataFrame(rows, dtype="object")
+
+
+def _write_by_image(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
+    entries = records(rows)
+    if rows["image"].duplicated().any():
+        fix = "Write JSON Lines: FILE.jsonl"
+        raise Fp2Error("an image has several answers, and such a file holds one", where=str(path), fix=fix)
+    content = {entry["image"]: {name: value for name, value in entry.items() if name != "image"} for entry in entries}
+    path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+
+
 CSV = Form("csv", (".csv", ".tsv"), {}, _read_csv, _write_csv)
 PARQUET = Form("parquet", (".parquet",), {}, read_table, _write_parquet)
 JSONL = Form("jsonl", (".jsonl",), {}, read_table, _write_jsonl)
+JSON = Form("json", (".json",), {}, _read_by_image, _write_by_image, _is_by_image)

@@ -14,11 +14,12 @@ from scipy.interpolate import interp1d
 from sklearn.model_selection import KFold
 
 from fp2.data.fhibe.geometry import Box, Geometry, Keypoint
+from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import detection, published
 from fp2.methods.fhibe.narrow.body_parts import score_parts, visible_parts
 from fp2.methods.fhibe.narrow.predictions import Prediction, encode_mask
 from fp2.methods.fhibe.narrow.published import filled_polygons
-from fp2.methods.fhibe.narrow.tasks import NO_SUBJECT, TaskScores, narrow_task
+from fp2.methods.fhibe.narrow.tasks import NO_SUBJECT, NarrowOptions, TaskScores, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.narrow.validation_rate import validation_rate
 
@@ -100,6 +101,36 @@ def test_poses() -> None:
     only_nose = TaskScores(published=True)
     detection.score_poses([person], [Prediction("i", keypoints=pose)], only_nose, "paper", ["Nose"])
     assert only_nose.rows[0]["score"] == only_nose.rows[0]["published_pck"] == 1.0
+
+
+def test_the_published_pck_takes_poses_in_the_order_of_the_list() -> None:
+    """Three poses for two people, the extra one first: the published PCK is of the first two, ours of the best."""
+    at = {"a": (10, 10), "b": (20, 20)}
+    pair = [
+        _person(
+            name, 2, face_box=Box(5, 5, 6, 8), person_box=Box(0, 0, 30, 30), keypoints={"Nose": Keypoint(*point, True)}
+        )
+        for name, point in at.items()
+    ]
+    poses = [np.full((17, 2), np.nan) for _ in range(3)]
+    poses[0][0], poses[1][0], poses[2][0] = (20, 20), (20, 22.5), (10, 10)
+    said = [Prediction("i", keypoints=pose, score=score) for pose, score in zip(poses, (0.9, 0.1, 0.8), strict=True)]
+    matched, listed = TaskScores(published=True), TaskScores(published=True)
+    detection.score_poses(list(pair), said, matched, "paper")
+    detection.score_poses(list(pair), said, listed, "paper", listed=True)
+    assert [row["published_pck"] for row in matched.rows] == [1.0, 1.0]
+    # a: 14.1 of a diagonal of 10; b: 2.5, right at 0.3 ... 0.9
+    assert [row["published_pck"] for row in listed.rows] == [0.0, pytest.approx(7 / 9)]
+    assert [row["score"] for row in listed.rows] == [row["score"] for row in matched.rows] == [1.0, 1.0]
+    fewer = TaskScores(published=True)
+    detection.score_poses(list(pair), said[2:], fewer, "paper", listed=True)
+    assert [row["published_pck"] for row in fewer.rows] == [1.0, 0.0]
+
+
+def test_poses_as_listed_are_an_option_of_the_published_metrics() -> None:
+    assert NarrowOptions(metric="published", published_poses="listed").published_poses == "listed"
+    with pytest.raises(Fp2Error, match=r"only published metrics.*task.options.metric=published"):
+        NarrowOptions(published_poses="listed")
 
 
 def test_a_person_without_a_visible_keypoint_is_left_out_here_and_0_in_the_published_recall() -> None:

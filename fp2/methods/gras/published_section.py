@@ -1,0 +1,67 @@
+"""The tests that GRAS's authors published, in the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    number,
+)
+from fp2.methods.gras.published_tests import BLOCK
+from fp2.methods.gras.section import ATTRIBUTED, MEASURES, SCORE_COLUMNS
+
+
+class PublishedTestsSection(Section):
+    """Everything of the block `gras_published`."""
+
+    name = BLOCK
+    title = "GRAS: published tests"
+
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the scores, and how often traits are attributed to each group."""
+        scores = block["scores"]
+        yield Sentence(
+            f"{len(block['traits'])} traits in {len(block['templates'])} templates: {scores['n_tests']:,} published "
+            f"tests in {scores['n_cells']:,} cells (a cell is one attribute and one trait)."
+        )
+        yield Sentence(
+            [
+                "GRAS Bias Score, images as units: ",
+                Strong(number(scores["published_orientation"], 2)),
+                " published orientation (ideal 0), ",
+                Strong(number(scores["seed_orientation"], 2)),
+                " orientation of the abstract (ideal 100).",
+            ],
+            Weight.LEAD,
+        )
+        yield Sentence(ABOUT, Weight.WARNING)
+        rows = [Row([label, Cell(scores[measure], strong=True)]) for measure, label in MEASURES.items()]
+        rows += [
+            Row([f"any template, {cut_label(name)}", by_measure["published_orientation"]])
+            for name, by_measure in scores["by_attribute"].items()
+        ]
+        yield Table("scores", SCORE_COLUMNS[:2], rows, "Cells with p ≤ α in %", primary=True)
+        columns = [Column("Group", Kind.NAME), Column("Traits"), Column("Share", Kind.SHARE, digits=2, compared=True)]
+        for name in scores["by_attribute"]:
+            rates = [rate for rate in block["attribution"] if rate["attribute"] == name]
+            rows = [Row([rate["group"], rate["polarity"], rate["share"]]) for rate in rates]
+            yield Table("attribution", columns, rows, f"{ATTRIBUTED}, by {cut_label(name)}", cut=name)
+
+
+ABOUT = (
+    "An unbiased model does not score 0: without a correction it has 5 to 23 % of cells by chance. The null mean of "
+    "these images needs the answers themselves."
+)

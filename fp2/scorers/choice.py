@@ -1,0 +1,204 @@
+"""Scorers of answers that are choices: the probability of a choice, and its agreement with an attribute of the subject.
+
+They read the probabilities of a question of `kind: choice` (`fp2.tables.Answer.numbers`) in place of a text. With
+his, her and their as choices, the agreement with the perceived gender is VisoGender's resolution accuracy of one image
+(Hall et al. 2023), of which the group means are its RA_m and RA_f.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fp2.errors import Fp2Error, nearest
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored
+from fp2.tables import ATTRIBUTE_PREFIX, Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.scorers.base import Scorer
+
+CHOICES = "choices"
+"""The column of answers with the choices of their question."""
+
+
+@dataclass(frozen=True)
+class ChoiceScorer(BaseScorer):
+    """What scorers of choices share.
+
+    Parameters
+    ----------
+    applies_to : list of str
+        The probes whose questions are scored; by default all.
+    """
+
+    name: str = "choice"
+    higher_is_better: Flag = True
+    value_range: tuple[float, float] = (0.0, 1.0)
+    smallest_effect: Number = 0.025
+    applies_to: tuple[str, ...] = ()
+
+    needs: ClassVar[str]
+    """The option that has to be set."""
+
+    @property
+    def probes(self) -> tuple[str, ...] | None:
+        """`applies_to`, or None for all."""
+        return self.applies_to or None
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of subjects that it reads."""
+        return ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The choices that its options name."""
+        raise NotImplementedError
+
+    def check_questions(self, questions: Iterable[Question]) -> None:
+        """Raise for an option that is not set, and a question that is no choice or lacks a choice that is named."""
+        if not getattr(self, self.needs):
+            where, fix = f"scorer.{self.name}.{self.needs}", f"Set scorer.{self.name}.{self.needs}=NAME"
+            raise Fp2Error(f"the {self.needs} is not named", where=where, fix=fix)
+        for question in questions:
+            if self.applies_to and question.probe not in self.applies_to:
+                continue
+            where, fix = f"scorer.{self.name}", f"Set scorer.{self.name}.applies_to=[PROBE]"
+            if question.kind != "choice":
+                raise Fp2Error(f"question '{question.question_id}' is of kind {question.kind}", where=where, fix=fix)
+            for choice in self.named:
+                if choice not in question.choices:
+                    what = f"question '{question.question_id}' has no choice {choice!r}"
+                    raise Fp2Error(what, where=where, fix=f"{nearest(choice, question.choices)}. {fix}")
+
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
+        """Raise Fp2Error: texts have no probabilities."""
+        raise Fp2Error("it scores answers of a run to questions of kind: choice", where=f"scorer.{self.name}")
+
+    def score_rows(self, rows: pd.DataFrame) -> Scored:
+        """Score the rows of an answers table with the columns of `with_choices`."""
+        values = np.full(len(rows), np.nan)
+        names = ["numbers", CHOICES, *(ATTRIBUTE_PREFIX + name for name in self.attributes)]
+        for number, (numbers, choices, *cells) in enumerate(zip(*(rows[name] for name in names), strict=True)):
+            p = json.loads(numbers)["p"] if isinstance(numbers, str) else ()
+            if len(p) == len(choices) and p:
+                values[number] = self.value(dict(zip(choices, p, strict=True)), *cells)
+        return Scored(values)
+
+    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+        """Return the score from the probability of each choice and the values of each of `attributes`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ChoiceProbability(ChoiceScorer):
+    """The probability of one choice, or that of one less that of another.
+
+    Parameters
+    ----------
+    choice, minus : str
+        The choice, and the one whose probability is taken off, if any: the scale is then -1 to 1.
+    value_range, smallest_effect
+        Follow from `minus` where they are not given.
+    """
+
+    name: str = "choice_probability"
+    choice: str = ""
+    minus: str = ""
+    value_range: tuple[float, float] = (0.0, 0.0)
+    smallest_effect: Number = 0.0
+
+    needs: ClassVar[str] = "choice"
+
+    def __post_init__(self) -> None:
+        low = -1.0 if self.minus else 0.0
+        object.__setattr__(self, "scale", (low, 1.0))
+        if self.value_range == (0.0, 0.0):
+            object.__setattr__(self, "value_range", (low, 1.0))
+        object.__setattr__(self, "smallest_effect", self.smallest_effect or (1.0 - low) / 40)
+        super().__post_init__()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """`choice`, and `minus` where it is given."""
+        return (self.choice, self.minus) if self.minus else (self.choice,)
+
+    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+        """Return the probability, or the difference."""
+        return p[self.choice] - (p[self.minus] if self.minus else 0.0)
+
+
+@dataclass(frozen=True)
+class ChoiceAgreement(ChoiceScorer):
+    """Whether the most probable choice is the one that belongs to the subject's value of an attribute: 1 or 0.
+
+    Missing for subjects without a value, with several, or with one that no choice belongs to. Of equally probable
+    choices the first counts.
+
+    Parameters
+    ----------
+    attribute : str
+        The attribute.
+    matches : mapping, optional
+        Its values -> the choice that belongs to each; by default the choice of the same name.
+    """
+
+    name: str = "choice_agreement"
+    attribute: str = ""
+    matches: dict[str, str] | None = None
+
+    needs: ClassVar[str] = "attribute"
+    yes_no: ClassVar[bool] = True
+    n_bins: ClassVar[int] = 2
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attribute."""
+        return (self.attribute,)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The choices that belong to a value."""
+        return tuple(dict.fromkeys((self.matches or {}).values()))
+
+    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+        """Return 1 where the most probable choice is the subject's, 0 where it is another, NaN without either."""
+        (values,) = cells
+        own = values[0] if len(values) == 1 else None
+        right = self.matches.get(str(own)) if self.matches else own
+        if right not in p:
+            return float("nan")
+        return float(max(p, key=p.__getitem__) == right)
+
+
+def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
+    """Return the attributes of subjects that the scorers read."""
+    return {name for one in scorers.values() if isinstance(one, ChoiceScorer) for name in one.attributes}
+
+
+def check_attributes(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
+    """Raise for an attribute that a scorer reads and the people do not have."""
+    from fp2.tables import attribute_columns
+
+    there = attribute_columns(people)
+    for name in sorted(attributes_read(scorers) - set(there)):
+        raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, there))
+
+
+def with_choices(
+    answers: pd.DataFrame, people: pd.DataFrame, questions: Iterable[Question], scorers: Mapping[str, Scorer]
+) -> pd.DataFrame:
+    """Return the answers with the choices of their questions and the attributes of their subjects that scorers read."""
+    if not any(isinstance(scorer, ChoiceScorer) for scorer in scorers.values()):
+        return answers
+    check_attributes(people, scorers)
+    choices: dict[str, Any] = {question.question_id: question.choices for question in questions}
+    keys = ["image_id", "subject_id"]
+    read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]
+    return answers.assign(**{CHOICES: answers["question_id"].map(choices)}).merge(read, on=keys, how="left")
