@@ -184,6 +184,7 @@ def test_a_bug_in_one_job_does_not_stop_the_others(
         (["cut=gender_x_regin"], "Did you mean 'region'"),
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["engine=hf"], "engine"),
+        (["-m", "+hydra.sweeper.params.seed=1"], "from a file only (hydra.sweeper.params)"),
         pytest.param(["engine=vllm"], "is for engine=planted, not engine=vllm", marks=pytest.mark.package(name="vllm")),
         pytest.param(["engine=ray"], "engine", marks=pytest.mark.package(name="workers")),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),
