@@ -94,20 +94,16 @@ def test_a_sweep_and_its_report_are_where_hydra_has_them(
     bench: Bench, capsys: pytest.CaptureFixture[str], subdir: str, jobs: tuple[str, ...]
 ) -> None:
     place = bench.root / "sweeps" / "one"
-    exclude = "hydra.job.config.override_dirname.exclude_keys=[{}]".format(
-        ",".join(sorted({word.partition("=")[0].split("@")[0] for word in bench.words() if "=" in word} | {"report"}))
-    )
-    words = ("-m", "seed=2,11", "report=default", "report.figures=false", f"hydra.sweep.dir={place}",
-             f"hydra.sweep.subdir={subdir}", *([exclude] if "override_dirname" in subdir else []))  # fmt: skip
-    if "override_dirname" in subdir:
-        words = (*words, "hydra.job.config.override_dirname.item_sep=;")
+    words = ["-m", "seed=2,11", "report=default", "report.figures=false", f"hydra.sweep.dir={place}",
+             f"hydra.sweep.subdir={subdir}"]  # fmt: skip
+    keys = sorted({word.partition("=")[0] for word in [*bench.words(), *words] if "=" in word} - {"seed"})
+    words.append(f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]")
     assert bench.launch(*words) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert "2 of 2 runs finished" in out
     assert f"{place}/report/report.html" in out
     found = sorted(path.parent for path in place.rglob("results.json") if path.parent.name != "report")
-    if "override_dirname" not in subdir:
-        assert sorted(place / job for job in jobs) == found
+    assert sorted(place / job for job in jobs) == found
     runs = json.loads((place / "report" / "results.json").read_text())["runs"]
     assert [run["analysis"]["seed"] for run in runs] == [2, 11]  # in the order of the jobs
     assert list(bench.outputs.glob("*/*")) == []

@@ -280,6 +280,8 @@ class PublishedSection(Section):
                 for model, block, _ in runs
                 if cut in block["composites"]
             }
+            if len(rows) < 2:
+                continue
             composites = {model: block["composites"][cut] for model, block, _ in runs if model in rows}
             yield _leaderboard(cut, rows, composites, labels)
             counted = [(model, row) for model in rows for row in rows[model].values() if row["probe"] in PAGE_PROBES]

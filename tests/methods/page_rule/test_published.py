@@ -308,6 +308,25 @@ def test_the_pages_leaderboard_effects_and_tally_come_out_of_its_columns() -> No
     assert [row[2] for row in effects] == sorted((row[2] for row in effects), reverse=True)
 
 
+@pytest.mark.usefixtures("mlflow_store")
+def test_the_leaderboard_of_a_sweep_has_the_pages(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = bench.words("-m", "model.truth={seed: 1},{seed: 2}", "tracking=mlflow", "analysis.published=true")
+    assert fp2("run", *words) == 0
+    (sweep,) = re.findall(r"fp2 leaderboard (\S+)", capsys.readouterr().out)
+    assert fp2("leaderboard", sweep, "--json", *bench.paths) == 0
+    tables = {table["name"]: table for table in json.loads(capsys.readouterr().out)["across"]}
+    assert list(tables) == ["leaderboard", "effects", "tally"]
+    columns = [column["label"] for column in tables["leaderboard"]["columns"]]
+    assert [label[:2] for label in columns if label.startswith("P")] == ["P1", "P2", "P3", "P4", "P5", "P6"]
+    blocks = [results_of(folder)["published"]["composites"]["gender"]["value"] for folder in bench.run_folders()]
+    place = columns.index("Composite")
+    assert [row[place] for row in tables["leaderboard"]["rows"]] == sorted(blocks)
+    assert sum(row[1] for row in tables["tally"]["rows"]) == 10
+    assert fp2("leaderboard", sweep, "--markdown", str(bench.root / "board.md"), *bench.paths) == 0
+    assert "Worst in" in (bench.root / "board.md").read_text(encoding="utf-8")
+    assert "by the rule of the Fingerprint² page" in " ".join(capsys.readouterr().out.split())
+
+
 def test_small_groups_hide_numbers_over_runs_and_one_run_or_other_variants_make_no_table() -> None:
     one, small = published_run(THE_PAGE["qwen"], "Africa"), published_run(THE_PAGE["smolvlm"], "Africa", n=4)
     (shown, hidden) = sorted(across({"a": one, "b": small})["leaderboard"], key=lambda row: row[0])
