@@ -97,7 +97,7 @@ def _nothing_to_rank(config: Config, sweep_id: str | None) -> Fp2Error:
     return Fp2Error("no finished run", where=f"sweep {sweep_id}")
 
 
-def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[Block], list[str]]:
+def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Sequence[Block], list[str]]:
     """Read the runs' tables and rank them.
 
     Return also the tables of their sections over the runs, and notes, such as why runs have no rank interval.
