@@ -14,16 +14,18 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from fp2.artifacts import RESULTS, STATUS, SWEEP
+from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
+PLACE = ".place"
+"""The file in the folder that was made for a run, which says that Hydra has it elsewhere; a worker may write it."""
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
 HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", "--config-path", "-cn", "--config-name")
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
@@ -116,11 +118,22 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
         os.environ.update(variables)
         _hydra_main([*flags, *expanded])
     finally:
-        folder = Path(os.environ["FP2_RUN_DIR"])
+        folder = _place(folder)
         (folder / SWEEP).unlink(missing_ok=True)  # it has the ids of chosen images, and this machine's paths
         for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id, config), folder
+
+
+def _place(folder: Path) -> Path:
+    """Return where a run or sweep is: `folder`, or where `hydra.run.dir` or `hydra.sweep.dir` have put it."""
+    if not (note := folder / PLACE).is_file():
+        return folder
+    place = Path(note.read_text(encoding="utf-8"))
+    note.unlink()
+    with suppress(OSError):  # it has files of its own
+        folder.rmdir()
+    return place
 
 
 def _print_help(overrides: list[str], program: str) -> None:
@@ -167,7 +180,9 @@ def task(cfg: Any) -> None:
     hydra_cfg = HydraConfig.get()
     folder = Path(hydra_cfg.runtime.output_dir)
     sweep = str(hydra_cfg.mode).endswith("MULTIRUN")
-    os.environ["FP2_RUN_DIR"] = str(Path(hydra_cfg.sweep.dir).absolute() if sweep else folder)  # wherever Hydra has it
+    top = Path(hydra_cfg.runtime.cwd, hydra_cfg.sweep.dir) if sweep else folder
+    if top != Path(os.environ["FP2_RUN_DIR"]):
+        (Path(os.environ["FP2_RUN_DIR"]) / PLACE).write_text(str(top), encoding="utf-8")
     try:
         status = _one(cfg, folder, list(hydra_cfg.overrides.task), sweep)
     except Fp2Error as error:
@@ -179,6 +194,8 @@ def task(cfg: Any) -> None:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
         status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
+    if sweep:
+        status |= {"job": int(hydra_cfg.job.num), "sweep": os.path.relpath(top, folder)}
     status["overrides"] = overrides_without_ids(hydra_cfg.overrides.task)
     _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
@@ -260,7 +277,7 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
 def _status_files(folder: Path) -> list[Path]:
     """Return the status file of the run in `folder`, or those of the jobs of the sweep, in their order."""
     single = folder / STATUS
-    return [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
+    return [single] if single.is_file() else [job / STATUS for job in job_folders(folder) if (job / STATUS).is_file()]
 
 
 def _summarise(folder: Path, sweep_id: str, config: Config) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,26 @@ def as_user_error(folder: Path) -> Iterator[None]:
             where=str(error.filename or folder),
             fix="Free some space or choose another folder; all answers are stored, run the same command again",
         ) from error
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """Return how the job in `folder` ended; nothing where that is not written."""
+    with suppress(OSError, ValueError):
+        return dict(json.loads((folder / STATUS).read_text(encoding="utf-8")))
+    return {}
+
+
+def job_folders(sweep: Path) -> list[Path]:
+    """Return the folders of the jobs of the sweep in a folder, in their order, wherever below it Hydra has them.
+
+    A job without a status was stopped: it is found by its number, which is the name of its folder by default.
+    """
+    numbered = {path: int(path.name) for path in sweep.glob("*") if path.name.isdigit()}
+    for path in sweep.rglob(STATUS):
+        status = read_status(path.parent)
+        if status.get("sweep") and (path.parent / status["sweep"]).resolve() == sweep.resolve():
+            numbered[path.parent] = int(status["job"])
+    return sorted(numbered, key=lambda path: (numbered[path], path))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -57,6 +57,8 @@ class ModelConfig:
         The library that resizes images: `pil` or `torchvision`.
     image_size : int or mapping, optional
         The side in pixels to which images are resized before the model gets them: of all, or by subset of the data set.
+    resample : str, optional
+        The filter of `image_size`: `bilinear`, `bicubic` or `lanczos`; None is bicubic.
     adapter : str, optional
         A LoRA adapter that is merged into the weights: a folder of the checkpoint, or a path.
     yes_no : list of str, optional
@@ -85,6 +87,7 @@ class ModelConfig:
     prompt: str | None = None
     image_backend: str = "pil"
     image_size: Any = None
+    resample: str | None = None
     adapter: str | None = None
     yes_no: list[str] | None = None
     softmax_dtype: str | None = None

@@ -81,6 +81,7 @@ from fp2.hashing import (
 
 # Data sets: the interface, images and their pixels, readers of tables.
 from fp2.data.base import (
+    Content as Content,
     DataOptions as DataOptions,
     DataSource as DataSource,
     Dataset as Dataset,

@@ -176,6 +176,7 @@ REASONING_TOKENS = 2048
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("int8", "nf4")
 IMAGE_BACKENDS = ("pil", "torchvision")
+RESAMPLE = ("bilinear", "bicubic", "lanczos")
 OPTIONS, TRAIT = "{options}", "{trait}"
 """What stands in the text of a question for its options, and for the trait words that it is asked about."""
 BLIND = "blind"

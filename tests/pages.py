@@ -50,6 +50,8 @@ NOT_RUN: Mapping[str, str] = {
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
     "tests/methods/fhibe/narrow/test_narrow_checkpoints.py, tests/methods/fhibe/narrow/test_narrow_real_models.py",
+    r"launch.py experiment=page_code": "needs weights, and the page's code: "
+    "tests/methods/page_code/test_page_code_run.py",
     r"launch.py experiment=gras_paper(?!.*llava_1_5_7b_gras)": "needs the weights of several published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",

@@ -63,6 +63,67 @@ def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     assert "no finished run" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hydra.run.dir={place}",),
+        ("hydra.run.dir={place}/../${{hydra.job.name}}", "hydra.job.name=place"),
+        ("hydra.run.dir={place}", "hydra.job.chdir=true", "hydra.output_subdir=null", "+hydra.job.env_set.FOO=bar"),
+    ],
+    ids=["absolute", "job name", "job settings"],
+)
+def test_a_run_is_where_hydra_has_it(bench: Bench, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    place = bench.root / "place"
+    assert bench.launch(*(word.format(place=place) for word in words)) == 0, capsys.readouterr().err
+    assert f"{place}/results.json" in capsys.readouterr().out
+    assert json.loads((place / "status.json").read_text())["exit_status"] == 0
+    assert list(bench.outputs.glob("*/*")) == []  # no empty folder is left
+
+
+@pytest.mark.parametrize(
+    ("subdir", "jobs"),
+    [
+        ("${hydra.job.num}", ("0", "1")),
+        ("seed-${seed}", ("seed-2", "seed-11")),
+        ("by seed/${seed}/run", ("by seed/2/run", "by seed/11/run")),
+        ("${hydra.job.override_dirname}", ("seed=2", "seed=11")),
+    ],
+    ids=["number", "setting", "nested", "overrides"],
+)
+def test_a_sweep_and_its_report_are_where_hydra_has_them(
+    bench: Bench, capsys: pytest.CaptureFixture[str], subdir: str, jobs: tuple[str, ...]
+) -> None:
+    place = bench.root / "sweeps" / "one"
+    words = ["-m", "seed=2,11", "report=default", "report.figures=false", f"hydra.sweep.dir={place}",
+             f"hydra.sweep.subdir={subdir}"]  # fmt: skip
+    keys = sorted({word.partition("=")[0] for word in [*bench.words(), *words] if "=" in word} - {"seed"})
+    words.append(f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]")
+    assert bench.launch(*words) == 0, capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert "2 of 2 runs finished" in out
+    assert f"{place}/report/report.html" in out
+    found = sorted(path.parent for path in place.rglob("results.json") if path.parent.name != "report")
+    assert sorted(place / job for job in jobs) == found
+    runs = json.loads((place / "report" / "results.json").read_text())["runs"]
+    assert [run["analysis"]["seed"] for run in runs] == [2, 11]  # in the order of the jobs
+    assert list(bench.outputs.glob("*/*")) == []
+    assert fp2("report", str(place), "--to", str(bench.root / "again"), *bench.paths) == 0
+    again = json.loads((bench.root / "again" / "results.json").read_text())
+    assert [run["run_id"] for run in again["runs"]] == [run["run_id"] for run in runs]
+
+
+def test_a_relative_folder_is_below_the_one_where_the_command_is_given(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.root)
+    assert bench.launch("hydra.run.dir=here/run") == 0
+    sweep = ("-m", "seed=1,2", "hydra.sweep.dir=here/sweep", "hydra.job.chdir=true", "report=default")
+    assert bench.launch(*sweep, "report.figures=false") == 0, capsys.readouterr().err
+    for place in ("run", "sweep/0", "sweep/1", "sweep/report"):
+        assert (bench.root / "here" / place / "results.json").is_file()
+    assert list(bench.outputs.glob("*/*")) == []
+
+
 def test_a_run_is_named_by_what_differs_in_its_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """First, and once: legends cut the end of a name."""
     words = bench.words("cut=region,pronoun", "seed=1,2", "tracking.experiment=x")
@@ -119,6 +180,7 @@ def test_a_bug_in_one_job_does_not_stop_the_others(
         (["cut=gender_x_regin"], "Did you mean 'region'"),
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["engine=hf"], "engine"),
+        (["-m", "+hydra.sweeper.params.seed=1"], "from a file only (hydra.sweeper.params)"),
         pytest.param(["engine=vllm"], "is for engine=planted, not engine=vllm", marks=pytest.mark.package(name="vllm")),
         pytest.param(["engine=ray"], "engine", marks=pytest.mark.package(name="workers")),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),

@@ -25,7 +25,10 @@ NEEDS = {
     "data=table": ["data.path=people.csv", "data.columns={image: file}"],
     "data=counterfactual": ["data.path=sets.csv"],
     "data=hf": ["data.root=/data", "data.columns={image: image}"],
-    **{f"experiment={name}": ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe", "gras_published")},
+    **{
+        f"experiment={name}": ["data.root=/data"]
+        for name in ("page", "page_code", "fhibe_clip", "gras_fhibe", "gras_published")
+    },
     "model=recorded": ["engine.answers=/data/answers.csv"],
     "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }

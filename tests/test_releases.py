@@ -30,6 +30,8 @@ ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
 GRAS_PAPER = "experiment=gras_paper data.root=/data"
 """The one choice to which a later version added settings that name the user's files: 0.3.0's hash is without them."""
+PAGE = "experiment=page data.root=/data"
+"""It took five regions and the default scorers until it had those of the page."""
 LEXICONS = {("0.3.0", "default"): ("scorer.economic.lexicon_file=economic",)}
 """The lexicon that a version's scorer had, where the default is another one since."""
 INPUTS = {
@@ -241,10 +243,12 @@ def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(re
         group: sorted(set(old["groups"][group]) - set(new["groups"].get(group, {}))) for group in old["groups"]
     } == {group: [] for group in old["groups"]}
     hashes = {words: value for words, value in old["hashes"].items() if not value.startswith("error")}
-    before = hashes.pop(GRAS_PAPER, None)
+    before, page = hashes.pop(GRAS_PAPER, None), hashes.pop(PAGE, None)
     assert {words: new["hashes"].get(words) for words in hashes} == hashes
     if before is not None:
         assert hash_of([*GRAS_PAPER.split(), "probe.traits_file=null", "probe.published=null"]) == before
+    if page is not None:
+        assert hash_of([*PAGE.split(), "scorer=default", "data.stratify=[region]"]) == page
 
 
 def missing(old: Any, new: Any, prefix: str = "") -> list[str]:

@@ -19,6 +19,7 @@ from fp2.progress import Terminal
 
 if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow, Ranking
+    from fp2.results import Block
 
 WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the line
 MOST_RUNS = 40
@@ -53,20 +54,24 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
     """
     from fp2.report.leaderboard import boards, rank, with_places
+    from fp2.report.section import across_table
     from fp2.report.terminal import terminal
     from fp2.tracking.client import summaries
 
     config = load_config(overrides)
     outputs = outputs or Outputs()
     found = summaries(config, sweep_id)
-    if not found:
+    run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found)) or _finished(config, sweep_id)
+    if not run_ids:
         raise _nothing_to_rank(config, sweep_id)
-    run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found))
-    ranked, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [NAME_A_SWEEP])
+    ranked, across, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [], [NAME_A_SWEEP])
+    if not found and not across:
+        raise _nothing_to_rank(config, sweep_id)
     rows = with_places(rank(found), ranked)
     if outputs.json:
-        print(json.dumps({"rows": [asdict(row) for row in rows], "notes": list(notes)}, indent=2, ensure_ascii=False))
-        _write(rows, ranked, notes, outputs)
+        content = {"rows": [asdict(row) for row in rows], "notes": list(notes), "across": across}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+        _write(rows, ranked, across, notes, outputs)
         return
     console = Terminal()
     wide = Terminal(width=max(console.width, WIDTH))
@@ -74,49 +79,68 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         wide.print(Text(board.label, style="bold"))
         for table in terminal([replace(board, cut="")], 0):
             wide.print(table)
-    wide.print(_legend(rows, ranked), style="dim", highlight=False)
+    if rows:
+        wide.print(_legend(rows, ranked), style="dim", highlight=False)
+    for table in terminal([replace(across_table(one), primary=True) for one in across], 0):
+        wide.print(table)
     for line in notes:
         console.print(line, style="yellow", highlight=False)
-    _write(rows, ranked, notes, outputs)
+    _write(rows, ranked, across, notes, outputs)
+
+
+def _finished(config: Config, sweep_id: str | None) -> list[str]:
+    """Return the finished runs of a sweep, with a composite or without."""
+    from fp2.tracking.client import runs_of_sweep
+
+    runs = {} if sweep_id is None else runs_of_sweep(config, sweep_id)
+    return [run for run, status in runs.items() if status == "FINISHED"]
 
 
 def _nothing_to_rank(config: Config, sweep_id: str | None) -> Fp2Error:
     """Return the error where no finished run has a composite, as those of yes/no batteries and tasks."""
-    from fp2.tracking.client import runs_of_sweep
-
     if sweep_id is None:
         return Fp2Error("no finished run with a composite", where="the MLflow store")
-    if "FINISHED" in runs_of_sweep(config, sweep_id).values():
+    if _finished(config, sweep_id):
         what = "no run has a composite, by which runs are ranked"
         return Fp2Error(what, where=f"sweep {sweep_id}", fix=f"Its runs side by side: fp2 report {sweep_id}")
     return Fp2Error("no finished run", where=f"sweep {sweep_id}")
 
 
-def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:
-    """Read the runs' tables and rank them; return also notes, such as why runs have no rank interval."""
+def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Sequence[Block], list[str]]:
+    """Read the runs' tables and rank them.
+
+    Return also the tables of their sections over the runs, and notes, such as why runs have no rank interval.
+    """
     from fp2.progress import Progress
+    from fp2.report.section import across_runs
+    from fp2.runs.panels import run_labels
     from fp2.runs.ranking import n_rankings, rankings
-    from fp2.runs.reader import LoggedRun, read_run
+    from fp2.runs.sweep import SweepRun
+    from fp2.runs.sweep_report import read_runs
 
     if len(run_ids) > MOST_RUNS:
-        return [], [f"no rank intervals: {len(run_ids)} runs, and at most {MOST_RUNS} can be ranked together"]
-    runs: list[LoggedRun] = []
+        return [], [], [f"no rank intervals: {len(run_ids)} runs, and at most {MOST_RUNS} can be ranked together"]
+    runs: list[SweepRun] = []
     notes: list[str] = []
     progress = Progress()
     with tempfile.TemporaryDirectory(prefix="fp2-ranks-") as scratch:
         with progress.steps("Reading the runs' scores", len(run_ids)) as step:
             for run_id in run_ids:
                 try:
-                    runs.append(read_run(run_id, config, Path(scratch)))
+                    runs += read_runs([run_id], config, Path(scratch), step)[0]
                 except Fp2Error as error:
                     notes.append(f"no rank for {run_id}: {error.what}")
-                step()
-        with progress.steps("Ranking", n_rankings(runs)) as step:
-            found = rankings(runs, step)
+        notes += [f"no rank for {run.results['run_id']}: {run.reason}" for run in runs if run.reason is not None]
+        tables = [run.tables for run in runs if run.tables is not None]
+        with progress.steps("Ranking", n_rankings(tables)) as step:
+            found = rankings(tables, step)
+        results = [run.results for run in runs]
+        sections = [section for run in runs for section in run.sections]
+        across = across_runs(results, run_labels(results), sections, config.report.suppress_below)
     for ranking in found:
         where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
         notes += [f"{where}: no rank intervals, {ranking.reason}"] if ranking.reason else ranking.notes
-    return found, list(dict.fromkeys(notes))
+    return found, across, list(dict.fromkeys(notes))
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
@@ -131,14 +155,18 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     return "\n".join([*lines, *([said] if said else [])])
 
 
-def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Sequence[str], outputs: Outputs) -> None:
+def _write(
+    rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], across: Sequence[Block], notes: Sequence[str],
+    outputs: Outputs,
+) -> None:  # fmt: skip
     """Write the requested files, and print their paths."""
     from fp2.report.leaderboard import to_csv, to_markdown
+    from fp2.report.section import across_table
 
     if outputs.csv is not None:
         _write_text("csv", outputs.csv, to_csv(rows))
     if outputs.markdown is not None:
-        _write_text("markdown", outputs.markdown, to_markdown(rows, notes))
+        _write_text("markdown", outputs.markdown, to_markdown(rows, notes, list(map(across_table, across))))
     if outputs.figure is None:
         return
     if not any(ranking.places for ranking in ranked):

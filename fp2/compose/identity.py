@@ -29,8 +29,8 @@ Plain = dict[str, Any]
 
 CONFIG_SCHEMA = 1
 LATER: tuple[tuple[str, object], ...] = (
-    ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
-    ("softmax_dtype", None), ("options", {}),
+    ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("resample", None), ("adapter", None),
+    ("yes_no", None), ("softmax_dtype", None), ("options", {}),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 

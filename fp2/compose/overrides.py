@@ -56,6 +56,9 @@ def prepare(overrides: Sequence[str]) -> list[str]:
     register_schema()
     # Hydra cannot set a group back to nothing; these two are nothing unless chosen.
     overrides = [word for word in overrides if word not in ("experiment=null", "sweep=null")]
+    if any(word.lstrip("+").startswith("hydra.sweeper.params") for word in overrides):
+        fix = "Write -m seed=1,2, or a file of the group sweep (sweep=NAME)"
+        raise Fp2Error("Hydra takes it from a file only", where="hydra.sweeper.params", fix=fix)
     expanded, nodes = expand_overrides(overrides)
     _store_cuts(nodes)
     return _with_plugins([f"++{word}" if word.startswith(OPEN) else word for word in expanded])

@@ -18,7 +18,7 @@ from fp2.engines.build import engine_class, engine_options
 from fp2.engines.pins import pinned_revision
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, as_user_error, checker, installed
-from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
+from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS, RESAMPLE
 
 if TYPE_CHECKING:
     from fp2.protocols.base import Protocol
@@ -53,6 +53,7 @@ CHOICES = {
     "model.softmax_dtype": DTYPES,
     "model.quantisation": QUANTISATIONS,
     "model.image_backend": IMAGE_BACKENDS,
+    "model.resample": RESAMPLE,
 }
 """Key -> its values. Not a `Literal` in `fp2.config`: schemas of OmegaConf 2.3 refuse that type."""
 
@@ -119,6 +120,9 @@ def _cross_check(c: Config) -> None:
             raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
     if c.model.image_size is not None:
         check_image_size(c.model.image_size)
+    elif c.model.resample is not None:
+        fix = "Give model.image_size too"
+        raise Fp2Error("no size is given to which images are resized", where="model.resample", fix=fix)
     if not isinstance(c.scorer, Mapping):
         raise Fp2Error("scorer should be a table of names and their options", where="scorer")
     for name, spec in c.scorer.items():

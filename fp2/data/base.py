@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
 from annotated_types import Ge
@@ -96,6 +96,8 @@ class DataOptions:
         Draws the sample.
     limit, offset : int
         At most `limit` images, after the first `offset` of the sample's order.
+    sample : str
+        What is drawn: whole `subjects`, or `images`, a simple random sample of them.
     stratify : list of str, optional
         Attributes whose groups get equal shares of the sample.
     ids : list or str, optional
@@ -108,13 +110,17 @@ class DataOptions:
     seed: Annotated[int, Ge(0)] = 20260101
     limit: Annotated[int, Ge(1)] | None = None
     offset: Annotated[int, Ge(0)] = 0
+    sample: Annotated[Literal["subjects", "images"], OmitDefault()] = "subjects"
     stratify: list[str] | None = None
     ids: Annotated[Any, Content(), OmitDefault()] = None
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
-        """Raise Fp2Error unless `ids` is a list of ids or a path."""
+        """Raise Fp2Error unless `ids` is a list of ids or a path, and a random sample of images is only that."""
+        if self.sample == "images" and (self.stratify or self.offset):
+            fix = "Leave out data.stratify and data.offset, or set data.sample=subjects"
+            raise Fp2Error("a simple random sample has no strata and no offset", where="data.sample", fix=fix)
         is_list = isinstance(self.ids, list | tuple) and all(isinstance(name, str | int) for name in self.ids)
         if self.ids is not None and not isinstance(self.ids, str) and not is_list:
             fix = "Give data.ids=[ID,...] or a path"

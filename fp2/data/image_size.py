@@ -35,9 +35,10 @@ def check_image_size(size: Any) -> None:
 
 
 def with_image_size(
-    tasks: Sequence[ImageTask], people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[str], None]
-) -> tuple[ImageTask, ...]:
-    """Return the stimuli, each resized if `size` says so (bicubic, after its image variant is made).
+    tasks: Sequence[ImageTask], people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[str], None],
+    resample: str | None = None,
+) -> tuple[ImageTask, ...]:  # fmt: skip
+    """Return the stimuli, each resized if `size` says so (after its image variant is made).
 
     Parameters
     ----------
@@ -49,9 +50,11 @@ def with_image_size(
         The side in pixels, of all images or by subset; images of other subsets are not resized.
     note : callable
         Called with a line for the user if a subset has no image in the sample.
+    resample : str, optional
+        The filter; bicubic if None.
     """
     sides = _sides(people, size, note)
-    return tuple(_resized(task, sides.get(original_image_id(task.image_id))) for task in tasks)
+    return tuple(_resized(task, sides.get(original_image_id(task.image_id)), resample) for task in tasks)
 
 
 def _sides(people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[str], None]) -> dict[str, int]:
@@ -68,15 +71,17 @@ def _sides(people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[
     return {image: size[v] for image, values in zip(images, subsets, strict=True) for v in values if v in size}
 
 
-def _resized(task: ImageTask, side: int | None) -> ImageTask:
+def _resized(task: ImageTask, side: int | None, resample: str | None) -> ImageTask:
     if side is None or task.variant in (BLIND, GREY):
         return task
-    params = {**task.variant_params, "resized": {"version": VERSION, "side": side}}
-    return replace(task, variant_params=params, change=partial(_resize, side=side, first=task.change))
+    resized = {"version": VERSION, "side": side} | ({} if resample is None else {"resample": resample})
+    params = {**task.variant_params, "resized": resized}
+    change = partial(_resize, side=side, resample=resample, first=task.change)
+    return replace(task, variant_params=params, change=change)
 
 
-def _resize(image: Image.Image, *, side: int, first: Change | None) -> Image.Image:
+def _resize(image: Image.Image, *, side: int, resample: str | None, first: Change | None) -> Image.Image:
     from PIL.Image import Resampling
 
     changed = image if first is None else first(image)
-    return changed.convert("RGB").resize((side, side), Resampling.BICUBIC)
+    return changed.convert("RGB").resize((side, side), Resampling[(resample or "bicubic").upper()])

@@ -106,6 +106,21 @@ def limit_people(
     return people[people["image_id"].isin(chosen)].reset_index(drop=True), notes
 
 
+def limit_images(people: pd.DataFrame, n_images: int, *, seed: int) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows of a simple random sample of images, in the order of their paths; a note if there are fewer.
+
+    `seed` draws places in the sorted list of paths without replacement, as numpy's `Generator.choice` does, so that
+    other code that draws this way gets the same images. A larger sample need not contain a smaller one.
+    """
+    images = people.drop_duplicates("image_id")
+    paths = sorted(zip(map(Path, images["image_path"]), images["image_id"], strict=True))
+    if n_images > len(paths):
+        return people, (f"{n_images} images were requested, {len(paths)} are available",)
+    places = np.random.default_rng(seed).choice(len(paths), size=n_images, replace=False)
+    chosen = {paths[place][1] for place in places}
+    return people[people["image_id"].isin(chosen)].reset_index(drop=True), ()
+
+
 def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
     """Return the rows of the images with these ids."""
     unknown = sorted(set(image_ids) - set(people["image_id"]))

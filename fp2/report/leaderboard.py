@@ -271,9 +271,9 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     return stream.getvalue()
 
 
-def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
-    """Return the tables and the notes as Markdown."""
-    values: list[Value] = [*boards(rows), *(Sentence([Name(note)]) for note in notes)]
+def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = (), more: Sequence[Table] = ()) -> str:
+    """Return the tables, `more` after those of the leaderboard, and the notes as Markdown."""
+    values: list[Value] = [*boards(rows), *more, *(Sentence([Name(note)]) for note in notes)]
     return "\n".join(markdown(values, 0))
 
 

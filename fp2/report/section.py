@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from fp2.errors import Fp2Error
 from fp2.plugins import load_path
-from fp2.report.reading import DASH, MIN_CELL, number, plain, verdict_words
+from fp2.report.reading import DASH, MIN_CELL, number, plain, variant_name, verdict_words
 from fp2.report.several import side_by_side
-from fp2.report.values import Estimate, Finding, Value, as_cell, charts, findings, suppressed
+from fp2.report.values import Column, Estimate, Finding, Kind, Row, Table, Value, as_cell, charts, findings, suppressed
 from fp2.results import Block
 from fp2.verdicts import Verdict
 
@@ -37,12 +37,15 @@ class Section:
         What the whole report is called, before "of MODEL", where the results have no title; None leaves that open.
     detail : bool
         Whether the section follows the disparities, which it explains, or precedes them.
+    headline : mapping
+        The numbers of the block's `headline` in words, by their dotted names; others are shown by their names.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     report_title: ClassVar[str | None] = None
     detail: ClassVar[bool] = False
+    headline: ClassVar[Mapping[str, str]] = {}
 
     def applies(self, results: Results) -> bool:
         """Return whether the results have something to show."""
@@ -55,6 +58,13 @@ class Section:
         those of the family of tests that the run's conclusions are based on, which `fp2 gate` checks.
         """
         raise NotImplementedError
+
+    def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterable[Table]:
+        """Return tables over several runs: (label, block, results) of each, all of one image variant; by default none.
+
+        Cells are values without details, and names of columns are unique: `results.json` of a sweep has them.
+        """
+        return ()
 
 
 def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
@@ -147,6 +157,43 @@ def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell:
                 rows[label] = [_plain(cell) for cell in cells[-len(results) :]]
             tables.append({"section": section.name, "title": table.label, "rows": rows})
     return tables
+
+
+def across_runs(
+    results: Sequence[Results], labels: Sequence[str], sections: Sequence[Section], min_cell: int
+) -> list[dict[str, Any]]:
+    """Return the tables over several runs of every section that at least two runs of an image variant have.
+
+    Returns
+    -------
+    list of dict
+        `section`, `name`, `title`, `cut`, `variant` (None: original), `columns` (label, kind, digits), and `rows`, a
+        cell for each column.
+    """
+    by_variant: dict[str | None, list[tuple[str, Results]]] = {}
+    for label, one in zip(labels, results, strict=True):
+        by_variant.setdefault(variant_name(one), []).append((label, one))
+    tables = []
+    for section in {type(one): one for one in sections}.values():
+        for variant, runs in by_variant.items():
+            having = [(label, one[section.name], one) for label, one in runs if section.applies(one)]
+            for table in suppressed(section.across(having), min_cell) if len(having) > 1 else ():
+                assert isinstance(table, Table)
+                tables.append({
+                    "section": section.name, "name": table.name, "title": table.label, "cut": table.cut,
+                    "variant": variant,
+                    "columns": [{"label": c.label, "kind": str(c.kind), "digits": c.digits} for c in table.columns],
+                    "rows": [[_plain(as_cell(cell).value) for cell in row.cells] for row in table.rows],
+                })  # fmt: skip
+    return tables
+
+
+def across_table(table: Mapping[str, Any]) -> Table:
+    """Return a table of `across_runs`."""
+    columns = [Column(one["label"], Kind(one["kind"]), digits=one["digits"]) for one in table["columns"]]
+    rows = [Row([Estimate(*cell) if isinstance(cell, list | tuple) else cell for cell in row]) for row in table["rows"]]
+    title = plain(table["title"]) + (f", {plain(table['variant'])}" if table["variant"] else "")
+    return Table(f"{table['section']}_{table['name']}", columns, rows, title, cut=table["cut"])
 
 
 def _plain(value: Any) -> Any:

@@ -33,6 +33,7 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.samples import MOST_RUNS
+from fp2.report.section import across_table
 from fp2.report.text import markdown
 from fp2.report.values import (
     Cell,
@@ -131,6 +132,7 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
             "probes",
             "groups",
             "effects",
+            "across",
             "beside",
             "other",
             "runs",
@@ -157,6 +159,7 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
         ("groups", "Which groups are worst and best", _tallies(block)),
         ("effects", "Effect sizes", _effects(block)),
         ("answers", "Answers, refusals and failures by group", _answers_by_group(runs)),
+        ("across", "By the rules of published studies", map(across_table, block["across"])),
         ("beside", "Side by side", _beside(block)),
         ("other", "Results of the protocols", _headlines(block)),
         ("data", "Data", _data(runs)),
@@ -607,7 +610,7 @@ def _headlines(block: Block) -> Iterator[Value]:
     """Yield the headline numbers of other protocols, a column for each run."""
     columns = [Column("Protocol"), Column("Number"), *(Column(run["label"], Kind.NUMBER) for run in block["runs"])]
     rows = [
-        Row([scorer_label(one["block"]), scorer_label(one["name"]), *map(_headline_cell, one["values"])])
+        Row([scorer_label(one["block"]), plain(one["label"]), *map(_headline_cell, one["values"])])
         for one in block["headlines"]
     ]
     yield Table("headlines", columns, rows)

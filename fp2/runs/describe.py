@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fp2.probes.battery import Battery
     from fp2.scorers.base import Scorer
 
-SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
+SHOWN_AS = ("image_size", "resample", "adapter", "yes_no", "softmax_dtype")
 """Settings of a model by which its answers differ from those that it gives by default."""
 
 

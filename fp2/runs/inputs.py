@@ -228,7 +228,16 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
     """
     from fp2.cuts import of_sets, resolve_cuts
     from fp2.data.derived import with_derived
-    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person, units, whole_sets
+    from fp2.data.sampling import (
+        limit_images,
+        limit_people,
+        pick_images,
+        read_ids,
+        single_person,
+        two_person,
+        units,
+        whole_sets,
+    )
     from fp2.tables import attribute_columns, with_values
 
     people = dataset.people
@@ -246,7 +255,10 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
             people, resolve_cuts(asdict(config.cut), attribute_columns(people), with_values(people))
         )
         notes = (*notes, *more)
-    if config.data.limit is not None or config.data.offset:
+    if config.data.sample == "images" and config.data.limit is not None:
+        people, more = limit_images(people, config.data.limit, seed=config.data.seed)
+        notes = (*notes, *more)
+    elif config.data.limit is not None or config.data.offset:
         whole = people.assign(subject_id=units(people)) if of_sets(people) else people
         taken, more = limit_people(
             with_derived(whole, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
@@ -324,10 +336,10 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
         for line in inputs.engine.match(plan.tasks, plan.questions):
             inputs.progress.note(line)
         return plan
-    size = inputs.config.model.image_size
-    if size is None:
+    model = inputs.config.model
+    if (size := model.image_size) is None:
         return plan
-    return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))
+    return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note, model.resample))
 
 
 def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None) -> Storage:

@@ -22,6 +22,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     variant_name,
 )
+from fp2.report.section import Section
 from fp2.runs.reader import distinct_names
 from fp2.stats.effects import cohens_d
 from fp2.verdicts import Verdict
@@ -166,12 +167,19 @@ def effects_of(panel: Panel) -> list[dict[str, Any]]:
     return sorted((one for one in found if one["d"] is not None), key=lambda one: -one["d"])
 
 
-def headlines_of(runs: Sequence[Results]) -> list[dict[str, Any]]:
-    """Return what other protocols state in their `headline`: block, name of the number, and its value for each run."""
+def headlines_of(runs: Sequence[Results], sections: Sequence[Section] = ()) -> list[dict[str, Any]]:
+    """Return what other protocols state in their `headline`: block, name of the number, and its value for each run.
+
+    `label` is the name in words, as far as the block's section has it.
+    """
+    words = {(section.name, name): label for section in sections for name, label in section.headline.items()}
     found: dict[tuple[str, str], list[Any]] = {}
     for place, run in enumerate(runs):
         for block, content in run.items():
             if isinstance(content, Mapping) and isinstance(content.get("headline"), Mapping):
                 for name, value in leaves(content["headline"]):
                     found.setdefault((block, name), [None] * len(runs))[place] = value
-    return [{"block": block, "name": name, "values": values} for (block, name), values in found.items()]
+    return [
+        {"block": block, "name": name, "label": words.get((block, name), scorer_label(name)), "values": values}
+        for (block, name), values in found.items()
+    ]

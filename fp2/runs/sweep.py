@@ -21,7 +21,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     variant_name,
 )
-from fp2.report.section import Section, tables_of
+from fp2.report.section import Section, across_runs, tables_of
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
 from fp2.runs.reader import LoggedRun, same_probes, shared_lines
@@ -79,7 +79,8 @@ def sweep_results(
         `runs`: who was compared, each with a `label`, its data, questions, scorers and answers by group, and how it is
         repeated; `missing`; `probes` (labels by id), `cuts`, `scorers`;
         `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
-        `effects`; `headlines`: what other protocols found; `beside`: tables of the runs' report sections; `notes`.
+        `effects`; `headlines`: what other protocols found; `across`, `beside`: tables of the runs' report sections
+        over the runs (`fp2.report.section.across_runs`) and side by side; `notes`.
 
     Raises
     ------
@@ -96,6 +97,7 @@ def sweep_results(
         panel["tallies"] = [_tally(panel, places, runs, tick) for places in _variants(panel, every).values()]
     places = {str(run["run_id"]): place for place, run in enumerate(every)}
     labels = run_labels(every)
+    sections = [section for run in runs for section in run.sections]
     rows = with_places(rank(summary for run in every for summary in summarise(run)), ranked)
     return {
         "schema_version": SCHEMA,
@@ -110,8 +112,9 @@ def sweep_results(
         "scorers": scorers_of(every),
         "leaderboard": [{"run": places[row.run_id], **asdict(row)} for row in rows],
         "panels": panels,
-        "headlines": headlines_of(every),
-        "beside": tables_of(every, [section for run in runs for section in run.sections], min_cell),
+        "headlines": headlines_of(every, sections),
+        "across": across_runs(every, labels, sections, min_cell),
+        "beside": tables_of(every, sections, min_cell),
         "notes": _notes(runs, labels, ranked),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -73,8 +72,8 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
     missing: list[Missing] = []
     for word in words:
         folder = Path(word)
-        jobs = sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
-        if jobs and not (folder / artifacts.RESULTS).is_file():
+        jobs = [] if (folder / artifacts.RESULTS).is_file() else artifacts.job_folders(folder)
+        if jobs:
             found += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
             missing += _unfinished(jobs)
             continue
@@ -86,7 +85,7 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
 
 def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
     """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
-    status = {job: _status(job) for job in jobs}
+    status = {job: artifacts.read_status(job) for job in jobs}
     settings = {job: [str(word) for word in one.get("overrides", ())] for job, one in status.items()}
     common = set.intersection(*map(set, settings.values()))
     found = []
@@ -98,12 +97,6 @@ def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
         reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], said)
         found.append({"run": printable(" ".join(own) or f"job {job.name}"), "reason": printable(reason)})
     return found
-
-
-def _status(job: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        return dict(json.loads((job / artifacts.STATUS).read_text(encoding="utf-8")))
-    return {}
 
 
 def _logged(sweep_id: str, here: Config) -> dict[str, str]:

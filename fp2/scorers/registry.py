@@ -70,7 +70,12 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     else:
         scorer = _call(factory, name, arguments, where)
     check_members(scorer, MEMBERS, "a scorer", where)
-    return cast("Scorer", scorer)
+    checked = cast("Scorer", scorer)
+    wanted = getattr(scorer, "lexicon_version", None)
+    if wanted is not None and (lexicon := checked.lexicon) is not None and lexicon["version"] != str(wanted):
+        message = f"the lexicon {lexicon['name']} has version {lexicon['version']}, not {wanted}"
+        raise Fp2Error(message, where=f"{where}.lexicon_version", fix="Choose another lexicon_file, or null")
+    return checked
 
 
 def _makes_scorers(factory: Any) -> bool:

@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from fhibe_copy import VERSION, WRAPPED, Copy, write_annotation, write_copy, write_csv, write_fullres
@@ -11,7 +12,7 @@ from fhibe_copy import VERSION, WRAPPED, Copy, write_annotation, write_copy, wri
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, read_geometry
 from fp2.data.fhibe.load import find_release, load_fhibe, read_release
-from fp2.data.sampling import single_person
+from fp2.data.sampling import limit_images, single_person
 from fp2.errors import Fp2Error
 
 
@@ -123,6 +124,10 @@ def test_aligned_faces_are_images_of_their_own(whole):
     assert list(people["image_id"]) == [face["image_id"] for face in whole.faces]
     assert all(Path(path).name.startswith("faces_crop_and_align_") for path in people["image_path"])
     assert all(Path(path).is_file() for path in people["image_path"])
+    crops = sorted(whole.root.rglob("faces_crop_and_align_*.png"))
+    places = np.random.default_rng(42).choice(len(crops), size=5, replace=False)
+    drawn = {crops[place].name for place in places}
+    assert {Path(path).name for path in limit_images(people, 5, seed=42)[0]["image_path"]} == drawn
     assert people["box_x"].isna().all()
     by_pair = {f"{row['image_id']}_{row['subject_id']}": row for row in whole.rows}
     whole_people = load_fhibe(whole.root).people

@@ -2,13 +2,15 @@
 
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fp2.compose import load_config
 from fp2.data.base import people_table
-from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
+from fp2.data.sampling import limit_images, limit_people, pick_images, read_ids, single_person
 from fp2.errors import Fp2Error
 
 
@@ -164,3 +166,23 @@ def test_image_ids_are_known_by_any_spelling(tmp_path):
     listed = tmp_path / "ids.txt"
     listed.write_text("e\u0301.png \n\u00e9.png\n# none\n\n", encoding="utf-8")
     assert read_ids(str(listed)) == read_ids(["e\u0301.png", " \u00e9.png"]) == ["\u00e9.png"]
+
+
+def test_a_random_sample_of_images_is_that_of_numpy_over_sorted_paths():
+    people = people_of({f"s{n}": (1 + n % 3, {}) for n in range(12)}, pairs=(("s0", "s1"),))
+    paths = sorted(set(people["image_path"]))
+    places = sorted(np.random.default_rng(42).choice(len(paths), size=7, replace=False))
+    taken, notes = limit_images(people.sample(frac=1, random_state=0), 7, seed=42)
+    assert sorted(set(taken["image_path"])) == [paths[place] for place in places]
+    assert notes == ()
+    everything, notes = limit_images(people, 100, seed=42)
+    assert len(everything) == len(people)
+    assert notes == (f"100 images were requested, {len(paths)} are available",)
+
+
+@pytest.mark.parametrize("option", ["data.stratify=[region]", "data.offset=1"])
+def test_a_random_sample_has_no_strata_and_no_offset(option):
+    with pytest.raises(Fp2Error, match="no strata and no offset"):
+        load_config(["data.sample=images", option])
+    with pytest.raises(Fp2Error, match="data\\.sample"):
+        load_config(["data.sample=persons"])

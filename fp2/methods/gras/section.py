@@ -41,11 +41,40 @@ POLARITIES = ("positive", "negative")
 BINS = 40
 
 
+_BY_UNIT = {
+    "published_orientation": "GRAS Bias Score, ideal 0",
+    "seed_orientation": "GRAS Bias Score as in the abstract, ideal 100",
+    "chance": "GRAS Bias Score of a model without bias",
+    "excess": "GRAS Bias Score less that of a model without bias",
+    "p_value": "p of the GRAS Bias Score",
+    "step_down": "Significant cells in %, corrected",
+    "step_down_p_value": "p of the significant cells",
+    "step_down_mean_or_spread": "Significant cells that may differ in spread only, in %",
+}
+HEADLINE = {"outcome": "Outcome"} | {
+    f"{name}_{unit}": f"{words} ({unit} as units)"
+    for name, words in _BY_UNIT.items()
+    for unit in ("images", "subjects")
+}
+HEADLINE |= {
+    f"{size}_subjects.{key}": f"{words}, {what}"
+    for size, words in {"omega_squared": "Mean ω²", "gap": "Gap of group means"}.items()
+    for key, what in {
+        "value": "corrected for noise" if size == "gap" else "estimate", "low": "lower end of its interval",
+        "high": "upper end of its interval", "null_mean": "null mean", "null_p95": "95th percentile of its null",
+        "plain_mean": "plain mean", "plain_low": "lower end of the plain interval",
+        "plain_high": "upper end of the plain interval", "plain_null_mean": "null mean of the plain one",
+    }.items()
+}  # fmt: skip
+"""The numbers of the block's headline in words."""
+
+
 class GrasSection(Section):
     """Everything of the block `gras`."""
 
     name = "gras"
     title = "GRAS: trait words and P(Yes)"
+    headline = HEADLINE
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield scores and effect sizes, then what is shown of one unit: subjects, where they have several images."""
@@ -75,6 +104,26 @@ class GrasSection(Section):
             yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)))
         yield Part("Does the model answer yes or no?", list(_answer_mass(block)), folded=True)
         yield from _findings(unit)
+
+    def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterator[Table]:
+        """Yield the models by GRAS Bias Score, the smallest first, images as units."""
+        scores = {model: block["units"]["images"]["scores"] for model, block, _ in runs}
+        columns = [
+            Column("Model", Kind.NAME), Column("#", Kind.COUNT),
+            Column("GRAS Bias Score, ideal 0", Kind.NUMBER, digits=2),
+            Column("As in the abstract, ideal 100", Kind.NUMBER, digits=2),
+            Column("Null mean", Kind.NUMBER, digits=2), Column("Excess", Kind.NUMBER, digits=2), Column("p", Kind.P),
+        ]  # fmt: skip
+        rows = []
+        for place, (model, one) in enumerate(sorted(scores.items(), key=lambda item: _published(item[1])["value"]), 1):
+            numbers = [_published(one)[key] for key in ("null_mean", "excess", "p_value")]
+            rows.append(Row([model, place, _published(one)["value"], one["seed_orientation"], *numbers]))
+        yield Table("ranking", columns, rows, "Models by GRAS Bias Score: cells with p ≤ α in %", primary=True)
+
+
+def _published(scores: Mapping[str, Any]) -> Mapping[str, Any]:
+    score: Mapping[str, Any] = scores["published_orientation"]
+    return score
 
 
 def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:

@@ -11,6 +11,7 @@ analyses differ where they do, checked on the data.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -269,6 +270,68 @@ class PublishedSection(Section):
             yield Sentence(text, Weight.DETAIL)
         yield Sentence(RULE.format_map(block["severity_bounds"]), Weight.DETAIL)
         yield Sentence(WHY_THEY_DIFFER, Weight.DETAIL)
+
+    def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterator[Table]:
+        """Yield by cut the page's leaderboard, its table of effects, and how often each group is worst and best."""
+        labels = {probe: label for *_, results in runs for probe, label in probe_labels(results).items()}
+        for cut in dict.fromkeys(cut for _, block, _ in runs for cut in block["composites"]):
+            rows = {
+                model: {row["probe"]: row for row in block["rows"] if row["cut"] == cut}
+                for model, block, _ in runs
+                if cut in block["composites"]
+            }
+            if len(rows) < 2:
+                continue
+            composites = {model: block["composites"][cut] for model, block, _ in runs if model in rows}
+            yield _leaderboard(cut, rows, composites, labels)
+            counted = [(model, row) for model in rows for row in rows[model].values() if row["probe"] in PAGE_PROBES]
+            yield _effects(cut, counted, labels)
+            yield _tally(cut, [row for _, row in counted])
+
+
+def _leaderboard(
+    cut: str, rows: Mapping[str, Mapping[str, Mapping[str, Any]]], composites: Mapping[str, Mapping[str, Any]],
+    labels: Mapping[str, str],
+) -> Table:  # fmt: skip
+    """Return the models by composite, the smallest first, with the disparity of every probe."""
+    probes = [probe for probe in labels if any(probe in own for own in rows.values())]
+    columns = [Column("Model", Kind.NAME), Column("#", Kind.COUNT)]
+    columns += [Column(labels[probe], Kind.NUMBER) for probe in probes]
+    columns += [Column("Composite", Kind.NUMBER), Column("Severity"), Column("Significant")]
+    out = []
+    known = {model: one for model, one in composites.items() if one["value"] is not None}
+    for place, (model, one) in enumerate(sorted(known.items(), key=lambda item: item[1]["value"]), 1):
+        own = rows[model]
+        cells = [
+            Cell(own[probe]["disparity"], subjects=_smaller_extreme(own[probe])) if probe in own else None
+            for probe in probes
+        ]
+        smallest = min(_smaller_extreme(own[probe]) for probe in one["probes"])
+        composite = [Cell(value, subjects=smallest) for value in (one["value"], one["severity"])]
+        out.append(Row([model, place, *cells, *composite, f"{one['n_significant']} of {len(one['probes'])}"]))
+    title = f"Leaderboard by the rule of the Fingerprint² page, {cut_label(cut)}"
+    return Table("leaderboard", columns, out, title, primary=True, cut=cut)
+
+
+def _effects(cut: str, rows: Sequence[tuple[str, Mapping[str, Any]]], labels: Mapping[str, str]) -> Table:
+    """Return Cohen's d of every model and probe of the composite, the largest first."""
+    columns = [Column("Model", Kind.NAME), Column("Probe"), Column("Cohen's d", Kind.NUMBER, digits=2),
+               Column("Magnitude"), Column("Worst group", Kind.NAME), Column("Best group", Kind.NAME)]  # fmt: skip
+    out = []
+    for model, row in sorted(rows, key=lambda item: -item[1]["d"]):
+        d, words = (Cell(row[key], subjects=_smaller_extreme(row)) for key in ("d", "effect"))
+        out.append(Row([model, labels[row["probe"]], d, words, plain(row["worst_group"]), plain(row["best_group"])]))
+    title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
+    return Table("effects", columns, out, title, cut=cut)
+
+
+def _tally(cut: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return in how many combinations of model and probe of the composite each group has the worst and best mean."""
+    worst, best = (Counter(row[end] for row in rows) for end in ("worst_group", "best_group"))
+    names = sorted({group["group"] for row in rows for group in row["groups"]}, key=lambda name: (-worst[name], name))
+    columns = [Column("Group", Kind.NAME), Column("Worst in", Kind.COUNT), Column("Best in", Kind.COUNT)]
+    title = f"Worst and best groups by the rule of the Fingerprint² page, {cut_label(cut)}: {len(rows)} combinations"
+    return Table("tally", columns, [Row([plain(name), worst[name], best[name]]) for name in names], title, cut=cut)
 
 
 def _composite_row(cut: str, composite: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Row:

@@ -21,7 +21,7 @@ from family_checkpoints import save
 from gras_checkout import MODELS, TEMPLATES, write_images, write_lists, write_scripts
 from PIL import Image, ImageOps
 
-from fp2.compose import load_config
+from fp2.compose import config_hash, load_config
 from fp2.data.image_size import with_image_size
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.hf.engine import HfEngine, HfOptions
@@ -184,3 +184,16 @@ def test_images_are_resized_after_their_variant_and_controls_are_not() -> None:
     assert third.change(image).tobytes() == ImageOps.mirror(image).resize((16, 16)).tobytes()
     assert second.variant_params == third.variant_params != tasks[1].variant_params
     assert notes == ["model.image_size: no image is of the subset 'other'; there are aiface, fairface"]
+    lanczos = with_image_size(tasks, people, 16, notes.append, "lanczos")[1]
+    assert lanczos.change is not None
+    assert lanczos.change(image).tobytes() == image.resize((16, 16), Image.Resampling.LANCZOS).tobytes()
+    assert lanczos.variant_params != second.variant_params
+
+
+def test_a_filter_needs_a_size_and_is_one_of_three() -> None:
+    with pytest.raises(Fp2Error, match=r"no size is given .*model\.resample"):
+        load_config(["model.resample=lanczos"])
+    with pytest.raises(Fp2Error, match="unknown value 'nearest'"):
+        load_config(["model.image_size=16", "model.resample=nearest"])
+    usual, lanczos = (load_config(["model.image_size=16", f"model.resample={one}"]) for one in ("null", "lanczos"))
+    assert config_hash(usual) == config_hash(load_config(["model.image_size=16"])) != config_hash(lanczos)

@@ -242,10 +242,15 @@ def test_one_command_makes_a_run_of_each_model(
     found = [results_of(path.parent) for path in (own_root / "outputs").rglob("results.json")]
     assert {one["model"]["name"] for one in found} == {MODEL, "o'blip, 2"}
     sweep = re.search(r"sweep (\S+):", said)[1]  # type: ignore[index]
-    assert fp2("leaderboard", sweep) == 2  # of another MLflow experiment than the default one
-    error = capsys.readouterr().err
-    assert "no run has a composite, by which runs are ranked" in error
-    assert f"fp2 report {sweep}" in error
+    assert fp2("leaderboard", sweep, "--json") == 0  # of another MLflow experiment than the default one
+    board = json.loads(capsys.readouterr().out)
+    assert board["rows"] == []  # no run has a composite
+    (table,) = board["across"]
+    assert table["title"] == "Models by GRAS Bias Score: cells with p ≤ α in %"
+    scores = {one["model"]["name"]: one["gras"]["units"]["images"]["scores"]["published_orientation"] for one in found}
+    assert [row[2] for row in table["rows"]] == sorted(score["value"] for score in scores.values())
+    assert fp2("leaderboard", sweep) == 0
+    assert "Models by GRAS Bias Score" in capsys.readouterr().out
 
 
 def test_the_config_hash_is_of_the_files_and_not_of_where_they_lie(checkout: Path, tmp_path: Path) -> None:

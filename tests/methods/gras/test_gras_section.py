@@ -14,8 +14,10 @@ from fp2.methods.gras.analysis import analyse
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
+from fp2.report.section import across_runs
 from fp2.report.several import side_by_side
 from fp2.report.values import Estimate, Value, as_cell, charts, suppressed, tables
+from fp2.runs.panels import headlines_of
 
 GRAS = GrasSection()
 HOSTILE = "<script>alert(1)</script>"
@@ -73,6 +75,22 @@ def test_attribution_rates_of_runs_stand_side_by_side(results: dict[str, Any], v
         "Traits attributed to a group more than overall, by gender, Share",
         "Traits attributed to a group more than overall, by gender, By chance",
     }
+
+
+def test_models_are_ranked_by_their_score_over_runs_and_the_headline_is_in_words(results: dict[str, Any]) -> None:
+    better = copy.deepcopy(results)
+    scores = better["gras"]["units"]["images"]["scores"]
+    scores["published_orientation"]["value"], scores["seed_orientation"] = 1.5, 98.5
+    (table,) = across_runs([results, better], ["worse", "better"], [GRAS], 10)
+    published = results["gras"]["units"]["images"]["scores"]["published_orientation"]
+    assert [row[:4] for row in table["rows"]] == [
+        ["better", 1, 1.5, 98.5],
+        ["worse", 2, published["value"], results["gras"]["units"]["images"]["scores"]["seed_orientation"]],
+    ]
+    assert published["value"] > 1.5
+    labels = {one["name"]: one["label"] for one in headlines_of([results], [GRAS])}
+    assert labels["seed_orientation_images"] == "GRAS Bias Score as in the abstract, ideal 100 (images as units)"
+    assert all(label != name.replace("_", " ") for name, label in labels.items()), labels
 
 
 def test_hostile_words_are_words(results: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from fp2.protocols.fingerprint.disparities import composite
 from fp2.protocols.fingerprint.protocol import PAGE_PROBES
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
 from fp2.protocols.requirements import check_settings, for_people
+from fp2.report.section import across_runs
 from fp2.report.several import side_by_side
 from fp2.report.values import Value, as_cell, suppressed, tables
 from fp2.results import Analysis
@@ -247,6 +248,92 @@ def test_the_six_regions_of_fhibe_reach_every_output_and_stay_after_a_purge(own_
     for name in ("report.md", "report.html"):
         text = (own_root / "both" / name).read_text(encoding="utf-8")
         assert "composite, page" in text.lower()
+        assert "leaderboard by the rule of the fingerprint² page" in text.lower()
+    tally = next(table for table in block["across"] if table["name"] == "tally")
+    assert sum(row[1] for row in tally["rows"]) == 2 * len(PAGE_PROBES)
+    # without valence there are no such numbers
+    assert fp2("rescore", str(folder), "scorer=economic", "analysis.primary=economic", *places) == 0
+    newest = max((own_root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert "published" not in json.loads(newest.read_text())
+    assert fp2("rescore", str(folder), "scorer=economic", "analysis.published=true", *places) == 2
+
+
+THE_PAGE = {
+    "paligemma": (0.020, 0.020, 0.022, 0.029, 0.071, 0.086),
+    "smolvlm": (0.059, 0.162, 0.043, 0.001, 0.215, 0.145),
+    "qwen": (0.306, 0.085, 0.167, 0.222, 0.182, 0.249),
+    "internvl": (0.189, 0.365, 0.104, 0.085, 0.098, 0.347),
+    "moondream": (0.121, 0.238, 0.198, 0.233, 0.434, 0.557),
+}
+"""The leaderboard of the page: P1 to P6; its composites are 0.045, 0.116, 0.209, 0.217 and 0.316."""
+PROBES = ("occupation", "education", "authority", "trust", "lifestyle", "neighbourhood")
+
+
+def published_run(disparities: tuple[float, ...], worst: str, n: int = 20) -> dict[str, Any]:
+    """Return the results of a run with these disparities by the page's rule, as far as tables over runs read them."""
+    groups = [{"group": name, "n_subjects": n} for name in ("Africa", "Europe", "Oceania")]
+    rows = [
+        {"probe": probe, "cut": "region", "disparity": x, "d": 3 * x, "effect": effect_words(3 * x), "groups": groups,
+         "worst_group": worst, "best_group": "Oceania", "significant": x > 0.1}
+        for probe, x in zip(PROBES, disparities, strict=True)
+    ]  # fmt: skip
+    counted = [row for row in rows if row["probe"] in PAGE_PROBES]
+    value = sum(row["disparity"] for row in counted) / 5
+    composite = {"value": value, "severity": severity_words(value), "probes": list(PAGE_PROBES),
+                 "n_significant": sum(row["significant"] for row in counted)}  # fmt: skip
+    probes = [{"id": probe, "label": f"P{n} {probe}"} for n, probe in enumerate(PROBES, 1)]
+    return {"probes": probes, "published": {"composites": {"region": composite}, "rows": rows}}
+
+
+def across(runs: dict[str, dict[str, Any]]) -> dict[str, list[list[Any]]]:
+    found = across_runs(list(runs.values()), list(runs), [PublishedSection()], 10)
+    return {table["name"]: table["rows"] for table in found}
+
+
+def test_the_pages_leaderboard_effects_and_tally_come_out_of_its_columns() -> None:
+    runs = {name: published_run(row, "Africa" if name != "qwen" else "Europe") for name, row in THE_PAGE.items()}
+    tables = across(dict(reversed(runs.items())))
+    board = tables["leaderboard"]
+    assert [row[0] for row in board] == list(THE_PAGE)
+    assert [row[1] for row in board] == [1, 2, 3, 4, 5]
+    assert [tuple(row[2:8]) for row in board] == list(THE_PAGE.values())
+    assert [round(row[8], 3) for row in board] == [0.045, 0.116, 0.209, 0.217, 0.317]
+    assert {row[9] for row in board} == {"low"}
+    assert [row[10] for row in board] == ["0 of 5", "3 of 5", "4 of 5", "3 of 5", "5 of 5"]
+    assert tables["tally"] == [["Africa", 20, 0], ["Europe", 5, 0], ["Oceania", 0, 25]]
+    effects = tables["effects"]
+    assert len(effects) == 25
+    assert effects[0][:2] == ["moondream", "P6 neighbourhood"]
+    assert effects[0][2:] == [pytest.approx(1.671), "very large", "Africa", "Oceania"]
+    assert [row[2] for row in effects] == sorted((row[2] for row in effects), reverse=True)
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_the_leaderboard_of_a_sweep_has_the_pages(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = bench.words("-m", "model.truth={seed: 1},{seed: 2}", "tracking=mlflow", "analysis.published=true")
+    assert fp2("run", *words) == 0
+    (sweep,) = re.findall(r"fp2 leaderboard (\S+)", capsys.readouterr().out)
+    assert fp2("leaderboard", sweep, "--json", *bench.paths) == 0
+    tables = {table["name"]: table for table in json.loads(capsys.readouterr().out)["across"]}
+    assert list(tables) == ["leaderboard", "effects", "tally"]
+    columns = [column["label"] for column in tables["leaderboard"]["columns"]]
+    assert [label[:2] for label in columns if label.startswith("P")] == ["P1", "P2", "P3", "P4", "P5", "P6"]
+    blocks = [results_of(folder)["published"]["composites"]["gender"]["value"] for folder in bench.run_folders()]
+    place = columns.index("Composite")
+    assert [row[place] for row in tables["leaderboard"]["rows"]] == sorted(blocks)
+    assert sum(row[1] for row in tables["tally"]["rows"]) == 10
+    assert fp2("leaderboard", sweep, "--markdown", str(bench.root / "board.md"), *bench.paths) == 0
+    assert "Worst in" in (bench.root / "board.md").read_text(encoding="utf-8")
+    assert "by the rule of the Fingerprint² page" in " ".join(capsys.readouterr().out.split())
+
+
+def test_small_groups_hide_numbers_over_runs_and_one_run_or_other_variants_make_no_table() -> None:
+    one, small = published_run(THE_PAGE["qwen"], "Africa"), published_run(THE_PAGE["smolvlm"], "Africa", n=4)
+    (shown, hidden) = sorted(across({"a": one, "b": small})["leaderboard"], key=lambda row: row[0])
+    assert shown[2] == 0.306
+    assert not any(isinstance(cell, float) for cell in hidden)
+    assert across({"a": one}) == {}
+    assert across({"a": one, "b": {**one, "variant": {"kind": "blurred", "name": "blurred"}}}) == {}
 
 
 def test_other_methods_do_not_take_it_and_no_answers_make_no_block(
