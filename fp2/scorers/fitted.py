@@ -16,7 +16,8 @@ The features of an answer are
 
 A file of weights has `name, version, description, label, classes, intercept` and `weights`: a line for each feature,
 with a coefficient for each class, or one for two classes. `benchmarks/scorers/fit.py` writes them; `docs/scorers.md`
-says how far they carry over to other writers.
+says how far they carry over to other writers. In place of weights, `weights_of` names a file that has them; `rule` holds
+what the scorer adds to them.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class Weights:
     classes: tuple[float | None, ...]
     intercept: npt.NDArray[np.float64]
     features: Mapping[str, npt.NDArray[np.float64]]
+    rule: Mapping[str, Any]
 
     @property
     def info(self) -> dict[str, str]:
@@ -106,6 +108,8 @@ def load_weights(reference: str) -> Weights | None:
     """Return the weights in a packaged file or the user's own; None of a file of another kind."""
     path = lexicon_path(reference)
     content = read_yaml(path)
+    if "weights_of" in content:
+        content = {**read_yaml(lexicon_path(str(content["weights_of"]))), **content}
     if "weights" not in content:
         return None
     try:
@@ -118,7 +122,7 @@ def load_weights(reference: str) -> Weights | None:
             raise ValueError("a number is missing")
         sha256 = digest([content, load_vocabulary().sha256])
         name, version, label = (str(content[key]) for key in ("name", "version", "label"))
-        return Weights(name, version, sha256, label, classes, intercept, features)
+        return Weights(name, version, sha256, label, classes, intercept, features, content.get("rule") or {})
     except (KeyError, TypeError, ValueError) as error:
         raise Fp2Error(f"not a file of weights: {error!r}", where=str(path)) from error
 

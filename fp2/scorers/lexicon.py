@@ -119,9 +119,16 @@ def lexicon_path(reference: str) -> Path:
 
 def packaged_lexicons() -> list[str]:
     """Return the names of the packaged lexicons: files with a name and terms; the others are what lexicons share."""
-    kinds = {"lists", "patterns", "weights"}
+    kinds = {"lists", "patterns", "weights", "weights_of"}
     contents = {file.stem: read_yaml(file) for file in PACKAGED.glob("*.yaml")}
     return sorted(name for name, content in contents.items() if "name" in content and kinds & content.keys())
+
+
+def expand(pattern: str, parts: Mapping[str, str]) -> str:
+    """Return a regular expression with each `{name}` replaced by the part of that name, parts of parts as well."""
+    while (expanded := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
+        pattern = expanded
+    return pattern
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
