@@ -63,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, LabelScale]]:
     """Return the default scorers, changed by `overrides`, with how they are read."""
-    config = load_config(["scorer=[default,valence_context]", *overrides])
+    config = load_config(overrides)
     scorers = build_scorers({name: spec for name, spec in config.scorer.items() if name in MAPPED})
     return {name: (scorers[name], MAPPED[name]) for name in MAPPED if name in scorers}
 

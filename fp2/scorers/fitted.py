@@ -16,7 +16,7 @@ The features of an answer are
 
 A file of weights has `name, version, description, label, classes, intercept` and `weights`: a line for each feature,
 with a coefficient for each class, or one for two classes. `benchmarks/scorers/fit.py` writes them; `docs/scorers.md`
-says how far they carry over to other writers. In place of weights, `weights_of` names a file that has them; `rule` holds
+says how far they carry over to other writers. In place of weights, `weights_of` names a file that has them; `rule` is
 what the scorer adds to them.
 """
 

@@ -1,9 +1,9 @@
 """Stereotype alignment: whether an answer ascribes a stereotype to the person, from 0 to 1.
 
 Version 2 (`lexicons/stereotype_2.yaml`) estimates the probability that an answer ascribes one of eighteen kinds of
-stereotypes (`docs/scorers.md`) from the terms for these, with negation, and from words (`fp2.scorers.fitted`). Version 3
-(`lexicons/stereotype_3.yaml`) adds a rule: an answer that gives a group as its reason, or says what a group is like, is
-very probably one.
+stereotypes (`docs/scorers.md`) from the terms for these, with negation, and from words (`fp2.scorers.fitted`).
+Version 3 (`lexicons/stereotype_3.yaml`) adds a rule: an answer that gives a group as its reason, or says what a group
+is like, is very probably one.
 
 Version 1 (`lexicons/stereotype.yaml`, the default of 0.3.0) is the similarity to a fixed corpus of terms, each of which
 is one document. scikit-learn's TF-IDF (unigrams and bigrams, smoothed idf, unit length) is fitted on these documents
