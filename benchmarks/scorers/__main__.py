@@ -117,6 +117,8 @@ def numbers(one: Agreement) -> dict[str, Any]:
         "f1_low": one.f1[1],
         "f1_high": one.f1[2],
         "f1_covered": one.f1_covered,
+        "r": one.r,
+        "same": one.same,
         "coverage": one.coverage.value,
         "labelled_coverage": one.labelled_coverage.value,
         "classes": {

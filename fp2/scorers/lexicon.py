@@ -131,6 +131,13 @@ def expand(pattern: str, parts: Mapping[str, str]) -> str:
     return pattern
 
 
+def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
+    record = read_yaml(PACKAGED / "agreement.yaml")
+    found = record["scorers"].get(f"{lexicon['name']} {lexicon['version']}") if lexicon else None
+    return {"answers": record["answers"], **found} if found else None
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file."""
     try:

@@ -12,10 +12,13 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from benchmarks.scorers.__main__ import GOLD, main
 from benchmarks.scorers.measure import MAPPED, agreement, f1, read_gold
+from fp2.compose import load_config
 from fp2.scorers.confidence import Confidence
+from fp2.scorers.lexicon import agreement_of
+from fp2.scorers.registry import build_scorers
 
 FLOORS = {"refusal": 0.95, "valence_context": 0.86, "stereotype": 0.83, "confidence": 0.9, "economic": 0.8}
-"""F1 on the last held answers, which nothing was fitted to; a change that makes them worse is noticed."""
+"""F1 on the 567 held answers, which nothing was fitted to; a change that makes them worse is noticed."""
 
 
 def row(number: int, text: str, **labels: Any) -> dict[str, Any]:
@@ -85,6 +88,12 @@ def test_the_scorers_reach_on_the_held_answers_what_the_page_says(
     found = json.loads(printed[-1])[held.stem]
     assert set(found) == set(MAPPED)
     for name, floor in FLOORS.items():
-        assert found[name]["f1"] >= floor, name
+        assert held.stem != "held5" or found[name]["f1"] >= floor, name
+    if held.stem == "held5":
+        scorers = build_scorers(load_config([]).scorer)
+        records = {name: agreement_of(scorers[name].lexicon) or {} for name in MAPPED}
+        for key in ("n", "r", "same"):
+            recorded = {name: record[key] for name, record in records.items()}
+            assert recorded == {name: round(found[name][key], 2) for name in MAPPED}, key
     page = (Path(GOLD).parents[2] / "docs" / "scorers.md").read_text(encoding="utf-8")
     assert [line for line in printed if line.startswith("| held") and line not in page] == []
