@@ -239,7 +239,9 @@ def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pyt
     assert "no probe could be compared" not in capsys.readouterr().out
     both = bench.run("scorer=[refusal,valence]", refusals).results
     assert both["analysis"]["primary"] == "valence"
-    assert bench.config("scorer=refusal").analysis.primary == "valence"  # the config hash stays
+    assert bench.run("scorer=[refusal,valence,valence_context]", refusals).results["analysis"]["primary"] == (
+        "valence_context"
+    )
 
 
 def test_what_a_run_writes_is_readable_by_its_owner_only(bench: Bench) -> None:
