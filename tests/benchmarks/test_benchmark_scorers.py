@@ -95,5 +95,8 @@ def test_the_scorers_reach_on_the_held_answers_what_the_page_says(
         for key in ("n", "r", "same"):
             recorded = {name: record[key] for name, record in records.items()}
             assert recorded == {name: round(found[name][key], 2) for name in MAPPED}, key
+        readme = (Path(GOLD).parents[2] / "README.md").read_text(encoding="utf-8")
+        for record in (records["valence_context"], records["valence"]):
+            assert f"r = {record['r']:.2f}, {100 * record['same']:.0f} %" in readme
     page = (Path(GOLD).parents[2] / "docs" / "scorers.md").read_text(encoding="utf-8")
     assert [line for line in printed if line.startswith("| held") and line not in page] == []
