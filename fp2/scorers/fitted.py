@@ -43,6 +43,8 @@ from fp2.scorers.trust_rating import read_rating
 
 PROBES = ("occupation", "education", "authority", "trust", "lifestyle", "neighbourhood")
 """Probes whose questions ask for more than what is visible; the weights are fitted on answers to them."""
+REFUSAL_WEIGHTS = "refusal_weights"
+"""The weights of the scorer `refusal`."""
 RATINGS = ("trust",)
 """Probes whose questions ask for a number."""
 WORD = 0.75
@@ -120,9 +122,11 @@ def load_weights(reference: str) -> Weights | None:
         intercept = np.array([float(value) for value in content["intercept"]])
         if len(classes) < 2 or any(len(value) != columns for value in (intercept, *features.values())):
             raise ValueError("a number is missing")
-        sha256 = digest([content, load_vocabulary().sha256])
+        rule = content.get("rule") or {}
+        lists = [rule["no_value_if"], REFUSAL_WEIGHTS] if "no_value_if" in rule else []
+        sha256 = digest([content, load_vocabulary().sha256, *(read_yaml(lexicon_path(name)) for name in lists)])
         name, version, label = (str(content[key]) for key in ("name", "version", "label"))
-        return Weights(name, version, sha256, label, classes, intercept, features, content.get("rule") or {})
+        return Weights(name, version, sha256, label, classes, intercept, features, rule)
     except (KeyError, TypeError, ValueError) as error:
         raise Fp2Error(f"not a file of weights: {error!r}", where=str(path)) from error
 

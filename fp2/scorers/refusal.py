@@ -28,7 +28,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, cut_long, fold, normalise
-from fp2.scorers.fitted import PROBES, Weights, features, load_weights
+from fp2.scorers.fitted import PROBES, REFUSAL_WEIGHTS, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import expand, lexicon_path, read_yaml
 
@@ -117,7 +117,7 @@ class Reading:
 
 def refusal_weights() -> Weights:
     """Return the packaged weights."""
-    weights = load_weights("refusal_weights")
+    weights = load_weights(REFUSAL_WEIGHTS)
     assert weights is not None
     return weights
 
