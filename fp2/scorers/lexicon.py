@@ -134,9 +134,7 @@ def expand(pattern: str, parts: Mapping[str, str]) -> str:
 def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
     record = read_yaml(PACKAGED / "agreement.yaml")
-    found = (
-        record["scorers"].get(f"{lexicon['name']} {lexicon['version']} {lexicon['sha256'][:12]}") if lexicon else None
-    )
+    found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
     return {"answers": record["answers"], **found} if found else None
 
 
