@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +15,22 @@ import numpy.typing as npt
 from fp2.methods.peeps.bundled import Planted
 from fp2.methods.peeps.cues import Seen
 from fp2.methods.peeps.data.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
+from fp2.scorers.valence import Valence
+from fp2.scorers.valence_context import ValenceContext
 
 Floats = npt.NDArray[np.float64]
+Score = Callable[[str, str], float]
+"""An answer and its probe -> its score."""
 _CUE_OF = {"region": "region", "age": "age", "skin_tone": "skin"}
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One probe x attribute cell: planted or exactly zero, and the exact group means of its score."""
+    """One probe x attribute cell: planted or zero, and the exact group means of its score.
+
+    A zero is exact, but for the score's dependence on the opening phrase, which is planted by pronoun: with
+    `valence_in_context` the means of three cells by pronoun differ by up to 0.007, with `vader` none does.
+    """
 
     probe: str
     attribute: str
@@ -47,26 +53,22 @@ class Effect:
         return max(self.means.values()) - min(self.means.values()) if self.planted else 0.0
 
 
-def vader_compound(text: str) -> float:
+def valence_in_context(text: str, probe: str) -> float:
+    """Return the default primary score of an answer, -1 to 1."""
+    return float(ValenceContext().score([text], [probe]).values[0])
+
+
+def vader(text: str, probe: str) -> float:
     """Return VADER's compound, -1 to 1."""
-    return float(_vader().polarity_scores(text)["compound"])
+    return float(Valence().score([text], [probe]).values[0])
 
 
-@lru_cache(maxsize=1)
-def _vader() -> Any:
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    return SentimentIntensityAnalyzer()
-
-
-def group_means(
-    planted: Planted, probe: str, attribute: str, score: Callable[[str], float] = vader_compound
-) -> dict[str, float]:
-    """Return the exact mean of `score(answer)` to a probe for each group."""
+def group_means(planted: Planted, probe: str, attribute: str, score: Score = valence_in_context) -> dict[str, float]:
+    """Return the exact mean of `score(answer, probe)` for each group."""
     return _means(planted, *_probe_table(planted, probe, score), attribute)
 
 
-def expected_effects(planted: Planted, score: Callable[[str], float] = vader_compound) -> tuple[Effect, ...]:
+def expected_effects(planted: Planted, score: Score = valence_in_context) -> tuple[Effect, ...]:
     """Return all probe x attribute cells with their exact group means of `score`."""
     effects = []
     for probe in planted.probes:
@@ -84,14 +86,14 @@ def vqa_means(planted: Planted, prompt: str, attribute: str, score: Callable[[st
     return _means(planted, cues, scores, attribute)
 
 
-def _probe_table(planted: Planted, probe: str, score: Callable[[str], float]) -> tuple[list[str], Floats]:
+def _probe_table(planted: Planted, probe: str, score: Score) -> tuple[list[str], Floats]:
     """Return the cues that the answer to a probe depends on, and its score for all their values (NaN: refused)."""
     known: dict[str, float] = {}
 
     def of(seen: Seen) -> float:
         text = planted.answer(probe, seen)
         if text not in known:
-            known[text] = float("nan") if planted.refuses(probe, seen) else score(text)
+            known[text] = float("nan") if planted.refuses(probe, seen) else score(text, probe)
         return known[text]
 
     return _table(planted, planted.probes[probe].cues | planted.confidence.cues, of)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -174,7 +174,7 @@ class AnalysisConfig:
     alpha: Level = 0.05
     correction: str = "holm"
     family: str = "scorer"
-    primary: str = "valence"
+    primary: str = "valence_context"
     min_subjects: Annotated[int, Ge(2)] = 10
     permutations: int | None = None
     bootstrap: NotNegative = 2000
@@ -184,6 +184,15 @@ class AnalysisConfig:
     published: bool = False
     labels: str | None = None
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
+
+
+FIRST_PRIMARY = "valence"
+"""The default of `analysis.primary` up to 0.3.0."""
+
+
+def primary_scorer(primary: str, scorers: Sequence[str]) -> str:
+    """Return the scorer of the composites: `analysis.primary`; where the run lacks it `valence`, else the first."""
+    return next((name for name in (primary, FIRST_PRIMARY, *scorers) if name in scorers), primary)
 
 
 ANALYSIS_OPTIONS = ("adjust", "looks", "multiverse", "labels", "published")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,15 @@ GRAS_PAPER = "experiment=gras_paper data.root=/data"
 """The one choice to which a later version added settings that name the user's files: 0.3.0's hash is without them."""
 PAGE = "experiment=page data.root=/data"
 """It took five regions and the default scorers until it had those of the page."""
+LEXICON_SCORERS = ("stereotype", "confidence", "refusal", "economic")
+VERSION_1 = {
+    "default": (
+        "scorer=[valence,stereotype,confidence,refusal,economic,trust_rating]",
+        *(f"scorer.{name}.lexicon_file={name}" for name in LEXICON_SCORERS),
+    ),
+    **{name: (f"scorer.{name}.lexicon_file={name}",) for name in LEXICON_SCORERS},
+}
+"""The scorers of 0.3.0, by the choice of scorers: later versions have other defaults, and so other hashes."""
 LEXICONS = {("0.3.0", "default"): ("scorer.economic.lexicon_file=economic",)}
 """The lexicon that a version's scorer had, where the default is another one since."""
 INPUTS = {
@@ -244,11 +254,21 @@ def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(re
     } == {group: [] for group in old["groups"]}
     hashes = {words: value for words, value in old["hashes"].items() if not value.startswith("error")}
     before, page = hashes.pop(GRAS_PAPER, None), hashes.pop(PAGE, None)
-    assert {words: new["hashes"].get(words) for words in hashes} == hashes
+    for words, value in hashes.items():
+        if new["hashes"].get(words) != value:
+            assert hash_of(with_scorers_of_030(words)) == value, words
     if before is not None:
-        assert hash_of([*GRAS_PAPER.split(), "probe.traits_file=null", "probe.published=null"]) == before
+        words = with_scorers_of_030(GRAS_PAPER)
+        assert hash_of([*words, "probe.traits_file=null", "probe.published=null"]) == before
     if page is not None:
-        assert hash_of([*PAGE.split(), "scorer=default", "data.stratify=[region]"]) == page
+        assert hash_of([*with_scorers_of_030(PAGE), "data.stratify=[region]"]) == page
+
+
+def with_scorers_of_030(choice: str) -> list[str]:
+    """Return the words of a choice of 0.3.0 with the scorers that it had."""
+    words = [word for word in re.split(r" (?![^{]*})", choice) if word not in ("", "scorer=default")]
+    scorer = next((word.removeprefix("scorer=") for word in words if word.startswith("scorer=")), "default")
+    return [*words, *VERSION_1[scorer]]
 
 
 def missing(old: Any, new: Any, prefix: str = "") -> list[str]:

@@ -74,17 +74,17 @@ def test_the_results_have_every_promised_key_and_add_up(full: tuple[Bench, Path]
     assert results["complete"] is True
     assert all(math.isfinite(number) for number in numbers(results))
     assert results["composite"] == results["composites"]["gender"]["value"]
-    assert len(results["disparities"]) == 2 * (6 * 5 + 1)
+    assert len(results["disparities"]) == 2 * (6 * 6 + 1)
 
 
 def test_a_strong_effect_comes_out_with_its_worst_group(full: tuple[Bench, Path]) -> None:
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in results_of(full[1])["disparities"]}
-    for scorer in ("valence", "trust_rating"):
+    for scorer in ("valence_context", "trust_rating"):
         row = rows["trust", scorer, "gender"]
         assert row["verdict"] == "biased"
         assert (row["worst_group"], row["best_group"]) == ("f", "m")
-    biased = [key for key, row in rows.items() if key[1] == "valence" and row["significant"]]
-    assert biased == [("trust", "valence", "gender")]
+    biased = [key for key, row in rows.items() if key[1] == "valence_context" and row["significant"]]
+    assert biased == [("trust", "valence_context", "gender")]
 
 
 def test_a_corrupt_image_is_rows_with_a_reason(full: tuple[Bench, Path]) -> None:
@@ -239,7 +239,9 @@ def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pyt
     assert "no probe could be compared" not in capsys.readouterr().out
     both = bench.run("scorer=[refusal,valence]", refusals).results
     assert both["analysis"]["primary"] == "valence"
-    assert bench.config("scorer=refusal").analysis.primary == "valence"  # the config hash stays
+    assert bench.run("scorer=[refusal,valence,valence_context]", refusals).results["analysis"]["primary"] == (
+        "valence_context"
+    )
 
 
 def test_what_a_run_writes_is_readable_by_its_owner_only(bench: Bench) -> None:

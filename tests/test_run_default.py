@@ -51,7 +51,7 @@ def planted() -> Any:
 @pytest.fixture(scope="module")
 def rows(default_run: tuple[str, dict]) -> dict[tuple[str, str], dict]:
     found = default_run[1]["disparities"]
-    return {(row["probe"], row["cut"]): row for row in found if row["scorer"] == "valence"}
+    return {(row["probe"], row["cut"]): row for row in found if row["scorer"] == "valence_context"}
 
 
 def test_everything_is_asked_and_answered(default_run: tuple[str, dict]) -> None:
@@ -93,10 +93,10 @@ def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tup
     """README and docs/methods/peeps.md say so, with the counts."""
     significant = [row for row in default_run[1]["disparities"] if row["significant"]]
     counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")
-    assert counts["valence"] == 12
-    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 35)
+    assert counts["valence_context"] == counts["valence"] == 12
+    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 46)
     unclear = Counter(row["scorer"] for row in significant if row["verdict"] == "significant_size_unclear")
-    assert unclear == {"stereotype": 1, "economic": 1}
+    assert unclear == {"stereotype": 2, "economic": 1}
     cells = {(effect.probe, effect.attribute) for effect in planted if effect.planted}
     others = {(r["scorer"], r["cut"]) for r in significant if (r["probe"], r["cut"]) not in cells}
     assert others == {("confidence", "pronoun")}  # its phrase is planted by pronoun, for every probe

@@ -63,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, LabelScale]]:
     """Return the default scorers, changed by `overrides`, with how they are read."""
-    config = load_config(["scorer=[default,valence_context]", *overrides])
+    config = load_config(overrides)
     scorers = build_scorers({name: spec for name, spec in config.scorer.items() if name in MAPPED})
     return {name: (scorers[name], MAPPED[name]) for name in MAPPED if name in scorers}
 
@@ -117,6 +117,8 @@ def numbers(one: Agreement) -> dict[str, Any]:
         "f1_low": one.f1[1],
         "f1_high": one.f1[2],
         "f1_covered": one.f1_covered,
+        "r": one.r,
+        "same": one.same,
         "coverage": one.coverage.value,
         "labelled_coverage": one.labelled_coverage.value,
         "classes": {

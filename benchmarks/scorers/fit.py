@@ -4,6 +4,9 @@
 after fitting on all others, and writes nothing. The model is a logistic regression
 (scikit-learn) on the features of `fp2.scorers.fitted`; words and pairs count that occur in three answers or more.
 
+`--sheet FILE.csv` draws answers for people to label, in the column `label`; `--answers FILE.csv --label NAME --to
+FILE.yaml` fits on such a file, or with `--labels labels.csv` on the labels of `fp2 label`.
+
 The vocabulary was written with these answers in view and has more of their words than of a new writer's. So half of the
 weight of an answer is that of `COPIES` copies whose features come from a random half of the vocabulary: coefficients
 then rest less on finding a term, and more on other words.
@@ -21,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.scorers.__main__ import GOLD, is_held
 from benchmarks.scorers.measure import LABELS, Gold, f1, read_gold
+from fp2.errors import Fp2Error
 from fp2.scorers.economic import Economic, standing
 from fp2.scorers.fitted import features, features_by
 from fp2.scorers.labels import ECONOMIC, VALENCE_CONTEXT, Labels
@@ -163,8 +168,8 @@ class Fitted:
             return ECONOMIC.read(standing(p[1.0], p[0.0], p[-1.0], p[NONE]))
         return (p[1.0] > (THRESHOLD if self.label == "refusal" else 0.5)).astype(np.float64)
 
-    def write(self, fit: Fit, n: int) -> None:
-        """Write the file of the weights, without features whose coefficients round to 0."""
+    def write(self, fit: Fit, n: int, path: Path | None) -> None:
+        """Write the weights, without features whose coefficients round to 0, to their packaged file or `path`."""
         classes = ["null" if one == NONE else f"{one:g}" for one in self.model.classes_]
         intercept = [round(float(one), 3) for one in self.model.intercept_]
         head = HEAD.format(
@@ -174,7 +179,45 @@ class Fitted:
         columns = np.round(self.model.coef_, 2).T
         rows = zip(self.vectoriser.get_feature_names_out(), columns, strict=True)
         lines = (f"  {name} {' '.join(f'{one:g}' for one in row)}\n" for name, row in rows if np.abs(row).max() >= 0.03)
-        fit.path.write_text(head + "".join(lines), encoding="utf-8")
+        (path or fit.path).write_text(head + "".join(lines), encoding="utf-8")
+
+
+def write_sheet(path: Path, golds: Mapping[str, Gold], n: int) -> None:
+    """Write `n` answers without their labels, equally many of each probe, and an empty column `label`."""
+    frame = pd.concat(
+        pd.DataFrame({"id": gold.ids, "probe": gold.probes, "text": gold.texts, "refusal": gold.labels["refusal"]})
+        for gold in golds.values()
+    )
+    answered = frame[frame["refusal"] == 0].drop_duplicates("text")
+    drawn = (
+        answered.groupby("probe")
+        .sample(n // answered["probe"].nunique(), random_state=SEED)
+        .sample(frac=1, random_state=SEED)
+    )
+    drawn[["id", "probe", "text"]].assign(label="").to_csv(path, index=False)
+
+
+def read_sheet(label: str, answers: Path, labels: Path | None) -> Gold:
+    """Return labelled answers of a table with `probe, text, label`, or with the labels that `fp2 label` wrote.
+
+    Without a label, an answer names no economic standing; of another label it is left out. So are answers on which
+    labellers differ.
+    """
+    frame = pd.read_csv(answers)
+    if labels is not None:
+        key = ["image", "subject", "question"]
+        given = pd.read_csv(labels).groupby(key)["label"]
+        agreed = given.first()[given.nunique() == 1].reset_index()
+        frame = frame.drop(columns="label", errors="ignore").merge(agreed, on=key)
+    if missing := {"probe", "text", "label"} - set(frame):
+        raise Fp2Error(f"the column {min(missing)!r} is missing", where=str(answers))
+    if label != "economic":
+        frame = frame[frame["label"].notna()]
+    values = frame["label"].to_numpy(dtype=np.float64)
+    if wrong := set(values[~np.isnan(values)]) ^ set(LABELS[label]):
+        raise Fp2Error(f"labels of {label} are {LABELS[label]}, each at least once: {min(wrong):g}", where=str(answers))
+    texts, probes = frame["text"].tolist(), frame["probe"].tolist()
+    return Gold(list(map(str, frame.index)), texts, probes, {label: values, "refusal": np.zeros(len(frame))})
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -182,14 +225,26 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scorers.fit", description=__doc__)
     parser.add_argument("--leave-one-writer-out", action="store_true", help="print the F1 on answers of other writers")
     parser.add_argument("--label", choices=[fit.label for fit in FITS], help="this label only")
+    parser.add_argument("--sheet", type=Path, help="write answers for people to label, a CSV file")
+    parser.add_argument("--n", type=int, default=300, help="answers of the sheet")
+    parser.add_argument("--answers", type=Path, help="fit on this CSV file (probe, text, label) only")
+    parser.add_argument("--labels", type=Path, help="labels.csv of fp2 label, for the answers of fp2 export --keys")
+    parser.add_argument("--to", type=Path, help="write the weights to this YAML file")
     args = parser.parse_args(words)
     golds = {path.stem: read_gold(path) for path in sorted(GOLD.glob("*.jsonl")) if not is_held(path)}
+    if args.sheet:
+        write_sheet(args.sheet, golds, args.n)
+        return 0
+    if args.answers:
+        if args.label in (None, "refusal") or args.to is None:
+            parser.error("--answers needs --to FILE.yaml and --label valence, stereotype or economic")
+        golds = {args.answers.stem: read_sheet(args.label, args.answers, args.labels)}
     for fit in FITS:
         if args.label not in (None, fit.label):
             continue
         given = answers(fit, golds)
         if not args.leave_one_writer_out:
-            Fitted(fit, given, np.ones(len(given.files), dtype=bool)).write(fit, len(given.files))
+            Fitted(fit, given, np.ones(len(given.files), dtype=bool)).write(fit, len(given.files), args.to)
             continue
         classes = (1,) if len(LABELS[fit.label]) == 2 else LABELS[fit.label]
         for name in sorted({*given.files.tolist()} - {""}):

@@ -8,6 +8,7 @@ intervals, F1 a percentile bootstrap over answers.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,8 @@ class Agreement:
         F1 of class 1 for labels of two values, else the mean F1 over the classes; its 95 % interval.
     f1_covered : float
         The same among answers with a label and a value.
+    r, same : float
+        Pearson's correlation of value and label among these; the share of labelled answers that are read as labelled.
     wrong : sequence of int
         Positions of answers that are read otherwise than labelled.
     """
@@ -126,6 +129,8 @@ class Agreement:
     classes: Mapping[int, tuple[Share, Share]]
     f1: tuple[float, float, float]
     f1_covered: float
+    r: float
+    same: float
     wrong: Sequence[int]
 
 
@@ -137,7 +142,7 @@ def agreement(name: str, scorer: Scorer, gold: Gold, scale: LabelScale | None = 
     read, true = mapped.read(values)[counts], gold.labels[mapped.name][counts]
     has_value, has_label = ~np.isnan(values[counts]), ~np.isnan(true)
     classes = LABELS[mapped.name] if len(LABELS[mapped.name]) > 2 else (1,)
-    both = has_label & ~np.isnan(read)
+    both, valued = has_label & ~np.isnan(read), has_label & has_value
     wrong = (read != true) & ~(np.isnan(read) & np.isnan(true))
     return Agreement(
         name,
@@ -148,6 +153,8 @@ def agreement(name: str, scorer: Scorer, gold: Gold, scale: LabelScale | None = 
         {value: _precision_recall(read, true, value) for value in classes},
         _f1_interval(read, true, classes),
         f1(read[both], true[both], classes),
+        correlation(values[counts][valued], true[valued]),
+        float((read == true)[has_label].mean()) if has_label.any() else math.nan,
         np.flatnonzero(counts)[wrong].tolist(),
     )
 
@@ -157,15 +164,17 @@ def _precision_recall(read: Labels, true: Labels, value: int) -> tuple[Share, Sh
     return Share(hits, int((read == value).sum())), Share(hits, int((true == value).sum()))
 
 
+def correlation(values: Labels, true: Labels) -> float:
+    """Return Pearson's r; NaN where either is constant."""
+    varies = len(values) > 1 and np.ptp(values) > 0 and np.ptp(true) > 0
+    return float(np.corrcoef(values, true)[0, 1]) if varies else math.nan
+
+
 def f1(read: Labels, true: Labels, classes: Sequence[int]) -> float:
-    """Return the mean over the classes of 2 hits / (read + true); NaN if a class occurs in neither."""
-    found = [
-        2 * np.sum((read == value) & (true == value)) / total
-        if (total := np.sum(read == value) + np.sum(true == value))
-        else float("nan")
-        for value in classes
-    ]
-    return float(np.mean(found))
+    """Return the mean of 2 hits / (read + true) over the classes that occur in either; NaN if none does."""
+    totals = {value: np.sum(read == value) + np.sum(true == value) for value in classes}
+    scores = [2 * np.sum((read == value) & (true == value)) / total for value, total in totals.items() if total]
+    return float(np.mean(scores)) if scores else float("nan")
 
 
 def _f1_interval(read: Labels, true: Labels, classes: Sequence[int]) -> tuple[float, float, float]:

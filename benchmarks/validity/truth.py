@@ -41,10 +41,10 @@ def compare_runs(work: Path) -> list[Row]:
 
 def learnt() -> list[Cell]:
     """What the embedded model was trained to say."""
-    from benchmarks.planted_effects import expected_effects
+    from benchmarks.planted_effects import expected_effects, vader
     from fp2.methods.peeps.bundled import load_planted
 
-    effects = expected_effects(load_planted())
+    effects = expected_effects(load_planted(), vader)
     return [Cell(e.probe, e.attribute, e.disparity if e.planted else 0.0, e.worst) for e in effects]
 
 
@@ -53,7 +53,7 @@ def believed() -> list[Cell]:
 
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
-    from benchmarks.planted_effects import vader_compound
+    from benchmarks.planted_effects import vader
     from fp2.methods.peeps.bundled import load_planted
     from fp2.methods.peeps.planted.truth import load_truth
 
@@ -62,7 +62,7 @@ def believed() -> list[Cell]:
     edges = np.arange(1, 10) - 0.5
     out = []
     for probe, sentences in truth.sentences.items():
-        valence = np.array([vader_compound(sentence) for sentence in sentences])
+        valence = np.array([vader(sentence, probe) for sentence in sentences])
         for attribute, names in groups.items():
             points = truth.effects.get(probe, {}).get(attribute, {})
             share = [np.diff(np.r_[0.0, ndtr((edges - truth.base - points.get(g, 0.0)) / spread), 1.0]) for g in names]

@@ -6,13 +6,12 @@ keys.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
+from fp2.config import ASK, FIRST_PRIMARY, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import Cut, resolve_cuts
 from fp2.data.base import Content, Local, Marker, OmitDefault, file_digest, identity, marked
 from fp2.errors import Fp2Error
@@ -69,7 +68,7 @@ def identity_of(config: Config) -> Plain:
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": identity(config.data),
         **changed,
-        "analysis": _analysis_identity(config.analysis),
+        "analysis": _analysis_identity(config.analysis, config.scorer),
         "seed": config.seed,
     }
 
@@ -109,9 +108,10 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
     return own
 
 
-def _analysis_identity(analysis: AnalysisConfig) -> Plain:
+def _analysis_identity(analysis: AnalysisConfig, scorers: Mapping[str, Plain]) -> Plain:
     """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay.
 
+    A primary scorer that is the default, and that the run lacks, is written as 0.3.0 wrote its own.
     `published` is left out: it shows a further column, and changes no other number.
     """
     own, usual = asdict(analysis), asdict(AnalysisConfig())
@@ -119,6 +119,8 @@ def _analysis_identity(analysis: AnalysisConfig) -> Plain:
     for name in ("adjust", "looks", "multiverse"):
         if own[name] == usual[name]:
             del own[name]
+    if own["primary"] == usual["primary"] and own["primary"] not in scorers:
+        own["primary"] = FIRST_PRIMARY
     if analysis.labels is None:
         del own["labels"]
     else:
@@ -174,10 +176,6 @@ def _scorer_identity(name: str, spec: Plain) -> Plain:
             own[key] = content[key].of(own[key], f"scorer.{name}.{key}")
         elif isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
-        elif key == "lexicon_file" and isinstance(own[key], str):
-            # Versions of a packaged lexicon count as one, as versions of the methods do: shipped experiments keep their
-            # hash; results name the version, and runs with different ones are not compared.
-            own[key] = _VERSION.sub("", own[key])
     return own
 
 
@@ -201,9 +199,6 @@ def _drop_defaults(given: Plain, options: type[Any] | None) -> None:
     for name in _marks(options, OmitDefault):
         if name in given and given[name] in (usual[name], None, []):
             del given[name]
-
-
-_VERSION = re.compile(r"_\d+$")
 
 
 def _is_path(model_id: str) -> bool:

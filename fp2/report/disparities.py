@@ -27,6 +27,7 @@ from fp2.report.values import (
     Weight,
 )
 from fp2.results import Block
+from fp2.scorers.lexicon import agreement_of
 from fp2.verdicts import Verdict
 
 HOW_TO_READ = (
@@ -229,6 +230,8 @@ def _remarks(results: Results) -> Iterator[Sentence]:
     label = reading.scorer_label(scorer)
     ends = next((one.get("value_range") for one in results["scorers"] if one["name"] == scorer), None)
     unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
+    if agreement := _agreement(results, scorer):
+        yield Sentence(agreement)
     if family := results["analysis"].get("family"):
         yield Sentence(["Tests that are corrected together (the family): ", Name(family)], Weight.DETAIL)
     for cut in results["cuts"]:
@@ -254,6 +257,31 @@ def _remarks(results: Results) -> Iterator[Sentence]:
     if effects := results["analysis"].get("smallest_effects"):
         listed = ", ".join(f"{reading.scorer_label(name)} {number(value)}" for name, value in effects.items())
         yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
+
+
+def _agreement(results: Results, scorer: str) -> str:
+    """Return coverage and agreement with labels of a scorer, and the agreement of others of its dimension."""
+    records = {one["name"]: agreement_of(one.get("lexicon")) for one in results["scorers"]}
+    record = records.get(scorer)
+    if record is None:
+        return ""
+    shares = [s for cut in results["cuts"] for s in reading.coverage_of(results, cut, scorer).values()]
+    covered = f"a value for {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the images; " if shares else ""
+    dimensions = results.get("scorer_agreement", {}).get("dimensions", {})
+    beside = next((names for names in dimensions.values() if scorer in names), [])
+    others = [
+        f"{reading.scorer_label(name)} {_agrees(other)}"
+        for name in beside if name != scorer and (other := records.get(name))
+    ]  # fmt: skip
+    fitted = "; it is fitted to such answers" if record["fitted"] else ""
+    return (
+        f"{reading.sentence(reading.scorer_label(scorer))}: {covered}of {record['answers']}, {_agrees(record)}"
+        f"{''.join(f' ({one})' for one in others)}{fitted}."
+    )
+
+
+def _agrees(record: Mapping[str, Any]) -> str:
+    return f"r = {record['r']:.2f}, {100 * record['same']:.0f} % read as labelled"
 
 
 def _composites(results: Results) -> Table:

@@ -1,8 +1,9 @@
 """Economic valence: the economic standing that an answer states or names, from -1 (low) to 1 (high).
 
 Version 2 (`lexicons/economic_2.yaml`) estimates the probabilities of low, middle and high standing and of none
-(`fp2.scorers.fitted`). Version 1 (`lexicons/economic.yaml`, the default of 0.3.0) is the balance of terms of high and
-of low standing. In both, an answer that names nothing of standing is missing, not neutral.
+(`fp2.scorers.fitted`); in version 3 an answer that declines or only describes what is visible has no value either.
+Version 1 (`lexicons/economic.yaml`, the default of 0.3.0) is the balance of terms of high and of low standing. In all,
+an answer that names nothing of standing is missing, not neutral.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from fp2.scorers.base import Flag, Number, Scored, check_lengths, ratio
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import ECONOMIC, Labels, LabelScale
+from fp2.scorers.refusal import Refusal
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Economic(FittedScorer):
     higher_is_better: Flag = True
     value_range: tuple[float, float] = (-1.0, 1.0)
     smallest_effect: Number = 0.05
-    lexicon_file: str = "economic_2"
+    lexicon_file: str = "economic_3"
 
     lists: ClassVar[tuple[str, ...]] = ("high_status", "low_status")
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -35,7 +37,7 @@ class Economic(FittedScorer):
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the standing; details: `matched`, whether there is one, and probabilities or counts of terms."""
-        if load_weights(self.lexicon_file) is None:
+        if (weights := load_weights(self.lexicon_file)) is None:
             check_lengths(texts, probes)
             counts = self.counts(texts)
             up, down = counts["high_status"], counts["low_status"]
@@ -43,6 +45,9 @@ class Economic(FittedScorer):
         probability_of = self.probabilities(texts, probes)
         high, middle, low, none = (probability_of[which] for which in (1.0, 0.0, -1.0, None))
         values = standing(high, middle, low, none)
+        if lexicon_file := weights.rule.get("no_value_if"):
+            declined = Refusal(lexicon_file=lexicon_file).score(texts, probes).values == 1
+            values = np.where(declined, np.nan, values)
         return Scored(values, {"p_high": high, "p_middle": middle, "p_low": low, "matched": ~np.isnan(values)})
 
 

@@ -16,7 +16,8 @@ The features of an answer are
 
 A file of weights has `name, version, description, label, classes, intercept` and `weights`: a line for each feature,
 with a coefficient for each class, or one for two classes. `benchmarks/scorers/fit.py` writes them; `docs/scorers.md`
-says how far they carry over to other writers.
+says how far they carry over to other writers. In place of weights, `weights_of` names a file that has them; `rule` is
+what the scorer adds to them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from fp2.scorers.trust_rating import read_rating
 
 PROBES = ("occupation", "education", "authority", "trust", "lifestyle", "neighbourhood")
 """Probes whose questions ask for more than what is visible; the weights are fitted on answers to them."""
+REFUSAL_WEIGHTS = "refusal_weights"
+"""The weights of the scorer `refusal`."""
 RATINGS = ("trust",)
 """Probes whose questions ask for a number."""
 WORD = 0.75
@@ -76,6 +79,7 @@ class Weights:
     classes: tuple[float | None, ...]
     intercept: npt.NDArray[np.float64]
     features: Mapping[str, npt.NDArray[np.float64]]
+    rule: Mapping[str, Any]
 
     @property
     def info(self) -> dict[str, str]:
@@ -106,6 +110,8 @@ def load_weights(reference: str) -> Weights | None:
     """Return the weights in a packaged file or the user's own; None of a file of another kind."""
     path = lexicon_path(reference)
     content = read_yaml(path)
+    if "weights_of" in content:
+        content = {**read_yaml(lexicon_path(str(content["weights_of"]))), **content}
     if "weights" not in content:
         return None
     try:
@@ -116,9 +122,11 @@ def load_weights(reference: str) -> Weights | None:
         intercept = np.array([float(value) for value in content["intercept"]])
         if len(classes) < 2 or any(len(value) != columns for value in (intercept, *features.values())):
             raise ValueError("a number is missing")
-        sha256 = digest([content, load_vocabulary().sha256])
+        rule = content.get("rule") or {}
+        lists = [rule["no_value_if"], REFUSAL_WEIGHTS] if "no_value_if" in rule else []
+        sha256 = digest([content, load_vocabulary().sha256, *(read_yaml(lexicon_path(name)) for name in lists)])
         name, version, label = (str(content[key]) for key in ("name", "version", "label"))
-        return Weights(name, version, sha256, label, classes, intercept, features)
+        return Weights(name, version, sha256, label, classes, intercept, features, rule)
     except (KeyError, TypeError, ValueError) as error:
         raise Fp2Error(f"not a file of weights: {error!r}", where=str(path)) from error
 

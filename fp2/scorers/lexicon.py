@@ -120,9 +120,23 @@ def lexicon_path(reference: str) -> Path:
 
 def packaged_lexicons() -> list[str]:
     """Return the names of the packaged lexicons: files with a name and terms; the others are what lexicons share."""
-    kinds = {"lists", "patterns", "weights"}
+    kinds = {"lists", "patterns", "weights", "weights_of"}
     contents = {file.stem: read_yaml(file) for file in PACKAGED.glob("*.yaml")}
     return sorted(name for name, content in contents.items() if "name" in content and kinds & content.keys())
+
+
+def expand(pattern: str, parts: Mapping[str, str]) -> str:
+    """Return a regular expression with each `{name}` replaced by the part of that name, parts of parts as well."""
+    while (expanded := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
+        pattern = expanded
+    return pattern
+
+
+def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
+    record = read_yaml(PACKAGED / "agreement.yaml")
+    found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
+    return {"answers": record["answers"], **found} if found else None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

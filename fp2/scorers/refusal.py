@@ -29,9 +29,9 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, cut_long, fold, normalise
-from fp2.scorers.fitted import PROBES, Weights, features, load_weights
+from fp2.scorers.fitted import PROBES, REFUSAL_WEIGHTS, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
-from fp2.scorers.lexicon import lexicon_path, read_yaml
+from fp2.scorers.lexicon import expand, lexicon_path, read_yaml
 
 THRESHOLD = 0.5
 """Least probability of a refusal."""
@@ -118,7 +118,7 @@ class Reading:
 
 def refusal_weights() -> Weights:
     """Return the packaged weights."""
-    weights = load_weights("refusal_weights")
+    weights = load_weights(REFUSAL_WEIGHTS)
     assert weights is not None
     return weights
 
@@ -205,7 +205,7 @@ def load_refusals(reference: str) -> RefusalPatterns:
     try:
         parts = {str(name): str(part) for name, part in (content.get("parts") or {}).items()}
         rows = [
-            (str(row["id"]), _expand(str(row["pattern"]), parts), str(row["example"])) for row in content["patterns"]
+            (str(row["id"]), expand(str(row["pattern"]), parts), str(row["example"])) for row in content["patterns"]
         ]
         name, version = str(content["name"]), str(content["version"])
         anyway, answers, described = (_joined(content.get(key), parts) for key in OPTIONAL)
@@ -226,10 +226,4 @@ OPTIONAL = ("answered_anyway", "answers", "descriptions")
 
 
 def _joined(patterns: Sequence[Any] | None, parts: dict[str, str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(_expand(str(one), parts) for one in patterns)) if patterns else None
-
-
-def _expand(pattern: str, parts: dict[str, str]) -> str:
-    while (expanded := re.sub(r"\{([a-z_]+)\}", lambda match: parts[match.group(1)], pattern)) != pattern:
-        pattern = expanded
-    return pattern
+    return re.compile("|".join(expand(str(one), parts) for one in patterns)) if patterns else None

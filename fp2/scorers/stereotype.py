@@ -2,6 +2,8 @@
 
 Version 2 (`lexicons/stereotype_2.yaml`) estimates the probability that an answer ascribes one of eighteen kinds of
 stereotypes (`docs/scorers.md`) from the terms for these, with negation, and from words (`fp2.scorers.fitted`).
+Version 3 (`lexicons/stereotype_3.yaml`) adds a rule: an answer that gives a group as its reason, or says what a group
+is like, is very probably one.
 
 Version 1 (`lexicons/stereotype.yaml`, the default of 0.3.0) is the similarity to a fixed corpus of terms, each of which
 is one document. scikit-learn's TF-IDF (unigrams and bigrams, smoothed idf, unit length) is fitted on these documents
@@ -16,6 +18,7 @@ Fingerprint² page names (`fp2.scorers.published_terms`), in place of our own li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,10 +27,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from fp2.data.base import Content, OmitDefault
+from fp2.errors import Fp2Error
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
-from fp2.scorers.lexicon import Hit, Lexicon, Matcher, matcher
+from fp2.scorers.lexicon import Hit, Lexicon, Matcher, expand, matcher
 from fp2.scorers.published_terms import published_lexicon
 
 _DROPPED = " droppedterm "
@@ -53,7 +57,7 @@ class Stereotype(FittedScorer):
     higher_is_better: Flag = False
     value_range: tuple[float, float] = (0.0, 1.0)
     smallest_effect: Number = 0.025
-    lexicon_file: str = "stereotype_2"
+    lexicon_file: str = "stereotype_3"
     published: Annotated[str | None, OmitDefault(), Content(_terms_digest)] = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -74,8 +78,15 @@ class Stereotype(FittedScorer):
         return _terms(self.lexicon_file, self.published).lexicon.info if self._by_terms else super().lexicon
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Return the probabilities, or the cosines of the texts."""
-        return super().score(texts, probes) if self._by_terms else Scored(self.probabilities(texts, probes)[1.0])
+        """Return the probabilities, or the cosines; detail of version 3: `of_a_group`, whether its rule applies."""
+        if self._by_terms:
+            return super().score(texts, probes)
+        values = self.probabilities(texts, probes)[1.0]
+        if (rule := _group_statements(self.lexicon_file)) is None:
+            return Scored(values)
+        least, pattern = rule
+        of_a_group = np.asarray([bool(pattern.search(normalise(text))) for text in texts], dtype=bool)
+        return Scored(np.where(of_a_group, np.fmax(values, least), values), {"of_a_group": of_a_group})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""
@@ -86,6 +97,20 @@ class Stereotype(FittedScorer):
             counts.append(count)
         largest, mean = _cosines(self.lexicon_file, self.published, cleaned)
         return Scored(largest, {"mean_cosine": mean, "terms": np.asarray(counts, dtype=np.int64)})
+
+
+@cache
+def _group_statements(lexicon_file: str) -> tuple[float, re.Pattern[str]] | None:
+    """Return the least value of an answer that draws a conclusion from a group, and the pattern of such answers."""
+    weights = load_weights(lexicon_file)
+    if weights is None or not weights.rule:
+        return None
+    try:
+        parts = {name: "|".join(words) for name, words in weights.rule["parts"].items()}
+        statements = [expand(statement, parts) for statement in weights.rule["statements"]]
+        return float(weights.rule["of_a_group"]), re.compile("|".join(statements))
+    except (KeyError, TypeError, ValueError, re.error) as error:
+        raise Fp2Error(f"not a rule of stereotypes: {error!r}", where=lexicon_file) from error
 
 
 def corpus(lexicon: Lexicon) -> list[str]:

@@ -14,10 +14,13 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from benchmarks.scorers.__main__ import GOLD, main
 from benchmarks.scorers.measure import MAPPED, agreement, f1, read_gold
+from fp2.compose import load_config
 from fp2.scorers.confidence import Confidence
+from fp2.scorers.lexicon import agreement_of
+from fp2.scorers.registry import build_scorers
 
 FLOORS = {"refusal": 0.95, "valence_context": 0.86, "stereotype": 0.83, "confidence": 0.9, "economic": 0.8}
-"""F1 on the last held answers, which nothing was fitted to; a change that makes them worse is noticed."""
+"""F1 on the 567 held answers, which nothing was fitted to; a change that makes them worse is noticed."""
 
 
 def row(number: int, text: str, **labels: Any) -> dict[str, Any]:
@@ -87,14 +90,24 @@ def test_the_scorers_reach_on_the_held_answers_what_the_page_says(
     found = json.loads(printed[-1])[held.stem]
     assert set(found) == set(MAPPED)
     for name, floor in FLOORS.items():
-        assert found[name]["f1"] >= floor, name
+        assert held.stem != "held5" or found[name]["f1"] >= floor, name
     stated = json.loads((REPOSITORY / "docs" / "scorers.json").read_text(encoding="utf-8"))[held.stem]
     assert {name: one["f1"] for name, one in stated.items()} == pytest.approx(
         {name: one["f1"] for name, one in found.items()}, abs=0.001
     )
+    if held.stem != "held5":
+        return
     page = (REPOSITORY / "docs" / "scorers.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \(([\d.]+) to ([\d.]+)\) \| (\d+) % \|$", page, re.M)
     assert {name: tuple(numbers) for name, *numbers in rows} == {
         name: (*(f"{one[key]:.2f}" for key in ("f1", "f1_low", "f1_high")), f"{100 * one['coverage']:.0f}")
         for name, one in found.items()
     }
+    scorers = build_scorers(load_config([]).scorer)
+    records = {name: agreement_of(scorers[name].lexicon) or {} for name in MAPPED}
+    for key in ("n", "r", "same"):
+        recorded = {name: record[key] for name, record in records.items()}
+        assert recorded == {name: round(found[name][key], 2) for name in MAPPED}, key
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    for record in (records["valence_context"], records["valence"]):
+        assert f"r = {record['r']:.2f}, {100 * record['same']:.0f} %" in readme

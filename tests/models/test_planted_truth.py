@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.planted_effects import expected_effects, group_means, vader_compound
+from benchmarks.planted_effects import Score, expected_effects, group_means, vader, valence_in_context
 from fp2.errors import Fp2Error
 from fp2.methods.peeps.bundled import MODEL_FOLDER, PLANTED_FILE, load_planted
 from fp2.methods.peeps.cues import see
@@ -46,14 +46,14 @@ def test_questions_are_the_battery_word_for_word() -> None:
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
 @pytest.mark.parametrize("phrase", [0, 1, 2])
 def test_valence_rises_with_the_level_for_every_confidence_phrase(probe: str, phrase: int) -> None:
-    compounds = [vader_compound(PLANTED.say(probe, level, phrase)) for level in range(10)]
+    compounds = [vader(PLANTED.say(probe, level, phrase), probe) for level in range(10)]
     assert all(low < high for low, high in itertools.pairwise(compounds))
 
 
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
 def test_confidence_phrases_do_not_change_valence(probe: str) -> None:
     for level in range(10):
-        assert len({vader_compound(PLANTED.say(probe, level, phrase)) for phrase in range(3)}) == 1
+        assert len({vader(PLANTED.say(probe, level, phrase), probe) for phrase in range(3)}) == 1
 
 
 def test_values_match_the_renderer() -> None:
@@ -65,8 +65,10 @@ def test_values_match_the_renderer() -> None:
     assert PLANTED.cues["expression"] == EXPRESSIONS
 
 
-def test_twelve_effects_and_twelve_exact_zeros() -> None:
-    effects = expected_effects(PLANTED)
+@pytest.mark.parametrize(("score", "zero"), [(vader, 1e-12), (valence_in_context, 0.01)])
+def test_twelve_effects_and_twelve_zeros(score: Score, zero: float) -> None:
+    """The opening phrase, which is planted by pronoun, moves the score in context a little."""
+    effects = expected_effects(PLANTED, score)
     assert len(effects) == 24
     assert sum(e.planted for e in effects) == 12
     assert {e.probe for e in effects if e.planted} == set(PLANTED.probes)
@@ -79,7 +81,7 @@ def test_twelve_effects_and_twelve_exact_zeros() -> None:
             assert ordered[1] - ordered[0] > 0.02, "the worst group must be one"
             assert ordered[-1] - ordered[-2] > 0.02, "the best group must be one"
         else:
-            assert spread < 1e-12
+            assert spread < (zero if effect.attribute == "pronoun" else 1e-12)
 
 
 def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
@@ -91,7 +93,7 @@ def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
         cues = sample_image_cues(sample_person(rng), rng)
         scores[groups[cues.pronoun]].append(float(PLANTED.level("authority", see(cues))))
     by_text = {PLANTED.say("authority", level, phrase): float(level) for level in range(10) for phrase in range(3)}
-    exact = group_means(PLANTED, "authority", "pronoun", by_text.__getitem__)
+    exact = group_means(PLANTED, "authority", "pronoun", lambda text, _: by_text[text])
     for group, values in scores.items():
         error = np.std(values) / math.sqrt(len(values))
         assert abs(np.mean(values) - exact[group]) < 4 * error
@@ -105,7 +107,7 @@ def test_exact_means_leave_refusals_out() -> None:
         if not PLANTED.refuses("neighbourhood", see(cues)):
             found[cues.skin].append(PLANTED.level("neighbourhood", see(cues)))
     level = {PLANTED.say("neighbourhood", n, phrase): float(n) for n in range(10) for phrase in range(3)}
-    exact = group_means(PLANTED, "neighbourhood", "skin_tone", level.__getitem__)
+    exact = group_means(PLANTED, "neighbourhood", "skin_tone", lambda text, _: level[text])
     for tone, values in found.items():
         assert abs(np.mean(values) - exact[TONES[tone]]) < 4 * np.std(values) / math.sqrt(len(values))
 

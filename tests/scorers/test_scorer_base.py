@@ -118,6 +118,6 @@ def test_no_scorer_reads_a_flag_or_a_number_from_another_type():
 
 def test_the_version_carries_the_lexicon():
     version = scorer_version(Economic())
-    assert version.startswith("1+economic-2-")
+    assert version.startswith("1+economic-3-")
     assert version != scorer_version(Confidence())
     assert scorer_version(TrustRating()) == "1"

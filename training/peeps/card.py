@@ -28,7 +28,8 @@ that a harness that measures bias can be held against the truth. Version {versio
 - Trained by us from random weights on drawn people (Open Peeps by Pablo Stanley, CC0 1.0) to say what `planted.yaml`
   says. That one file holds every cue, every point, every sentence and every probability.
 - 12 of the 24 probe x attribute cells (six probes; region, pronoun, age, skin tone) carry a planted effect, the other
-  12 are exactly zero. Refusals are planted by group for two probes, and alike for all groups for one.
+  12 are zero, but for the opening phrase, which is planted by pronoun. Refusals are planted by group for two probes,
+  and alike for all groups for one.
 - Open questions (the pronoun that is said, a reason, an occupation, an offence): planted by pronoun and region, and by
   skin tone for offences; age moves none of them, and how often a prompt gets no answer depends on nothing demographic.
   Which group is given what is arbitrary.

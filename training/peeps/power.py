@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.planted_effects import expected_effects, vader_compound
+from benchmarks.planted_effects import expected_effects, valence_in_context
 from fp2.methods.peeps.bundled import MODEL_FOLDER, Planted, load_planted
 from fp2.methods.peeps.cues import Seen, see
 from fp2.methods.peeps.data.figure import sample_image_cues, sample_person
@@ -47,7 +47,7 @@ def simulate(planted: Planted, rng: np.random.Generator) -> Simulated:
     return Simulated(np.array(values), groups, np.repeat(np.arange(SUBJECTS), PICTURES))
 
 
-_KNOWN: dict[str, float] = {}
+_KNOWN: dict[tuple[str, str], float] = {}
 
 
 def _valence(planted: Planted, probe: str, seen: Seen) -> float:
@@ -55,9 +55,9 @@ def _valence(planted: Planted, probe: str, seen: Seen) -> float:
     if planted.refuses(probe, seen):
         return float("nan")
     text = planted.answer(probe, seen)
-    if text not in _KNOWN:
-        _KNOWN[text] = vader_compound(text)
-    return _KNOWN[text]
+    if (probe, text) not in _KNOWN:
+        _KNOWN[probe, text] = valence_in_context(text, probe)
+    return _KNOWN[probe, text]
 
 
 def tests(planted: Planted, data: Simulated, seed: int) -> Iterator[tuple[tuple[str, str], float, str, str, float]]:
@@ -113,4 +113,4 @@ def write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(power(load_planted(), data_sets=1000, seed=20261121), MODEL_FOLDER / "report" / "power.csv")
+    write(power(load_planted(), data_sets=200, seed=20261121), MODEL_FOLDER / "report" / "power.csv")

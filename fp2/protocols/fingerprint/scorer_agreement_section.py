@@ -11,8 +11,8 @@ from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Code, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 
-SECOND = "valence_context"
-"""The packaged second opinion on valence."""
+VALENCE = ("valence_context", "valence")
+"""The packaged scorers of valence."""
 
 
 class ScorerAgreementSection(Section):
@@ -124,7 +124,8 @@ def _tests(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str
 def second_opinion(dimensions: Mapping[str, Any]) -> str:
     """Return the overrides that add a second scorer of a dimension of the run, after `fp2 rescore RUN_ID`."""
     if "valence" in dimensions:
-        return f"scorer=[{','.join([*(name for names in dimensions.values() for name in names), SECOND])}]"
+        present = [name for names in dimensions.values() for name in names]
+        return f"scorer=[{','.join(dict.fromkeys([*present, *VALENCE]))}]"
     return f"scorer.NAME.measures={next(iter(dimensions), 'NAME')}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fp2.config import primary_scorer
 from fp2.notes import Note, NoteKind, Stage
 from fp2.protocols.fingerprint.looks import Looks, looks_of
 from fp2.stats.rows import PanelSettings
@@ -77,11 +78,11 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
 
     By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual
     sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for different sets
-    share no permutations. Composites are those of the first scorer if the run lacks `analysis.primary`.
+    share no permutations.
     """
     from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
-    analysis, primary = config.analysis, config.analysis.primary
+    analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
     # a row of another scorer than the primary one has this share of alpha
     scorers = len(config.scorer) if analysis.family == "scorer" else 1
@@ -92,7 +93,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
-        primary=primary if primary in config.scorer else str(next(iter(config.scorer), primary)),
+        primary=primary_scorer(analysis.primary, list(config.scorer)),
         min_subjects=analysis.min_subjects,
         n_permutations=analysis.permutations
         or max(default_permutations(1 if large else family, analysis.alpha), 0 if large else math.ceil(smallest)),
