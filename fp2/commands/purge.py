@@ -87,8 +87,9 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     if not plan.steps:
         out.say("nothing derived from them is stored here")
         if plan.ids and yes and not dry:
-            withdraw(Path(config.paths.state), plan.selection.subjects, plan.selection.images)
-            out.say("later runs leave out whoever has exactly these ids")
+            chosen = plan.selection
+            withdraw(Path(config.paths.state), chosen.subjects, chosen.images, chosen.unseen)
+            out.say("later runs leave out whoever has these ids, and images whose file is named so")
         return 0
     for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
         out.say(line)

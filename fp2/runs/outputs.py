@@ -18,6 +18,7 @@ from fp2.config import ASK, DEFAULT_PROTOCOL, Config
 from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
 from fp2.progress import Progress
 from fp2.runs.folders import record_folder
+from fp2.store.withdrawn import redacting
 from fp2.tables import ORIGINAL
 from fp2.text import printable
 
@@ -223,8 +224,8 @@ class Record:
     def fail(self, error: BaseException, status: str) -> None:
         """End the MLflow run, if there is one, with the error as a tag; what its record then lacks is not reported."""
         if self.tracker is not None:
-            with suppress(Exception):
-                self.tracker.tag({"error": printable(error, 500) or type(error).__name__})
+            with suppress(Exception), redacting(Path(self.config.paths.state)) as redact:
+                self.tracker.tag({"error": printable(redact(str(error)), 500) or type(error).__name__})
                 self.tracker.finish(status)
 
 
@@ -272,8 +273,8 @@ def tracked(
     except BaseException as error:
         record.fail(error, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
-            with suppress(OSError):
-                (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            with suppress(OSError, Fp2Error), redacting(Path(config.paths.state)) as redact:
+                (folder / "traceback.txt").write_text(redact(traceback.format_exc()), encoding="utf-8")
         raise
 
 

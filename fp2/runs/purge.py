@@ -230,7 +230,8 @@ def _resolve(plan: Plan, sources: list[Source], salt: bytes) -> None:
         for one, images, answers, runs in counts
     ]  # fmt: skip
     names = (name for one in plan.pictures for name in (one.path, *ids_in(one.path, one.image, salt)))
-    plan.selection = plan.selection.resolved(pairs, names)
+    unseen = frozenset(key for one, images, *_ in counts if one.kind == "image" and not images for key in one.keys)
+    plan.selection = plan.selection.resolved(pairs, names, unseen)
 
 
 def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
@@ -389,7 +390,7 @@ def _execute(here: Config, journal: Journal) -> None:
     with artifacts.as_user_error(Path(here.paths.outputs)):
         journal.write()
         if journal.selection.release is None:
-            withdraw(state, journal.selection.subjects, journal.selection.images)
+            withdraw(state, journal.selection.subjects, journal.selection.images, journal.selection.unseen)
         with halted(state):  # what was being written is complete, and what is written later leaves them out
             plan = plan_again()
         _merge(journal, plan)

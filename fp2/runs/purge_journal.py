@@ -123,7 +123,7 @@ class Journal:
         body = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
         chosen = self.selection
         body["selection"] = {
-            **{name: sorted(getattr(chosen, name)) for name in ("subjects", "images", "files", "words")},
+            **{name: sorted(getattr(chosen, name)) for name in ("subjects", "images", "files", "words", "unseen")},
             "release": chosen.release, "source": chosen.source,
         }  # fmt: skip
         body["steps"] = [asdict(step) for step in self.steps]
