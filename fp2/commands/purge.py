@@ -84,6 +84,8 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=False, ids=plan.ids, others=others, store=plan.store, runs=runs, people=len(plan.people),
             lost=plan.lost, not_reached=plan.unreached)  # fmt: skip
+    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
+        out.say(line)
     if not plan.steps:
         out.say("nothing derived from them is stored here")
         if plan.ids and yes and not dry:
@@ -91,8 +93,6 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
             withdraw(Path(config.paths.state), chosen.subjects, chosen.images, chosen.unseen)
             out.say("later runs leave out whoever has these ids, and images whose file is named so")
         return 0
-    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
-        out.say(line)
     if plan.ids and others:
         out.say(f"{others} people whose ids were not given are in these images; their ids are not stored")
     _say_counts("to remove", plan.people, plan.store, runs, out)

@@ -8,17 +8,20 @@ repeated, and a killed purge is finished by the next one, or by the next run (`f
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
+from fp2.ask.dense_answers import QUESTIONS, SHARDS
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
@@ -28,21 +31,22 @@ from fp2.progress import Progress
 from fp2.report.leaderboard import summarise
 from fp2.report.section import load_sections
 from fp2.results import Results
-from fp2.runs.folders import forget_folder, recorded_folders
+from fp2.runs.folders import forget_folder, recorded_folders, recorded_written
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags
-from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
+from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending, scratch
 from fp2.runs.purge_search import remaining
 from fp2.runs.purge_selection import Selection, ids_in, kind_of
 from fp2.runs.reissue import reissue, strip
 from fp2.runs.sweep_report import FOLDER as REPORT
+from fp2.runs.sweep_report import REPORT_FILES
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import halted, withdraw
 from fp2.tracking.client import tracking_uri
-from fp2.tracking.files import Logged, files_of, logged_runs, redact_tags, redacted_tags, remove, replace
+from fp2.tracking.files import Logged, files_of, free_texts, logged_runs, remove, replace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +155,7 @@ def plan_purge(here: Config, select: Select, keys: Iterable[str] = ()) -> Plan:
         Salted keys of further answers that are removed.
     """
     salt, outputs = local_salt(Path(here.paths.state)), Path(here.paths.outputs).expanduser()
-    with ResponseStore(Path(here.paths.store)) as store, tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
+    with ResponseStore(Path(here.paths.store)) as store, scratch(Path(here.paths.state)) as downloads:
         recorded = origins.recorded_images(store.connection, store.path)
         selection = select(salt, recorded)
         pictures = [image for image in recorded if selection.selects(image)]
@@ -161,7 +165,7 @@ def plan_purge(here: Config, select: Select, keys: Iterable[str] = ()) -> Plan:
         plan = Plan(selection, pictures, raw_keys, {*keys, *indexed})
         with artifacts.as_user_error(outputs):
             logged = logged_runs(here)
-            sources = list(_sources(here, logged, Path(scratch), plan))
+            sources = list(_sources(here, logged, downloads, plan))
             _resolve(plan, sources, salt)
             plan.unindexed = plan.keys - indexed
             _plan_runs(plan, sources, here)
@@ -185,7 +189,7 @@ def _results(folder: Path) -> Results | None:
     return results if isinstance(dataset, dict) and "release" in dataset and "run_id" in results else None
 
 
-def _sources(here: Config, logged: list[Logged], scratch: Path, plan: Plan) -> Iterator[Source]:
+def _sources(here: Config, logged: list[Logged], downloads: Path, plan: Plan) -> Iterator[Source]:
     """Yield the runs that may have what is selected, folders first; name what cannot be reached."""
     outputs, state = Path(here.paths.outputs).expanduser(), Path(here.paths.state).absolute()
     folders = {path.parent for name in (artifacts.PEOPLE, artifacts.RESPONSES) for path in outputs.rglob(name)}
@@ -198,7 +202,7 @@ def _sources(here: Config, logged: list[Logged], scratch: Path, plan: Plan) -> I
     plan.unreached += [f"{path}: an archive" for path in sorted(outputs.rglob("*")) if path.suffix in ARCHIVES]
     unique = {folder.resolve(): folder for folder in sorted(folders)}
     places: list[tuple[Path, Logged | None]] = [(folder, None) for folder in unique.values()]
-    places += [(files_of(run, here, scratch), run) for run in logged]
+    places += [(files_of(run, here, downloads), run) for run in logged]
     for files, run in places:
         results = _results(files)
         if not results or plan.selection.concerns(kind_of(results, files), results["dataset"]["release"]):
@@ -237,6 +241,7 @@ def _resolve(plan: Plan, sources: list[Source], salt: bytes) -> None:
 def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
     """Plan a step for each run that has rows of the selected, and for each whose tables are incomplete."""
     folders: dict[str, Path] = {}
+    recorded = {folder.resolve() for folder in recorded_folders(Path(here.paths.state)).values()}
     texts, others, asked, changed = set[str](), set[str](), set[str](), set[str]()
     for source in sources:
         tables, run = source.tables, source.logged
@@ -250,7 +255,11 @@ def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
                 plan.unreached.append(f"{source.files}: the tables of a signed run, which cannot be read")
             elif run and run.running:
                 plan.unreached.append(f"MLflow run {run.run_id}, which goes on: it leaves them out by itself")
-            elif any((source.files / name).exists() for name in OF_PEOPLE):
+            elif not any((source.files / name).exists() for name in OF_PEOPLE):
+                continue
+            elif run is None and source.files.resolve() not in recorded:
+                plan.unreached.append(f"{source.files}: incomplete tables in a folder that no run has recorded")
+            else:
                 step.outcome = f"its tables are incomplete; it {'is replaced' if folder else 'is removed'}"
                 plan.steps.append(step)
             continue
@@ -272,10 +281,16 @@ def _plan_runs(plan: Plan, sources: list[Source], here: Config) -> None:
     if plan.selection.release is None:
         theirs = (text for text in sorted(texts - others, key=len) if len(text) >= LONG_TEXT)
         plan.texts = [text for text in theirs if not any(text in questions for questions in asked)]
-    for path in sorted(Path(here.paths.outputs).expanduser().rglob(f"{REPORT}/{artifacts.RESULTS}")):
-        if any(one.get("run_id") in changed for one in _read_json(path).get("runs") or ()):
-            again = f"a report of several runs; fp2 report {path.parents[1]} makes it again"
-            plan.steps.append(Step("report", str(path.parent), outcome=again))
+    written = recorded_written(Path(here.paths.state))
+    for path in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
+        written[path.parent] = {str(one.get("run_id")) for one in _read_json(path).get("runs") or ()}
+    for path, runs in sorted(written.items()):
+        if not changed.isdisjoint(runs) and _read_json(path / artifacts.RESULTS).get("runs"):
+            again = f"a report of several runs; fp2 report {path.parent} makes it again"
+            plan.steps.append(Step("report", str(path), outcome=again))
+        elif not changed.isdisjoint(runs):
+            where = "" if path.exists() else ", moved or deleted"
+            plan.unreached.append(f"{path}: exported from run {', '.join(sorted(changed & runs))}{where}")
     if any(step.kind == "mlflow" for step in plan.steps) and tracking_uri(here).startswith("http"):
         plan.unreached.append("the MLflow server's database, which keeps earlier values of metrics")
 
@@ -298,7 +313,8 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> str | 
 def _plan_texts(plan: Plan, logged: list[Logged], here: Config) -> None:
     """Plan the removal of ids from free text: MLflow tags, notes of failed runs, lists of chosen images."""
     chosen = plan.selection
-    plan.steps += [Step("tags", run.run_id) for run in logged if redacted_tags(run, chosen.redact)]
+    if any(chosen.redact(text) != text for _, text, _ in free_texts(here, logged)):
+        plan.steps.append(Step("tags", tracking_uri(here)))
     roots = [Path(here.paths.outputs).expanduser(), *recorded_folders(Path(here.paths.state)).values()]
     notes = sorted({path.absolute() for root in roots for name in artifacts.LOCAL_FILES for path in root.rglob(name)})
     plan.steps += [Step("note", str(path)) for path in notes if redacted_note(path, chosen) is not None]
@@ -434,13 +450,14 @@ def _replace_folder(step: Step, here: Config, plan: Plan, journal: Journal) -> N
     forget(outputs, step.run_id)
     for name in installed(PURGES):
         load(PURGES, name, PURGES)(outputs, step.run_id, kept)
-    if not stage.is_dir():
-        shutil.rmtree(folder, ignore_errors=True)
-        forget_folder(Path(here.paths.state), folder)
-    elif folder.is_dir():
-        _mirror(stage, folder)
-    else:
+    if stage.is_dir() and not folder.is_dir():
         step.outcome = "it was gone already, or moved"
+        return
+    _mirror(stage, folder)
+    if not stage.is_dir():
+        forget_folder(Path(here.paths.state), folder)
+    if extra := [path for path in folder.rglob("*") if path.is_file() and path not in set(_own_files(folder))]:
+        journal.unreached.append(f"{folder}: {len(extra)} file(s) that the run did not write")
 
 
 def _replace_logged(step: Step, here: Config, plan: Plan, journal: Journal) -> None:
@@ -454,8 +471,8 @@ def _replace_logged(step: Step, here: Config, plan: Plan, journal: Journal) -> N
     else:
         source = journal.stage(step)
         if not step.staged:
-            with tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
-                _prepare(files_of(run, here, Path(scratch)), source, step, here, plan)
+            with scratch(Path(here.paths.state)) as downloads:
+                _prepare(files_of(run, here, downloads), source, step, here, plan)
             step.staged = True
             journal.write()
     if not source.is_dir():
@@ -475,8 +492,10 @@ def _prepare(files: Path, stage: Path, step: Step, here: Config, plan: Plan) -> 
     if not files.is_dir():
         step.outcome = "it was gone already"
         return
-    stage.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copytree(files, stage)
+    stage.mkdir(mode=0o700, parents=True)
+    for path in _own_files(files) if step.kind == "folder" else filter(Path.is_file, files.rglob("*")):
+        (stage / path.relative_to(files)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, stage / path.relative_to(files))
     step.before = _digests(stage)
     source = Source(stage, step.run_id, _results(stage))
     left = plan.reduce(tables, source.results) if (tables := source.tables) else None
@@ -512,19 +531,47 @@ def _digests(folder: Path) -> dict[str, str]:
     return {name: sha256_file(folder / name) for name in names if (folder / name).is_file()}
 
 
+_OWN = {*OF_PEOPLE, *artifacts.UI_TABLES, *artifacts.LOCAL_FILES, artifacts.DISPARITIES, artifacts.PASSPORT,
+        artifacts.CONFIG, artifacts.OVERRIDES, artifacts.FIGURES, SHARDS, QUESTIONS, ".hydra"}  # fmt: skip
+_DRAFT = re.compile(r"\.(.+)\.(?:purged|\d+)")
+"""What a kill leaves of a file that was being replaced."""
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """Return the files that a run wrote into its folder, passports last: what they list, and what every run has."""
+    own = set(_OWN)
+    for passport in folder.glob("passport*.json"):
+        with suppress(OSError, *OF_FILES):
+            own |= {one["name"] for one in json.loads(base64.b64decode(_read_json(passport)["payload"]))["subject"]}
+
+    def is_own(path: Path) -> bool:
+        plain = path.with_name(_DRAFT.sub(r"\1", path.name)).relative_to(folder)
+        return not own.isdisjoint((plain.parts[0], plain.as_posix())) or plain.match("passport.superseded-*.json")
+
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and is_own(path)]
+    return sorted(files, key=lambda path: path.name.startswith("passport"))
+
+
 def _mirror(stage: Path, folder: Path) -> None:
-    """Make `folder` equal to `stage`, file by file."""
-    for path in sorted(stage.rglob("*")):
-        target = folder / path.relative_to(stage)
-        if path.is_dir():
-            target.mkdir(exist_ok=True)
-            continue
-        draft = target.with_name(f".{target.name}.purged")
-        shutil.copyfile(path, draft)
-        os.replace(draft, target)
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if not (stage / path.relative_to(folder)).exists():
-            path.rmdir() if path.is_dir() else path.unlink()
+    """Make the run's files in `folder` equal to those in `stage`, one by one; what else is there stays."""
+    staged = [path.relative_to(stage) for path in sorted(stage.rglob("*")) if path.is_file()]
+    for name in staged:
+        draft = (folder / name).with_name(f".{name.name}.purged")
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(stage / name, draft)
+        os.replace(draft, folder / name)
+    _delete(folder, [path for path in _own_files(folder) if path.relative_to(folder) not in staged])
+
+
+def _delete(folder: Path, files: Iterable[Path]) -> None:
+    """Delete files of a folder, and then the folders of these that are empty."""
+    folders = {folder}
+    for path in files:
+        path.unlink(missing_ok=True)
+        folders |= {parent for parent in path.parents if parent.is_relative_to(folder)}
+    for path in sorted(folders, reverse=True):
+        with suppress(OSError):  # not empty, or gone
+            path.rmdir()
 
 
 def _tags(results: Results | None, source: Path) -> dict[str, str]:
@@ -541,9 +588,9 @@ def _tags(results: Results | None, source: Path) -> dict[str, str]:
 
 
 def _redact_tags(step: Step, here: Config, plan: Plan, journal: Journal) -> None:
-    for run in logged_runs(here):
-        if run.run_id == step.target:
-            redact_tags(run, here, journal.selection.redact)
+    for _, text, write in free_texts(here, logged_runs(here)):
+        if (new := journal.selection.redact(text)) != text:
+            write(new)
 
 
 def _redact_note(step: Step, here: Config, plan: Plan, journal: Journal) -> None:
@@ -568,7 +615,9 @@ def _delete_rows(step: Step, here: Config, plan: Plan, journal: Journal) -> None
 _STEPS: dict[str, Callable[[Step, Config, Plan, Journal], None]] = {
     "folder": _replace_folder,
     "mlflow": _replace_logged,
-    "report": lambda step, here, plan, journal: shutil.rmtree(step.target, ignore_errors=True),
+    "report": lambda step, here, plan, journal: _delete(
+        Path(step.target), [Path(step.target) / name for name in REPORT_FILES]
+    ),
     "tags": _redact_tags,
     "note": _redact_note,
     "ids": _drop_ids,

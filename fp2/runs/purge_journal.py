@@ -9,8 +9,9 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
 from fp2.runs.purge_selection import Selection
 
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
+_DOWNLOADS = ".download-"
 RUNS = ("folder", "mlflow", "report")
 """Kinds of steps that users are shown one by one."""
 
@@ -64,8 +66,8 @@ class Step:
     @property
     def line(self) -> str:
         """What is removed, and how that went."""
-        counts = f": {self.people} people and {self.answers} answers" if self.run_id else ""
-        name = f"MLflow run {self.target}" if self.kind in ("mlflow", "tags") else self.target
+        counts = f": {self.people} people and {self.answers} answers" if self.people or self.answers else ""
+        name = f"MLflow run {self.target}" if self.kind == "mlflow" else self.target
         return f"{name}{counts}{': ' if self.outcome else ''}{self.outcome}"
 
 
@@ -198,6 +200,28 @@ def pending(state: Path) -> list[Path]:
 def drafts(state: Path) -> list[Path]:
     """Return what a kill left of journals that were being written: the ids are in them."""
     return sorted((state / FOLDER).glob(".*.json.*"))
+
+
+@contextmanager
+def scratch(state: Path) -> Iterator[Path]:
+    """Give a folder for tables that are downloaded, and delete those of purges that were killed."""
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in (state / FOLDER).glob(f"{_DOWNLOADS}*"):
+        with suppress(OSError), _held(left):
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_DOWNLOADS, dir=state / FOLDER) as folder, _held(Path(folder)):
+        yield Path(folder)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder, which fails with an OSError where another process has it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

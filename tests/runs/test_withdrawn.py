@@ -21,8 +21,8 @@ from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.runs.folders import record_folder, recorded_folders
 from fp2.runs.local_paths import recall
 from fp2.store import origins
-from fp2.store.salted_keys import local_salt, salted
 from fp2.store import withdrawn as withdrawals
+from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import KEYS, Withdrawn, read_withdrawn, withdraw, writing
 
 DENSE = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
