@@ -432,8 +432,8 @@ def without_minors(dataset: Dataset) -> Dataset:
     """
     people = dataset.people
     columns = [name for name in people.columns if name.startswith((ATTRIBUTE_PREFIX, PRIVATE_PREFIX))]
-    ages, births = list(filter(states_age, columns)), list(filter(states_birth, columns))
-    taken = people[list(filter(states_picture_year, columns))].to_numpy().tolist()
+    ages, births = ([name for name in columns if states(name)] for states in (states_age, states_birth))
+    taken = people[[name for name in columns if states_picture_year(name)]].to_numpy().tolist()
     minors = {
         image
         for name in (*ages, *births)

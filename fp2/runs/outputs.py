@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import ASK, DEFAULT_PROTOCOL, Config
@@ -363,26 +363,30 @@ def _leaderboard(config: Config, results: Results) -> list[Row]:
         return rows
 
 
-def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
-    """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
+def result_tags(results: Results, folder: Path) -> dict[str, Any]:
+    """Return the tags that follow from the results of a run."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.report.reading import calibration_of, calibration_words
+
+    return {
+        **{name: results[name] for name in ("response_set", "dataset_digest")},
+        "complete": str(results["complete"]).lower(),
+        "severity": results["severity"],
+        **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
+        **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
+        "passport_sha256": sha256_file(folder / artifacts.PASSPORT),
+        "summary": json.dumps(summarise(results)),
+    }
+
+
+def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
+    """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.tracking import client
 
     passport = folder / artifacts.PASSPORT
     with client.as_user_error(client.tracking_uri(config)):
         tracker.log({**artifacts.files_of(folder), passport.name: passport}, results)
         client.describe(config, tracker, results)
-        tracker.tag(
-            {
-                **{name: results[name] for name in ("response_set", "dataset_digest")},
-                "complete": str(results["complete"]).lower(),
-                "severity": results["severity"],
-                **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
-                **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
-                "passport_sha256": sha256_file(passport),
-                "summary": json.dumps(summarise(results)),
-            }
-        )
+        tracker.tag(result_tags(results, folder))
         tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

@@ -19,6 +19,7 @@ from fp2.tracking.client import (
     Tracker,
     _client,
     _mlflow,
+    _pages,
     as_user_error,
     database_file,
     describe,
@@ -61,14 +62,7 @@ def logged_runs(config: Config) -> list[Logged]:
     with as_user_error(tracking_uri(config)):
         end_dead_runs(client, config, tracking_uri(config))
         ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
-        runs: list[Any] = []
-        token: str | None = None
-        while True:
-            page = client.search_runs(ids, "", ViewType.ALL, 500, page_token=token)
-            runs += page
-            token = page.token
-            if not token:
-                break
+        runs = _pages(client, ids, "", ViewType.ALL)
     return [
         Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
                dict(run.data.params), run.info.status == "RUNNING", run.info.lifecycle_stage == "deleted")

@@ -480,7 +480,7 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
         if place > 1:
             check_finished(project, others, tables)
     assert place > 10
-    assert kinds == {"folder", "mlflow", "note", "ids", "store"}
+    assert kinds == {"folder", "mlflow", "note", "store"}
 
 
 @pytest.mark.parametrize("moved", [False, True])
