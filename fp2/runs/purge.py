@@ -166,25 +166,20 @@ def _prepare(files: Path, stage: Path, step: Step, here: Config, journal: Journa
         step.outcome = f"{'all that it had' if left else 'its tables were incomplete'}: the run was removed"
         shutil.rmtree(stage)
         return
-    why: Exception | None = None
+    computed = False
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
         write = reissue(stage, left, here, source.results, journal.raw_keys, step.people)
+        computed = True
+        write()
+        step.outcome = "recomputed and signed again"
     except (Fp2Error, *OF_FILES) as error:
-        why = error
-    else:
-        try:
-            write()
-        except (Fp2Error, *OF_FILES) as error:
-            if isinstance(error.__cause__, OSError):  # no space: the run is as it was
-                raise
-            why = error
-    step.outcome = "recomputed and signed again"
-    if why is not None:
+        if computed and isinstance(error.__cause__, OSError):  # no space: the run is as it was
+            raise
         strip(stage)
         left.write(stage)
-        step.outcome = f"removed from its tables; results, figures and passport were deleted as well, since {why}"
+        step.outcome = f"removed from its tables; results, figures and passport were deleted as well, since {error}"
     step.after = _digests(stage)
 
 
