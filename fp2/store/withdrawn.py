@@ -15,7 +15,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -180,7 +180,7 @@ def writing(state: Path) -> Iterator[Withdrawn]:
 @contextmanager
 def redacting(state: Path) -> Iterator[Callable[[str], str]]:
     """Hold the shared lock while free text is written, as of an error; give what leaves ids of the withdrawn out."""
-    with writing(state) as withdrawn:
+    with writing(state) if state.is_dir() else nullcontext(NOBODY) as withdrawn:
         yield lambda text: withdrawn.redact(text, local_salt(state)) if withdrawn else text
 
 
