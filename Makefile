@@ -69,7 +69,7 @@ test-extras: ## Run the tests of the extras, in an environment of its own that h
 	PYTHON=$(PYTHON) ./.ci/environment extras $(ARGS)
 
 hashes: setup ## Download every pinned package and compare it with its digest (needs the network)
-	./.ci/hashes check
+	./.ci/hashes download
 
 audit: setup ## Look for known vulnerabilities in the pinned dependencies (needs the network)
 	./.ci/audit

@@ -14,7 +14,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,7 @@ def task(cfg: Any) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     from fp2.runs.local_paths import overrides_without_ids
+    from fp2.store.withdrawn import redacting
 
     hydra_cfg = HydraConfig.get()
     folder = Path(hydra_cfg.runtime.output_dir)
@@ -197,7 +198,11 @@ def task(cfg: Any) -> None:
     if sweep:
         status |= {"job": int(hydra_cfg.job.num), "sweep": os.path.relpath(top, folder)}
     status["overrides"] = overrides_without_ids(hydra_cfg.overrides.task)
-    _write_status(folder, status)
+    with ExitStack() as stack:
+        with suppress(Fp2Error):  # a state folder that cannot be used: nobody was asked about
+            redact = stack.enter_context(redacting(Path(cfg.paths.state)))
+            status["message"] = redact(str(status["message"]))
+        _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
         raise KeyboardInterrupt
 

@@ -203,12 +203,13 @@ def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
         for table, names in ((answers.frame, {"response_key", "image_id", "text"}), (scores, {"response_key"})):
             if table is not None and (missing := names - set(table.columns)):
                 raise KeyError(min(missing))
-        return RunTables(people, answers, scores, dict(_others(folder)))
+        return RunTables(people, answers, scores, dict(other_tables(folder)))
     except (OSError, ValueError, KeyError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error
 
 
-def _others(folder: Path) -> Iterable[tuple[str, pd.DataFrame]]:
+def other_tables(folder: Path) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Yield the further tables of a run by file name."""
     import pandas as pd
 
     own_tables = {artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DISPARITIES}

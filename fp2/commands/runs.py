@@ -189,6 +189,7 @@ def export(
         If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
     """
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.runs.folders import record_written
 
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
@@ -202,6 +203,9 @@ def export(
     here = load_config(overrides)
     with _run(word, here) as folder:
         results, sections, least = _to_export(folder, here)
+    for path in asdict(exports).values():
+        if path is not None:
+            record_written(Path(here.paths.state), path, [results["run_id"]])
     for path, text in [(path, write(results, sections, least)) for path, write in writers if path is not None]:
         artifacts.write_text(path, text)
     if exports.parquet is not None:

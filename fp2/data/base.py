@@ -22,13 +22,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
 from annotated_types import Ge
 
-from fp2.data.minors import is_minor, states_age
+from fp2.data.minors import is_minor, may_be_minor, states_age, states_birth, states_picture_year
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
 from fp2.identifiers import normal_id
@@ -436,13 +437,14 @@ def without_minors(dataset: Dataset) -> Dataset:
         If no image is left.
     """
     people = dataset.people
-    prefixes = (ATTRIBUTE_PREFIX, PRIVATE_PREFIX)
-    names = [name for name in people.columns if name.startswith(prefixes) and states_age(name)]
+    columns = [name for name in people.columns if name.startswith((ATTRIBUTE_PREFIX, PRIVATE_PREFIX))]
+    ages, births = ([name for name in columns if states(name)] for states in (states_age, states_birth))
+    taken = people[[name for name in columns if states_picture_year(name)]].to_numpy().tolist()
     minors = {
         image
-        for name in names
-        for image, labels in zip(people["image_id"], people[name], strict=True)
-        if any(map(is_minor, labels))
+        for name in (*ages, *births)
+        for image, labels, years in zip(people["image_id"], people[name], taken, strict=True)
+        if (any(map(is_minor, labels)) if name in ages else may_be_minor(labels, chain.from_iterable(years)))
     }
     if not minors:
         return dataset
@@ -450,7 +452,7 @@ def without_minors(dataset: Dataset) -> Dataset:
     if kept.empty:
         what = f"all {len(minors)} images show people who are, or may be, below 18"
         fix = "These comparisons are about adults; if the numbers are codes, replace them by ages"
-        raise Fp2Error(what, where=f"data, {', '.join(names)}", fix=fix)
+        raise Fp2Error(what, where=f"data, {', '.join((*ages, *births))}", fix=fix)
     note = f"{len(minors)} image(s) of people who are, or may be, below 18 were left out"
     files = tuple(file for file in dataset.files if file.image_id not in minors)
     return replace(dataset, people=kept, files=files, notes=(*dataset.notes, note))

@@ -1,12 +1,15 @@
 """Which ages are those of minors: images of anybody who is, or may be, below 18 are left out (`base.without_minors`).
 
 An age says so as a number of years, as a band that begins below 18 (`0-2`, `10-19`), or as a word (`child`). What is
-read are the attributes with "age" in their name, and such columns of a table that the run has no attribute for.
+read are the attributes with "age" in their name, and such columns of a table that the run has no attribute for. A year
+or date of birth says so where it may be less than 18 years before the pictures, in doubt before today.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 
 MINORS = "0-17"
@@ -26,10 +29,47 @@ _BOTH = re.compile(r"(.+?) ?[(\[](.+)[)\]]")
 _NO_AGE = frozenset({"confidence", "conf", "score", "scores", "prob", "probability"})
 
 
+_YEAR = re.compile(r"(?<!\d)((?:18|19|20)\d\d)(?:\d{4})?(?!\d)(s?)")
+
+
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+
+
 def states_age(name: str) -> bool:
     """Whether an attribute or a column of this name has ages."""
-    words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+    words = _words(name)
     return not words.isdisjoint({"age", "ages", "agegroup", "agerange", "ageband"}) and words.isdisjoint(_NO_AGE)
+
+
+def states_birth(name: str) -> bool:
+    """Whether an attribute or a column of this name has years or dates of birth."""
+    words = _words(name)
+    named = {"born", "dob", "yob", "birthdate", "birthday", "birthyear", "birth"}
+    return not words.isdisjoint(named) and words.isdisjoint({"place", "country", "city", "weight", "order", "name"})
+
+
+def states_picture_year(name: str) -> bool:
+    """Whether an attribute or a column of this name says when a picture was taken."""
+    words = _words(name)
+    return "taken" in words or ("year" in words and not words.isdisjoint({"photo", "picture", "image"}))
+
+
+def says_who_is_minor(name: str) -> bool:
+    """Whether an attribute or a column of this name is needed to know who is a minor."""
+    return states_age(name) or states_birth(name) or states_picture_year(name)
+
+
+def may_be_minor(births: Sequence[str], taken: Iterable[str] = ()) -> bool:
+    """Whether a year or date of birth may be less than 18 years before the year of the picture, else before today.
+
+    Digits without a year of four are in doubt.
+    """
+    years = [int(year) + 9 * bool(decade) for text in births for year, decade in _YEAR.findall(text)]
+    pictures = [int(year) for text in taken for year, _ in _YEAR.findall(text)]
+    # a birthday may be later in the year than the picture
+    minor = bool(years) and min(pictures, default=datetime.now(UTC).year) - max(years) <= _ADULT
+    return minor or any(re.search(r"\d", text) and not _YEAR.search(text) for text in births)
 
 
 @cache

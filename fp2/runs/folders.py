@@ -1,16 +1,19 @@
-"""Where the folder of each run of this machine is, wherever it lies: a purge has to reach all of them."""
+"""Where the folder of each run of this machine is, and what was written from runs: a purge has to reach all of it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
+from fp2.hashing import digest
 
-FOLDER = "folders"
-"""In the state folder: a file per run, named by its id, with the absolute path of its folder."""
+FOLDER, WRITTEN = "folders", "written"
+"""In the state folder: a file per run, named by its id, with the absolute path of its folder; a file per report or
+export, with its path and the ids of the runs that it was written from."""
 
 
 def record_folder(state: Path, run_id: str, folder: Path) -> None:
@@ -18,6 +21,19 @@ def record_folder(state: Path, run_id: str, folder: Path) -> None:
     path = state / FOLDER / run_id
     with artifacts.as_user_error(path.parent):
         artifacts.replace_file(path, str(folder.expanduser().absolute()))
+
+
+def record_written(state: Path, path: Path, run_ids: Iterable[str]) -> None:
+    """Record what is written from runs where the user says, before it is written."""
+    name = str(path.expanduser().absolute())
+    with artifacts.as_user_error(state / WRITTEN):
+        artifacts.replace_file(state / WRITTEN / digest(name)[:32], json.dumps({"path": name, "runs": sorted(run_ids)}))
+
+
+def recorded_written(state: Path) -> dict[Path, set[str]]:
+    """Return the path of each report and export, and the ids of the runs that it was written from."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((state / WRITTEN).glob("[!.]*"))]
+    return {Path(record["path"]): set(record["runs"]) for record in records}
 
 
 def relocate_folders(state: Path, outputs: Path) -> int:

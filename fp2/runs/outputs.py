@@ -11,13 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import ASK, DEFAULT_PROTOCOL, Config
 from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
 from fp2.progress import Progress
 from fp2.runs.folders import record_folder
+from fp2.store.withdrawn import redacting
 from fp2.tables import ORIGINAL
 from fp2.text import printable
 
@@ -223,8 +224,8 @@ class Record:
     def fail(self, error: BaseException, status: str) -> None:
         """End the MLflow run, if there is one, with the error as a tag; what its record then lacks is not reported."""
         if self.tracker is not None:
-            with suppress(Exception):
-                self.tracker.tag({"error": printable(error, 500) or type(error).__name__})
+            with suppress(Exception), redacting(Path(self.config.paths.state)) as redact:
+                self.tracker.tag({"error": printable(redact(str(error)), 500) or type(error).__name__})
                 self.tracker.finish(status)
 
 
@@ -272,8 +273,8 @@ def tracked(
     except BaseException as error:
         record.fail(error, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
-            with suppress(OSError):
-                (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            with suppress(OSError, Fp2Error), redacting(Path(config.paths.state)) as redact:
+                (folder / "traceback.txt").write_text(redact(traceback.format_exc()), encoding="utf-8")
         raise
 
 
@@ -362,26 +363,30 @@ def _leaderboard(config: Config, results: Results) -> list[Row]:
         return rows
 
 
-def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
-    """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
+def result_tags(results: Results, folder: Path) -> dict[str, Any]:
+    """Return the tags that follow from the results of a run."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.report.reading import calibration_of, calibration_words
+
+    return {
+        **{name: results[name] for name in ("response_set", "dataset_digest")},
+        "complete": str(results["complete"]).lower(),
+        "severity": results["severity"],
+        **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
+        **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
+        "passport_sha256": sha256_file(folder / artifacts.PASSPORT),
+        "summary": json.dumps(summarise(results)),
+    }
+
+
+def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
+    """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.tracking import client
 
     passport = folder / artifacts.PASSPORT
     with client.as_user_error(client.tracking_uri(config)):
         tracker.log({**artifacts.files_of(folder), passport.name: passport}, results)
         client.describe(config, tracker, results)
-        tracker.tag(
-            {
-                **{name: results[name] for name in ("response_set", "dataset_digest")},
-                "complete": str(results["complete"]).lower(),
-                "severity": results["severity"],
-                **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
-                **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
-                "passport_sha256": sha256_file(passport),
-                "summary": json.dumps(summarise(results)),
-            }
-        )
+        tracker.tag(result_tags(results, folder))
         tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

@@ -9,12 +9,13 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import replace_file
 from fp2.config import Config, PathsConfig
@@ -24,7 +25,18 @@ from fp2.report.keys import load_or_create_key
 from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
 from fp2.runs.purge_selection import Selection
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import RunTables
+    from fp2.results import Results
+    from fp2.store.origins import RecordedImage
+
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
+_DOWNLOADS = ".download-"
+_WRITTEN = ("started", "where", "people", "unindexed", "texts", "store", "unreached", "remaining")
+_NOT_WRITTEN = ("given", "others")
+"""Fields of a journal, and of the selection: it has keys by then."""
 RUNS = ("folder", "mlflow", "report")
 """Kinds of steps that users are shown one by one."""
 
@@ -36,7 +48,7 @@ class Step:
     Attributes
     ----------
     kind : str
-        `folder`, `mlflow` (a run), `report`, `tags`, `note`, `ids`, `picture` or `store`.
+        `folder`, `mlflow` (a run), `report`, `tags`, `note` or `store`.
     target : str
         The path, or the id of the MLflow run.
     run_id, people, answers
@@ -64,40 +76,65 @@ class Step:
     @property
     def line(self) -> str:
         """What is removed, and how that went."""
-        counts = f": {self.people} people and {self.answers} answers" if self.run_id else ""
-        name = f"MLflow run {self.target}" if self.kind in ("mlflow", "tags") else self.target
+        counts = f": {self.people} people and {self.answers} answers" if self.people or self.answers else ""
+        name = f"MLflow run {self.target}" if self.kind == "mlflow" else self.target
         return f"{name}{counts}{': ' if self.outcome else ''}{self.outcome}"
 
 
 @dataclass
 class Journal:
-    """What one purge removes, and how far it is.
+    """What one purge removes, and how far it is; before it is written, a plan.
 
-    `keys` are response keys that only the tables of runs know, `texts` answers that nobody else gave; `unreached` and
-    `remaining` are what a purge cannot change, and what is still there after it.
+    Attributes
+    ----------
+    path, started, where
+        Of the journal; when it was begun; the paths and the MLflow store then.
+    people, unindexed : set of str
+        Salted keys of everyone who is removed, and of answers about them that are not in the store's index.
+    texts : list of str
+        Long answers that nobody else gave.
+    store : dict
+        How many rows of the store are deleted, by table.
+    unreached, remaining : list of str
+        What a purge cannot change, and what is still there after it.
+    keys, raw_keys
+        Salted keys of the answers that are removed; salted key -> response key of every stored answer.
+    pictures, paths
+        The images of the store's index that are removed; their paths, and those of images that it has digests of only.
+    ids : list of dict
+        How much each given id selects.
+    lost : set of str
+        The runs that cannot be recomputed: they lose results, figures and passport.
     """
 
     path: Path
     started: str
-    paths: dict[str, Any]
-    tracking: dict[str, Any]
+    where: dict[str, Any]
     selection: Selection
-    people: int = 0
-    keys: list[str] = field(default_factory=list)
+    people: set[str] = field(default_factory=set)
+    unindexed: set[str] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)
     store: dict[str, int] = field(default_factory=dict)
     unreached: list[str] = field(default_factory=list)
     remaining: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    # planned again each time, and not written
+    keys: set[str] = field(default_factory=set)
+    raw_keys: dict[str, str] = field(default_factory=dict)
+    pictures: list[RecordedImage] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    ids: list[dict[str, Any]] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, here: Config, selection: Selection) -> Journal:
+    def begin(cls, here: Config, selection: Selection, unindexed: Iterable[str] = ()) -> Journal:
         """Return the journal of a new purge; nothing is written yet."""
         now = datetime.now(UTC)
         path = Path(here.paths.state).absolute() / FOLDER / f"{now:%Y%m%dT%H%M%S%f}.json"
         paths = {name: os.path.abspath(os.path.expanduser(value)) if isinstance(value, str) else value
                  for name, value in asdict(here.paths).items()}  # fmt: skip
-        return cls(path, now.isoformat(timespec="seconds"), paths, asdict(here.tracking), selection)
+        where = {"paths": paths, "tracking": asdict(here.tracking)}
+        return cls(path, now.isoformat(timespec="seconds"), where, selection, unindexed=set(unindexed))
 
     @classmethod
     def read(cls, path: Path) -> Journal:
@@ -113,27 +150,53 @@ class Journal:
             chosen: dict[str, Any] = {key: frozenset(value) if isinstance(value, list) else value
                       for key, value in body.pop("selection").items()}  # fmt: skip
             steps = [Step(**step) for step in body.pop("steps")]
-            return cls(path, selection=Selection(**chosen), steps=steps, **body)
+            sets: dict[str, Any] = {name: set(body.pop(name)) for name in ("people", "unindexed")}
+            return cls(path, selection=Selection(**chosen), steps=steps, **sets, **body)
         except (OSError, ValueError, KeyError, TypeError) as error:
             fix = "Delete this file, and purge the same people again"
             raise Fp2Error(f"the journal of a purge cannot be read: {error}", where=str(path), fix=fix) from error
 
     def write(self) -> None:
         """Write the journal in one step."""
-        body = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
-        chosen = self.selection
-        body["selection"] = {
-            **{name: sorted(getattr(chosen, name)) for name in ("subjects", "images", "files", "words")},
-            "release": chosen.release, "source": chosen.source,
-        }  # fmt: skip
+        body = {name: getattr(self, name) for name in _WRITTEN}
+        body["selection"] = {name: value for name, value in vars(self.selection).items() if name not in _NOT_WRITTEN}
         body["steps"] = [asdict(step) for step in self.steps]
-        replace_file(self.path, json.dumps(body, indent=1))
+        replace_file(self.path, json.dumps(body, indent=1, default=sorted))
+
+    def add(self, step: Step) -> None:
+        """Add a step; what an earlier attempt prepared or did stays so, unless there is something to do again."""
+        same = next((one for one in self.steps if (one.kind, one.target) == (step.kind, step.target)), None)
+        if same is None:
+            self.steps.append(step)
+        elif same.done:
+            same.done = same.staged = False
+
+    @property
+    def runs(self) -> list[Step]:
+        """The steps that remove people from runs."""
+        return [step for step in self.steps if step.people or step.answers]
+
+    def leaving(self, people: pd.DataFrame, results: Results | None) -> pd.Series[bool]:
+        """Return which rows of a run's people leave; without results, its release is that of the index's images."""
+        if results is None and self.selection.release is not None:
+            return people["image_id"].isin({one.image for one in self.pictures})
+        return self.selection.rows(people["image_id"], people["subject_id"])
+
+    def reduce(self, tables: RunTables, results: Results | None) -> RunTables:
+        """Return the tables without what is removed."""
+        leaving = self.leaving(tables.people, results)
+        return tables.without(tables.people[~leaving], set(tables.people.loc[leaving, "image_id"]), self.keys)
+
+    def response_keys(self) -> set[str]:
+        """Return the response keys of the stored answers that are removed."""
+        return {self.raw_keys[key] for key in self.keys & self.raw_keys.keys()}
 
     def config(self, here: Config) -> Config:
         """Return the config with the paths and the MLflow store that the purge began with, unless it was moved."""
-        if self.paths["state"] != os.path.abspath(here.paths.state):
+        if self.where["paths"]["state"] != os.path.abspath(here.paths.state):
             return here
-        return replace(here, paths=PathsConfig(**self.paths), tracking=type(here.tracking)(**self.tracking))
+        paths, tracking = PathsConfig(**self.where["paths"]), type(here.tracking)(**self.where["tracking"])
+        return replace(here, paths=paths, tracking=tracking)
 
     def stage(self, step: Step) -> Path:
         """Return the folder of what replaces a run."""
@@ -181,7 +244,7 @@ class Journal:
                 "generator": generator(),
                 "selection": {**keys, "release": chosen.release, "data": chosen.source},
                 "removed": {
-                    "people": self.people, "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
+                    "people": len(self.people), "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
                     "other": {kind: others.count(kind) for kind in dict.fromkeys(others)},
                 },
                 "not_reached": [chosen.redact(line, "…") for line in self.unreached],
@@ -198,6 +261,28 @@ def pending(state: Path) -> list[Path]:
 def drafts(state: Path) -> list[Path]:
     """Return what a kill left of journals that were being written: the ids are in them."""
     return sorted((state / FOLDER).glob(".*.json.*"))
+
+
+@contextmanager
+def scratch(state: Path) -> Iterator[Path]:
+    """Give a folder for tables that are downloaded, and delete those of purges that were killed."""
+    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in (state / FOLDER).glob(f"{_DOWNLOADS}*"):
+        with suppress(OSError), _held(left):
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_DOWNLOADS, dir=state / FOLDER) as folder, _held(Path(folder)):
+        yield Path(folder)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder, which fails with an OSError where another process has it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -6,14 +6,14 @@ import base64
 import html
 import json
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
 from fp2.runs.folders import recorded_folders
-from fp2.tracking.files import files_of, logged_runs
+from fp2.runs.purge_journal import scratch
+from fp2.tracking.files import files_of, free_texts, logged_runs
 
 if TYPE_CHECKING:
     from fp2.runs.purge_journal import Journal
@@ -37,8 +37,8 @@ def remaining(here: Config, journal: Journal) -> list[str]:
         return "an answer" if texts and any(form in text for form in forms) else None
 
     state, lines, logged = Path(here.paths.state), [], logged_runs(here)
-    with tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
-        runs = {files_of(run, here, Path(scratch)): run.run_id for run in logged}
+    with scratch(state) as downloads:
+        runs = {files_of(run, here, downloads): run.run_id for run in logged}
         roots = [Path(here.paths.outputs).expanduser(), *recorded_folders(state).values(), state / "places"]
         for path in dict.fromkeys(path for root in (*roots, *runs) for path in _files(root)):
             # another run's people may have been given the same words
@@ -48,6 +48,7 @@ def remaining(here: Config, journal: Journal) -> list[str]:
     for run in logged:
         values = [*run.tags.items(), *run.params.items()]
         lines += [f"MLflow run {run.run_id}, {name}: {found}" for name, text in values if (found := what(text, True))]
+    lines += [f"{tag}: {found}" for tag, text, _ in free_texts(here, ()) if (found := what(text, True))]
     return lines
 
 

@@ -49,6 +49,8 @@ class Selection:
         Of these, the ids of images: they may be names of files that only the digests of pixels know.
     words : frozenset of str
         What stands for the people in free text: ids, and paths of images.
+    unseen : frozenset of str
+        Salted keys of the ids of images that nothing has: they may be names of files that are read later.
     release, source : str, optional
         The only release, and the only data set (`DataOptions.source`), that is concerned.
     others : bool
@@ -60,6 +62,7 @@ class Selection:
     given: tuple[GivenId, ...] = field(default=(), compare=False)
     files: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
     release: str | None = None
     source: str | None = None
     others: bool = False
@@ -82,13 +85,15 @@ class Selection:
         either = (image.subject in self.subjects) != self.others or (image.image in self.images) != self.others
         return self.release is not None or either
 
-    def resolved(self, pairs: set[tuple[str, str]], words: Iterable[str]) -> Selection:
+    def resolved(
+        self, pairs: set[tuple[str, str]], words: Iterable[str], unseen: frozenset[str] = frozenset()
+    ) -> Selection:
         """Return the selection by the keys of (image, subject) pairs that it selects, and the words for them."""
         if self.release is not None:
             return self
         images, subjects = (frozenset(pair[place] for pair in pairs) for place in (0, 1))
         return replace(
-            self, words=self.words | frozenset(words), others=False,
+            self, words=self.words | frozenset(words), unseen=self.unseen | unseen, others=False,
             subjects=subjects - self.subjects if self.others else self.subjects,
             images=images - self.images if self.others else images | self.images,
         )  # fmt: skip

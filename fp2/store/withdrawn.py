@@ -10,31 +10,42 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import sys
+import time
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from fp2.artifacts import replace_file
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KEYS, LOCK = "withdrawn.jsonl", "withdrawn.lock"
-"""Files of the state folder: one line per key (`{"subject": key}` or `{"image": key}`), and the lock."""
+"""Files of the state folder: one line per key (`{"subject": key}`, `image` or `name`), and the lock."""
+_PATIENCE = 5.0  # seconds until a purge says what it waits for
+_MOST_WORDS = 12
+"""Of an id in a text: a path has one per folder."""
 
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """Salted keys of the subjects and images that were withdrawn."""
+    """Salted keys of the subjects and images that were withdrawn.
+
+    `names` are those of the images that nothing had when they were withdrawn: they may be a file's name, or its stem.
+    """
 
     subjects: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.subjects or self.images)
@@ -45,14 +56,45 @@ class Withdrawn:
         return theirs | images.isin(self.images | set(images[theirs]))
 
     def image_ids(self, people: pd.DataFrame, salt: bytes | None) -> frozenset[str]:
-        """Return the ids of the withdrawn images in a table of people; `salt`: None where its ids are salted keys."""
+        """Return the ids of the withdrawn images in a table of people; `salt`: None where its ids are salted keys.
+
+        Ids also say which image a face crop was cut from, and paths whether a file has a withdrawn name.
+        """
         if not self:
             return frozenset()
         images, subjects = people["image_id"], people["subject_id"]
-        if salt is not None:
-            image_keys = dict(zip(images, salted(images, salt, "image"), strict=True))
-            images, subjects = images.map(image_keys), subjects.map(lambda name: salted([name], salt)[0])
-        return frozenset(people.loc[self.rows(images, subjects), "image_id"])
+        if salt is None:
+            return frozenset(images[self.rows(images, subjects)])
+
+        import pandas as pd
+
+        def keys(ids: Iterable[str]) -> pd.Series[str]:
+            return pd.Series(salted(ids, salt, "image"), index=people.index, dtype=object)
+
+        gone = self.rows(keys(images), subjects.map(lambda name: salted([name], salt)[0]))
+        whole = (image.removesuffix(f"_{subject}") for image, subject in zip(images, subjects, strict=True))
+        gone |= keys(whole).isin(self.images)
+        names = self.names - set(keys(images))
+        for part in ("name", "stem") if "image_path" in people else ():
+            files = keys(normal_id(getattr(PurePath(path), part)) for path in people["image_path"])
+            gone |= files.isin(names)
+            names -= set(files)
+        return frozenset(images[images.isin(set(images[gone]))])
+
+    def redact(self, text: str, salt: bytes) -> str:
+        """Return a text without the ids of the withdrawn: of every run of words, it is asked whether it is one."""
+        words = list(re.finditer(r"[\w-]+", text)) if self else []
+        at, parts = 0, []
+        for first, word in enumerate(words):
+            if word.start() < at:
+                continue
+            for last in reversed(words[first : first + _MOST_WORDS]):
+                name = [normal_id(text[word.start() : last.end()])]
+                if salted(name, salt)[0] in self.subjects or salted(name, salt, "image")[0] in self.images:
+                    parts += [text[at : word.start()], "removed"]
+                    at = last.end()
+                    break
+        return "".join([*parts, text[at:]])
 
 
 NOBODY = Withdrawn()
@@ -76,7 +118,7 @@ def read_withdrawn(state: Path) -> Withdrawn:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, *_stamp: int) -> Withdrawn:
-    keys: dict[str, set[str]] = {"subject": set(), "image": set()}
+    keys: dict[str, set[str]] = {"subject": set(), "image": set(), "name": set()}
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
             for kind, key in json.loads(line).items():
@@ -84,7 +126,7 @@ def _read(path: Path, *_stamp: int) -> Withdrawn:
     except (OSError, ValueError, KeyError, AttributeError) as error:
         fix = "Restore it from a copy: without it, withdrawn people would be asked about again"
         raise Fp2Error(f"the list of withdrawn people cannot be read: {error}", where=str(path), fix=fix) from error
-    return Withdrawn(frozenset(keys["subject"]), frozenset(keys["image"]))
+    return Withdrawn(frozenset(keys["subject"]), frozenset(keys["image"]), frozenset(keys["name"]))
 
 
 class WithdrawnImages:
@@ -136,33 +178,57 @@ def writing(state: Path) -> Iterator[Withdrawn]:
 
 
 @contextmanager
+def redacting(state: Path) -> Iterator[Callable[[str], str]]:
+    """Hold the shared lock while free text is written, as of an error; give what leaves ids of the withdrawn out."""
+    with writing(state) if state.is_dir() else nullcontext(NOBODY) as withdrawn:
+        yield lambda text: withdrawn.redact(text, local_salt(state)) if withdrawn else text
+
+
+@contextmanager
 def halted(state: Path) -> Iterator[None]:
     """Hold the exclusive lock: nothing derived from people is being written."""
     with _locked(state, fcntl.LOCK_EX):
         yield
 
 
-def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str]) -> None:
+def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str], names: Iterable[str] = ()) -> None:
     """Append salted keys, after all that are writing have finished; keys that are there already are not repeated."""
     with _locked(state, fcntl.LOCK_EX):
-        there = read_withdrawn(state)
-        lines = [{"subject": key} for key in sorted(set(subjects) - there.subjects)]
-        lines += [{"image": key} for key in sorted(set(images) - there.images)]
-        replace_file(state / KEYS, "".join(json.dumps(line) + "\n" for line in [*_lines(there), *lines]))
-
-
-def _lines(there: Withdrawn) -> list[dict[str, str]]:
-    return [{"subject": key} for key in sorted(there.subjects)] + [{"image": key} for key in sorted(there.images)]
+        before = read_withdrawn(state)
+        kinds = {
+            "subject": before.subjects.union(subjects),
+            "image": before.images.union(images),
+            "name": before.names.union(names),
+        }
+        lines = [json.dumps({kind: key}) + "\n" for kind, keys in kinds.items() for key in sorted(keys)]
+        replace_file(state / KEYS, "".join(lines))
 
 
 @contextmanager
 def _locked(state: Path, mode: int) -> Iterator[None]:
     lock = _open_lock(state)
     try:
+        if mode == fcntl.LOCK_EX:
+            _wait_briefly(lock, state / LOCK)
         fcntl.flock(lock, mode)
         yield
     finally:
         os.close(lock)
+
+
+def _wait_briefly(lock: int, path: Path) -> None:
+    """Try to get the exclusive lock; after some seconds, say which processes are writing."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        with suppress(BlockingIOError):
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.01)
+    holders, file = set[str](), f":{os.fstat(lock).st_ino}"
+    with suppress(OSError):  # a file of Linux
+        locks = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        holders = {words[4] for words in locks if words[1] == "FLOCK" and words[5].endswith(file)}
+    who = f": process {', '.join(sorted(holders))}" if holders else ""
+    print(f"waiting for runs that write answers or results ({path}){who}", file=sys.stderr)
 
 
 def _open_lock(state: Path) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,6 +19,7 @@ from fp2.tracking.client import (
     Tracker,
     _client,
     _mlflow,
+    _pages,
     as_user_error,
     database_file,
     describe,
@@ -60,14 +62,7 @@ def logged_runs(config: Config) -> list[Logged]:
     with as_user_error(tracking_uri(config)):
         end_dead_runs(client, config, tracking_uri(config))
         ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
-        runs: list[Any] = []
-        token: str | None = None
-        while True:
-            page = client.search_runs(ids, "", ViewType.ALL, 500, page_token=token)
-            runs += page
-            token = page.token
-            if not token:
-                break
+        runs = _pages(client, ids, "", ViewType.ALL)
     return [
         Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
                dict(run.data.params), run.info.status == "RUNNING", run.info.lifecycle_stage == "deleted")
@@ -132,17 +127,36 @@ def remove(run: Logged, config: Config) -> None:
             store._hard_delete_run(run.run_id)
 
 
-def redact_tags(run: Logged, config: Config, redact: Callable[[str], str]) -> None:
-    """Replace the free-text tags of a run by what `redact` returns; tags with a meaning are not changed."""
-    client = _client(_mlflow(), config)
-    with as_user_error(tracking_uri(config)), _active(client, run):
-        for name, text in redacted_tags(run, redact).items():
+def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, str, Callable[[str], object]]]:
+    """Yield each tag of these runs and of experiments that has free text: what it is, the text, what replaces it."""
+    if not has_store(config):
+        return
+    mlflow = _mlflow()
+    from mlflow.entities import ViewType
+
+    client = _client(mlflow, config)
+
+    def on_run(run: Logged, name: str, text: str) -> None:
+        with as_user_error(tracking_uri(config)), _active(client, run):
             client.set_tag(run.run_id, name, text)
 
+    def on_experiment(one: Any, name: str, text: str) -> None:
+        hidden = one.lifecycle_stage == "deleted"
+        with as_user_error(tracking_uri(config)):
+            if hidden:
+                client.restore_experiment(one.experiment_id)
+            client.set_experiment_tag(one.experiment_id, name, text)
+            if hidden:
+                client.delete_experiment(one.experiment_id)
 
-def redacted_tags(run: Logged, redact: Callable[[str], str]) -> dict[str, str]:
-    """Return the free-text tags of a run that `redact` changes, as they become."""
-    return {name: new for name, text in run.tags.items() if is_free_text(name) and (new := redact(text)) != text}
+    with as_user_error(tracking_uri(config)):
+        experiments = client.search_experiments(view_type=ViewType.ALL)
+    tagged = [(f"MLflow run {run.run_id}", run.tags, partial(on_run, run)) for run in runs]
+    tagged += [(f"MLflow experiment {one.name}", one.tags, partial(on_experiment, one)) for one in experiments]
+    for what, tags, write in tagged:
+        for name, text in tags.items():
+            if is_free_text(name):
+                yield f"{what}, {name}", text, partial(write, name)
 
 
 def _repository(run: Logged, config: Config) -> Any:

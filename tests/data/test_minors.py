@@ -1,5 +1,6 @@
 """Images of minors are left out of every data set, whichever way it says how old people are."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.data.base import Dataset, load_configured, people_table, without_minors
-from fp2.data.minors import is_minor, states_age
+from fp2.data.minors import is_minor, may_be_minor, states_age, states_birth
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -40,6 +41,23 @@ def test_no_age_of_a_minor(label: str) -> None:
 def test_which_columns_have_ages() -> None:
     assert all(map(states_age, ["age", "Age", "apparent_age", "age_group", "Age (years)", "AgeGroup", "ages"]))
     assert not any(map(states_age, ["language", "image", "agent", "stage", "gender", "age_confidence", "Age score"]))
+
+
+def test_which_columns_have_births() -> None:
+    assert all(map(states_birth, ["birth_year", "year_of_birth", "date_of_birth", "DOB", "born", "BirthDate"]))
+    assert not any(map(states_birth, ["place_of_birth", "birth_weight", "stubborn", "year", "name_at_birth"]))
+
+
+@pytest.mark.parametrize(
+    ("birth", "taken", "minor"),
+    [("1980", "", False), ("{now}", "", True), ("{18 years ago}", "", True), ("{19 years ago}", "", False),
+     ("1990", "2001", True), ("1990", "2009-05-01", False), ("1999-12-31", "", False), ("19991231", "2010", True),
+     ("1990.0", "", False), ("1990s", "2015", True), ("05/07/99", "", True), ("unknown", "", False), ("", "", False)],
+)  # fmt: skip
+def test_a_year_of_birth_is_an_age_in_doubt_a_minors(birth: str, taken: str, minor: bool) -> None:
+    now = datetime.now(UTC).year
+    ages = {"{now}": now, "{18 years ago}": now - 18, "{19 years ago}": now - 19}
+    assert may_be_minor([str(ages.get(birth, birth))], [taken]) is minor
 
 
 def dataset(ages: list[list[str]], images: list[str] | None = None) -> Dataset:
@@ -90,3 +108,16 @@ def test_tables_and_local_data_sets_have_no_minors(fairface: Any, kind: str, map
     loaded = load_configured(config, Progress(quiet=True))
     assert [Path(name).name for name in loaded.people["image_path"]] == ["2.png", "3.png"]
     assert NOTE.format(3) in loaded.notes
+
+
+@pytest.mark.parametrize("photo", ["2015", ""])
+def test_a_table_with_years_of_birth_has_no_minors(fairface: Any, photo: str) -> None:
+    folder, frame = fairface
+    births = ["2014", "1998", "1980", "1950", "1997"]
+    table = frame.drop(columns="age").assign(year_of_birth=births, photo_year=photo)
+    table.to_csv(folder / "people.csv", index=False)
+    words = [f"data.path={folder / 'people.csv'}", "data.columns={image: file, gender: gender}"]
+    config = load_config(["model=planted", "data=table", *words, f"paths.root={folder}"])
+    loaded = load_configured(config, Progress(quiet=True))
+    left = ["2.png", "3.png"] if photo else ["1.png", "2.png", "3.png", "4.png"]
+    assert [Path(name).name for name in loaded.people["image_path"]] == left

@@ -20,7 +20,7 @@ import pytest
 from bench import REPOSITORY, Bench, environment, every_byte, fp2, rest_of, results_of, write_pictures
 
 from fp2.runs.folders import record_folder
-from fp2.runs.purge_journal import Journal, alone, pending
+from fp2.runs.purge_journal import Journal, alone, pending, scratch
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import read_withdrawn
 
@@ -126,6 +126,9 @@ def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path
     client = MlflowClient(f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
     client.set_tag(one.run_id, "fp2.error", "subject 7 of img_7.png, not 17")
     client.set_tag(one.run_id, "mlflow.note.content", "look at (7) again")
+    for experiment in (one.experiment_id, hidden := client.create_experiment("hidden")):
+        client.set_experiment_tag(experiment, "mlflow.note.content", "of 7 and 17")
+    client.delete_experiment(hidden)
     before = tags_of(bench, one.run_id)
     (bench.outputs / "failed").mkdir()
     note = bench.outputs / "failed" / "traceback.txt"
@@ -135,6 +138,9 @@ def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path
     after = tags_of(bench, one.run_id)
     assert after["fp2.error"] == "subject removed of removed, not 17"
     assert after["mlflow.note.content"] == "look at (removed) again"
+    for experiment in map(client.get_experiment, (one.experiment_id, hidden)):
+        assert experiment.tags["mlflow.note.content"] == "of removed and 17"
+    assert client.get_experiment(hidden).lifecycle_stage == "deleted"
     changed = {name for name in before if before[name] != after[name]}
     results = results_of(one.folder)
     assert changed <= {"fp2.error", "mlflow.note.content", "fp2.passport_sha256", "fp2.summary", "fp2.response_set",
@@ -169,15 +175,21 @@ def test_a_logged_run_whose_files_were_half_deleted_is_replaced_or_removed_by_an
         assert not tags_of(bench, half.run_id)
 
 
-def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(finished: Bench) -> None:
+def test_a_run_that_was_killed_while_it_wrote_its_tables_stops_no_purge(
+    finished: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     half = finished.outputs / "half"
     half.mkdir()
     table = (finished.outputs / "one" / "people.parquet").read_bytes()
     (half / "people.parquet").write_bytes(table[: len(table) // 2])
+    record_folder(finished.root / "state", "half", half)
+    other = shutil.copytree(half, finished.outputs / "somebody's")
     subject = pd.read_csv(finished.table)["person"].iloc[4]
     assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
     assert results_of(finished.outputs / "one")["n_subjects"] == 35
     assert not half.exists()
+    assert (other / "people.parquet").is_file()
+    assert f"not reached: {other}: incomplete tables in a folder that no run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -227,6 +239,59 @@ def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
     assert results_of(run.folder)["n_subjects"] == 35
     assert f"not reached: {elsewhere / 'moved'}: the folder of run moved" in capsys.readouterr().out
     assert predicate(certificates(bench)[0])["not_reached"]
+
+
+def test_reports_and_exports_elsewhere_are_removed_or_named(
+    finished: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere, one = tmp_path_factory.mktemp("elsewhere"), str(finished.outputs / "one")
+    (elsewhere / "mine.txt").write_text("mine")
+    assert fp2("report", one, "--to", str(elsewhere), "report.figures=false", *finished.paths) == 0
+    for name in ("rows.csv", "moved.csv"):
+        assert fp2("export", one, "--csv", str(elsewhere / name), *finished.paths) == 0
+    (elsewhere / "moved.csv").unlink()
+    subject = pd.read_csv(finished.table)["person"].iloc[4]
+    capsys.readouterr()
+    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
+    said = capsys.readouterr().out
+    assert {path.name for path in elsewhere.iterdir()} == {"mine.txt", "rows.csv"}
+    run_id = results_of(finished.outputs / "one")["run_id"]
+    assert f"{elsewhere}: a report of several runs; fp2 report" in said
+    assert f"not reached: {elsewhere / 'rows.csv'}: exported from run {run_id}\n" in said
+    assert f"not reached: {elsewhere / 'moved.csv'}: exported from run {run_id}, moved or deleted\n" in said
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_files_in_a_runs_folder_that_the_run_did_not_write_stay(
+    finished: Bench, everyone: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = finished.outputs / "one"
+    (one / "mine").mkdir()
+    (one / "mine" / "thesis.txt").write_text("mine")
+    draft = one / ".people.parquet.purged"
+    draft.write_bytes(b"of a purge that was killed")
+    people = pd.read_csv(finished.table)["person"].unique()
+    chosen = [word for person in people[: None if everyone else 1] for word in ("--subject", person)]
+    assert fp2("purge", *chosen, "--yes", *finished.paths) == 0
+    assert (one / "mine" / "thesis.txt").read_text() == "mine"
+    assert not draft.exists()
+    assert (one / "people.parquet").exists() != everyone
+    assert f"not reached: {one}: 1 file(s) that the run did not write" in capsys.readouterr().out
+    if everyone:
+        assert {path.name for path in one.iterdir()} == {"mine"}
+    else:
+        assert "thesis" not in base64.b64decode(json.loads((one / "passport.json").read_text())["payload"]).decode()
+
+
+def test_tables_that_a_killed_purge_had_downloaded_are_deleted_and_no_other_ones(finished: Bench) -> None:
+    state = finished.root / "state"
+    left = state / "purges" / ".download-left"
+    (left / "run").mkdir(parents=True)
+    with scratch(state) as ours:
+        assert not left.exists()
+        assert fp2("purge", "--subject", "nobody", "--dry-run", *finished.paths) == 0
+        assert ours.is_dir()
+    assert not list((state / "purges").glob(".download-*"))
 
 
 def test_whoever_was_purged_is_withdrawn_and_a_release_is_not(finished: Bench) -> None:
@@ -415,7 +480,7 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
         if place > 1:
             check_finished(project, others, tables)
     assert place > 10
-    assert kinds == {"folder", "mlflow", "note", "ids", "store"}
+    assert kinds == {"folder", "mlflow", "note", "store"}
 
 
 @pytest.mark.parametrize("moved", [False, True])

@@ -21,8 +21,9 @@ from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.runs.folders import record_folder, recorded_folders
 from fp2.runs.local_paths import recall
 from fp2.store import origins
+from fp2.store import withdrawn as withdrawals
 from fp2.store.salted_keys import local_salt, salted
-from fp2.store.withdrawn import KEYS, withdraw
+from fp2.store.withdrawn import KEYS, Withdrawn, read_withdrawn, withdraw, writing
 
 DENSE = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
 LOGGED = ("tracking=mlflow", "report=default", "report.figures=false")
@@ -332,3 +333,59 @@ def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: py
     monkeypatch.setattr("fp2.runs.purge.finish_pending", finish, raising=False)
     assert bench.launch() == 0
     assert not journal.exists()
+
+
+def test_an_image_that_nothing_has_yet_is_known_by_its_stem_later(bench: Bench) -> None:
+    first, second, *_ = people_of(bench)["file"]
+    assert fp2("purge", "--image", Path(first).stem, "--image", second, "--yes", *bench.paths) == 0
+    assert len(read_withdrawn(bench.root / "state").names) == 2
+    run = bench.run()
+    assert notes_of(run.results)["withdrawn"][0]["n_images"] == 2
+
+
+def test_the_exact_id_of_an_image_goes_before_its_file_and_its_stem() -> None:
+    salt = bytes(32)
+    paths = ["/a/img_1", "/b/img_1.png", "/c/img_1.jpg", "/d/img_2.png"]
+    people = pd.DataFrame({"image_id": ["img_1", *paths[1:]], "subject_id": list("abcd"), "image_path": paths})
+    keys = frozenset(salted(["img_1"], salt, "image"))
+    gone = Withdrawn(images=keys, names=keys)
+    assert gone.image_ids(people, salt) == {"img_1"}
+    assert gone.image_ids(people[1:], salt) == {"/b/img_1.png", "/c/img_1.jpg"}
+    assert Withdrawn(images=keys).image_ids(people[1:], salt) == set()
+
+
+def test_the_crops_of_a_withdrawn_image_are_withdrawn() -> None:
+    salt = bytes(32)
+    people = pd.DataFrame({"image_id": ["img_1_ann", "img_11_ann", "img_1_bob"], "subject_id": ["ann", "ann", "bob"]})
+    gone = Withdrawn(images=frozenset(salted(["img_1"], salt, "image")))
+    assert gone.image_ids(people, salt) == {"img_1_ann", "img_1_bob"}
+
+
+def test_what_a_failed_run_says_names_nobody_who_was_purged(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, other = people_of(bench)["person"].unique()[:2]
+    (picture,) = people_of(bench).loc[people_of(bench)["person"] == subject, "file"][:1]
+
+    def fails(self: Any, tasks: Any) -> Iterator[Any]:
+        raise RuntimeError(f"{subject}'s picture {bench.pictures / picture} is not as that of {other}")
+        yield
+
+    purged(bench, subject)
+    monkeypatch.setattr(PlantedEngine, "answer", fails)
+    assert bench.launch(*LOGGED) == 1
+    state = (bench.root / "state" / KEYS).read_bytes()
+    assert not traces(bench, subject)
+    assert other.encode() in every_byte(bench.root).replace(state, b"")
+
+
+def test_a_purge_that_waits_for_a_writer_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(withdrawals, "_PATIENCE", 0.1)
+    with writing(tmp_path):
+        purge = Thread(target=lambda: withdraw(tmp_path, ["a"], []))
+        purge.start()
+        purge.join(1.0)
+        assert purge.is_alive()
+    purge.join()
+    assert f"waiting for runs that write answers or results ({tmp_path}" in capsys.readouterr().err
+    assert read_withdrawn(tmp_path).subjects == {"a"}

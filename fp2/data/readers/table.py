@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fp2.data.base import Dataset, people_table
-from fp2.data.minors import MINORS, states_age
+from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
 from fp2.tables import PRIVATE_PREFIX
@@ -88,9 +88,9 @@ def frame_people(
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)
-    read = {columns[name] for name in columns if states_age(name)}
+    read = {columns[name] for name in columns if says_who_is_minor(name)}
     for column in frame.columns:  # it says who is a minor, also where no attribute of that name is read from it
-        if states_age(str(column)) and column not in read:
+        if says_who_is_minor(str(column)) and column not in read:
             people[f"{PRIVATE_PREFIX}{column}"] = [_values(cell) for cell in frame[column].tolist()]
     table = people_table(people)
     _check_pairs(image_ids, subject_ids, path)
