@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -122,7 +123,14 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
         (folder / SWEEP).unlink(missing_ok=True)  # it has the ids of chosen images, and this machine's paths
         for name in variables:
             os.environ.pop(name, None)
-    return _summarise(folder, sweep_id, config), folder
+    status = _summarise(folder, sweep_id, config)
+    if folder.is_dir() and [path.name for path in folder.iterdir()] == [STATUS]:  # refused before anything was asked
+        shutil.rmtree(folder)
+        if folder.parent.parent == Path(config.paths.outputs).expanduser().resolve():
+            with suppress(OSError):
+                folder.parent.rmdir()  # of the day, if this was its only run
+        return status, None
+    return status, folder
 
 
 def _place(folder: Path) -> Path:

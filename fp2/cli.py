@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
+from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError, NoSuchOption, UsageError
+from typer.core import CompletionItem, TyperArgument, TyperCommand  # type: ignore[attr-defined]
 
 from fp2.commands.arguments import (
     EVALUATE,
@@ -23,6 +25,7 @@ from fp2.commands.arguments import (
 )
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, load, read_installed
+from fp2.text import printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,10 +45,35 @@ _F = TypeVar("_F", bound=Callable[..., None])
 class _WithSettings(TyperCommand):
     """A command that takes overrides: the shell completes `group=choice`."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; an override is no argument, and a word with a dash that is left is no option."""
+        super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return list(ctx.args)
+        for param in self.params:
+            value = ctx.params.get(param.name)
+            if isinstance(param, TyperArgument) and isinstance(value, str | Path) and "=" in str(value):
+                if param.required:
+                    raise MissingParameter(ctx=ctx, param=param)
+                ctx.args.insert(0, str(value))
+                ctx.params[param.name] = None
+        options = [name for param in self.params for name in param.opts if name.startswith("--")]
+        for word in ctx.args:
+            if word.startswith("-") and word not in ("-m", "--multirun"):
+                name = word.partition("=")[0]
+                raise NoSuchOption(name, possibilities=difflib.get_close_matches(name, options), ctx=ctx)
+        return list(ctx.args)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         from fp2.commands.completion import settings
 
         return [*map(CompletionItem, settings(ctx.args, incomplete)), *super().shell_complete(ctx, incomplete)]
+
+
+class _RunSettings(_WithSettings):
+    """The command whose flags are Hydra's, which reads them itself."""
+
+    parse_args = TyperCommand.parse_args
 
 
 def command(
@@ -70,7 +98,7 @@ def command(
         context["help_option_names"] = []
     return to.command(
         name,
-        cls=_WithSettings if settings else None,
+        cls=_RunSettings if own_help else _WithSettings if settings else None,
         context_settings=context,
         options_metavar="[OPTIONS] [KEY=VALUE]..." if settings else "[OPTIONS]",
         rich_help_panel=panel,
@@ -82,10 +110,24 @@ def main() -> None:
     """Run the command line; a user error is one line and a non-zero exit status."""
     try:
         with terminable():
-            app()
+            sys.exit(app(prog_name="fp2", standalone_mode=False))
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except NoArgsIsHelpError as error:
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)
+        sys.exit(error.exit_code)
+    except ClickException as error:
+        called = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else "fp2"
+        said = error.format_message()
+        stop = "" if said.endswith((".", "?")) else "."
+        print(f"error: {printable(f'{said[:1].lower()}{said[1:]}{stop} See {called} --help')}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        print("aborted", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
@@ -135,7 +177,8 @@ def rerun(
     ctx: typer.Context,
     run_id: RunWord,
     fresh: Annotated[
-        float | None, typer.Option(help="Ask this random share of the run's stored answers again, and compare them.")
+        float | None,
+        typer.Option(min=0, max=1, help="Ask this random share of the run's stored answers again, and compare them."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -266,16 +309,20 @@ def gate(
     max_disparity: Annotated[
         float | None,
         typer.Option(
+            min=0,
             help="Fail unless the interval of every disparity of the primary scorer lies below this, in every probe "
-            "and cut."
+            "and cut.",
         ),
     ] = None,
-    min_subjects: Annotated[int | None, typer.Option(help="Fail if a group has fewer subjects than this.")] = None,
+    min_subjects: Annotated[
+        int | None, typer.Option(min=1, help="Fail if a group has fewer subjects than this.")
+    ] = None,
     max_refusal_gap: Annotated[
         float | None,
         typer.Option(
+            min=0,
             help="Fail if the refusal rates of two groups of a cut, over all probes together, differ by more than this "
-            "(0.05 is 5 points); `scorer=refusal` tests each probe."
+            "(0.05 is 5 points); `scorer=refusal` tests each probe.",
         ),
     ] = None,
     allow_biased: Annotated[
@@ -372,11 +419,7 @@ def leaderboard(
     """Rank the finished runs of a sweep with rank intervals and ties; without an id all runs, without intervals."""
     from fp2.commands.leaderboard import Outputs, show
 
-    words = ctx.args
-    if sweep_id is not None and "=" in sweep_id:  # no id given: the first word is an override
-        words = [sweep_id, *words]
-        sweep_id = None
-    show(sweep_id, words, Outputs(csv, markdown, figure, json))
+    show(sweep_id, ctx.args, Outputs(csv, markdown, figure, json))
 
 
 @command(READ_AND_COMPARE, "fp2 report SWEEP", "fp2 report RUN OTHER_RUN --to report")
@@ -575,13 +618,10 @@ def store_check(
     """Check the database of a response store, and the checksum of every row in it."""
     from fp2.commands.store import check as check_store
 
-    words = ctx.args
-    if path is not None and "=" in str(path):  # no store given: the first word is an override
-        words, path = [str(path), *words], None
     if path is None:
         from fp2.compose import load_config
 
-        path = Path(load_config(words).paths.store)
+        path = Path(load_config(ctx.args).paths.store)
     raise typer.Exit(check_store(path, json))
 
 

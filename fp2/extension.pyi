@@ -523,10 +523,12 @@ from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
 from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
 from fp2.runs.inputs import (
+    CallerObjects as CallerObjects,
+    check_machine as check_machine,
+    check_run_cost as check_run_cost,
+    load_asking as load_asking,
     load_inputs as load_inputs,
     open_storage as open_storage,
     plan_answers as plan_answers,
-    preview_inputs as preview_inputs,
-    load_people as load_people,
 )
 from fp2.progress import Progress as Progress, Terminal as Terminal

@@ -30,6 +30,13 @@ class _DetailedBars(Bars):
 
     detail = ""
 
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        """End the display; after an error, without what had not begun."""
+        for task in self.tasks if kind is not None else ():
+            if not task.completed:
+                self.update(task.id, visible=False)
+        super().__exit__(kind, *error)
+
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield the bars, and the line."""
         yield from super().get_renderables()

@@ -30,7 +30,7 @@ from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs
 from fp2.results import Results, looked_notes
 from fp2.runs.checks import checked
-from fp2.runs.inputs import CallerObjects, check_run_cost, load_inputs, open_storage, plan_answers
+from fp2.runs.inputs import CallerObjects, check_machine, check_run_cost, load_inputs, open_storage, plan_answers
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
@@ -52,6 +52,7 @@ def run(
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
+    from fp2.report.keys import check_key
     from fp2.store.origins import delete_computed, register_origins
     from fp2.store.rows import ResponseStore
     from fp2.store.salted_keys import local_salt
@@ -62,6 +63,7 @@ def run(
             fix = "Choose a folder of its own for the run"
             raise Fp2Error(f"the run's folder has {place} in it", where=f"hydra.run.dir={folder}", fix=fix)
     finish_purges(config, progress)
+    check_key(Path(config.paths.keys))
     with (
         watched(folder, progress) as live,
         ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
@@ -77,6 +79,7 @@ def run(
         if isinstance(protocol, Asks):
             storage = open_storage(protocol, inputs, plan_answers(protocol, inputs), withdrawn)
             keys = storage.keys_by_image()
+            check_machine(storage, inputs)
             if config.answers.max_cost is not None:
                 check_run_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)

@@ -32,6 +32,11 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
     return said if said.isascii() and said.isprintable() else "".join(map(_shown, said))
 
 
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 image`, `2 images`; `many` is the plural where it is more than an s."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def spreadsheet_cell(value: Any) -> Any:
     """Return a value for a CSV file that is only read by people: on one line, bounded, and no formula (`quoted`)."""
     if not isinstance(value, str):

@@ -172,66 +172,6 @@ def test_a_bug_in_one_job_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["data=fhibe", "data.root=/no/such/folder"], "/no/such/folder"),
-        (["data.path=/no/such/people.csv"], "the table does not exist"),
-        (["data.columns={image: file, subject: persn}"], "Did you mean 'person'"),
-        (["cut=gender_x_regin"], "Did you mean 'region'"),
-        (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
-        (["engine=hf"], "engine"),
-        (["-m", "+hydra.sweeper.params.seed=1"], "from a file only (hydra.sweeper.params)"),
-        pytest.param(["engine=vllm"], "is for engine=planted, not engine=vllm", marks=pytest.mark.package(name="vllm")),
-        pytest.param(["engine=ray"], "engine", marks=pytest.mark.package(name="workers")),
-        (["model.truth={efects: {}}"], "Did you mean 'effects'"),
-        (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),
-        (["scorer.valence.target=no.such:Thing"], "no.such"),
-        (["scorer.valence.smalest=1"], "smallest_effect"),
-        (["paths.store=/proc/no/store.sqlite"], "store"),
-        pytest.param(["probe.protocol=gras"], "asks about no trait", marks=pytest.mark.package(name="gras")),
-        pytest.param(
-            ["probe.protocol=fhibe_scores"],
-            "'fhibe_scores' is a task (probe.protocol). Set task=fhibe_scores",
-            marks=pytest.mark.package(name="fhibe"),
-        ),
-        pytest.param(
-            ["task.name=gras"],
-            "'gras' asks a model (task). Set probe.protocol=gras",
-            marks=pytest.mark.package(name="gras"),
-        ),
-    ],
-    ids=lambda value: value[0][:40] if isinstance(value, list) else "",
-)
-def test_a_users_mistake_is_one_line(
-    bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from fp2.app import main
-
-    places = [place for place in bench.places if not place.startswith("data.path") or "data.path" not in str(words)]
-    base = [
-        w
-        for w in bench.words()
-        if w not in bench.places and w.partition("=")[0] not in {x.partition("=")[0] for x in words}
-    ]
-    if any(word.startswith("data=") for word in words):
-        places, base = bench.paths, [word for word in base if not word.startswith("data")]
-    if any(word.startswith("cut=") for word in words):
-        base = [word for word in base if not word.startswith("cut")]
-    assert main([*base, *places, *words]) == EXIT_BAD_INPUT
-    err = capsys.readouterr().err
-    lines = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "Traceback" not in err
-
-
-def test_an_output_folder_that_cannot_be_made(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    (bench.root / "file").write_text("in the way", encoding="utf-8")
-    assert bench.launch(f"paths.outputs={bench.root}/file/outputs") == EXIT_BAD_INPUT
-    assert "cannot make an output folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "words",
     [["cut=[region,age]"], ["-m", "cut=region,agee"], ["model=planted", "cut=region,age"], ["data=fhibe"]],
     ids=" ".join,

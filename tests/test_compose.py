@@ -66,36 +66,6 @@ def test_the_engine_follows_the_model() -> None:
     assert load_config(["model=peeps_vlm"]).engine.name == "hf"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "nearest"),
-    [
-        (["model=plantd"], "'planted'"),
-        (["modle=planted"], "'model'"),
-        (["cut=regoin"], "'region'"),
-        (["data=peps"], "'peeps'"),
-        (["scorer=valnce"], "'valence'"),
-        (["experiment=smok"], "'smoke'"),
-        (["sweep=cts"], "'cuts'"),
-        (["probe=fingerprnt"], "'fingerprint'"),
-        (["probe.select=[trsut]"], "'trust'"),
-        (["analysis.alpah=0.1"], "'alpha'"),
-        (["scorer.valence.smallest_efect=0.1"], "'smallest_effect'"),
-        (["analysis.correction=hollm"], "'holm'"),
-        (["analysis.family=scorers"], "'scorer'"),
-        (["analysis.primary=valens"], "'valence'"),
-        (["model.dtype=float31"], "'float32'"),
-        (["model.quantisation=int7"], "'int"),
-        (["data.kind=tabel"], "'table'"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_a_typing_error_is_answered_with_the_nearest_name(overrides: list[str], nearest: str) -> None:
-    with pytest.raises(Fp2Error) as caught:
-        check_overrides(prepare(overrides))
-    assert f"Did you mean {nearest}" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("name", ["location_country", "location_region", "user_date_captured"])
 def test_nothing_is_cut_by_where_exactly_or_when_an_image_was_taken(name: str) -> None:
     for override in (f"cut.by=[{name}]", f"cut.each=[region,pronoun_x_{name}]"):

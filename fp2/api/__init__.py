@@ -118,10 +118,10 @@ def evaluate(
     is_table = not isinstance(data, str)
     attributes = _attributes(data, columns) if is_table else []
     words = [
-        *([f"model={'recorded' if answers is not None else model}"] if isinstance(model, str) else []),
-        *([] if is_table else [f"data={data}"]),
+        *([f"model={'recorded' if answers is not None else quoted(model)}"] if isinstance(model, str) else []),
+        *([] if is_table else [f"data={quoted(str(data))}"]),
         *_probe_words(probes),
-        *([f"scorer=[{','.join(names)}]"] if names else []),
+        *([f"scorer=[{','.join(map(quoted, names))}]"] if names else []),
         *_cut_words(cuts if cuts is not None or not is_table else attributes),
         *overrides,
     ]
@@ -380,17 +380,17 @@ def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:
     Fp2Error
         If it is no DataFrame.
     """
-    from fp2.data.readers.table import attribute_names
+    from fp2.data.readers.table import attribute_names, can_be_name
 
     if not hasattr(data, "columns"):
         raise Fp2Error(f"{type(data).__name__} is not a data set", where="data", fix="Give a name or a DataFrame")
-    return attribute_names(columns or [str(name) for name in data.columns])
+    return attribute_names(columns or [str(name) for name in data.columns if can_be_name(str(name))])
 
 
 def _probe_words(probes: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
     if isinstance(probes, str):
-        return [f"probe={probes}"]
-    return [] if isinstance(probes, Mapping) else [f"probe.select=[{','.join(probes)}]"]
+        return [f"probe={quoted(probes)}"]
+    return [] if isinstance(probes, Mapping) else [f"probe.select=[{','.join(map(quoted, probes))}]"]
 
 
 def _cut_words(cuts: str | Sequence[str] | None) -> list[str]:

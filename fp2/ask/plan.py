@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
 from fp2.tables import BY_REGION, ImageTask, Question
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +144,9 @@ def show(
         shown = make_stimuli(people, variant, pixels, folder, tick)
     reasons = Counter(stimulus.error for stimulus in shown if stimulus.error and stimulus.variant == variant.kind)
     for reason, count in reasons.most_common(3):
-        progress.note(f"{count} image(s) cannot be shown as {variant.name}: {reason}")
+        if count == len(shown):
+            raise Fp2Error(f"no image can be shown as {variant.name}: {reason}", where=f"variant={variant.name}")
+        progress.note(f"{plural(count, 'image')} cannot be shown as {variant.name}: {reason}")
     return shown
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from fp2.commands.output import Output
 from fp2.compose import load_config
-from fp2.config import Config
+from fp2.config import Config, choices
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -133,12 +133,13 @@ def _verify(config: Config, pixels: bool, newer: Path | None, ids_to: Path | Non
 
     progress = Progress()
     dataset = load_configured(config, progress)
+    counted, cuts = _cuts_to_count(config, dataset.people)
     _summary(dataset, out)
     findings = check_files(dataset.image_files())
     if pixels:
         _decode(config, dataset, findings, progress)
     _report(findings, out)
-    _groups(config, dataset.people, out)
+    _groups(config, counted, cuts, out)
     ok = not findings.errors
     if newer is not None:
         _compare(config, dataset, newer, ids_to, progress, out)
@@ -192,11 +193,10 @@ def _report(findings: Findings, out: Output) -> None:
         out.say(line)
 
 
-def _groups(config: Config, people: pd.DataFrame, out: Output) -> None:
+def _groups(config: Config, counted: pd.DataFrame, cuts: Sequence[Cut], out: Output) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
     from fp2.data.group_sizes import cut_notes, group_sizes
 
-    counted, cuts = _cuts_to_count(config, people)
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
     for name in ("cut", "group", "subjects", "images"):
@@ -223,6 +223,8 @@ def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, 
     try:
         return with_cuts(people, config)
     except Fp2Error:
+        if config.cut.name not in choices("cut"):  # the user's own
+            raise
         names = attribute_columns(people)
         n_values = {name: people[ATTRIBUTE_PREFIX + name].explode().nunique() for name in names}
         return people, tuple(Cut(name, (name,)) for name in names if 1 < n_values[name] <= _MOST_GROUPS)

@@ -13,11 +13,18 @@ from fp2.text import printable
 
 
 def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = False) -> int:
-    """Print what was verified and what failed; return 0 if everything is valid, else 1."""
+    """Print what was verified and what failed; return 0 if everything is valid, else 1.
+
+    Raises
+    ------
+    Fp2Error
+        If a key cannot be read, or the file is no passport.
+    """
     from fp2.report.passport import DELETION_TYPE
-    from fp2.report.verify import verify_passport
+    from fp2.report.verify import payload_digest, verify_passport
 
     outcome = verify_passport(passport, keys, threshold, deletions=True)
+    payload_digest(passport)  # raises for a file that is none
     with Output(as_json) as out:
         for note in outcome.notes:
             out.say(note)

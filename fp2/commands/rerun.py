@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -265,7 +266,13 @@ def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
         source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
         folder = fresh_folder(Path(given.paths.outputs))
-        outcome = again(source, given, overrides, folder, Progress())
+        try:
+            outcome = again(source, given, overrides, folder, Progress())
+        except Fp2Error:
+            with suppress(OSError):  # unless something is in it
+                folder.rmdir()
+                folder.parent.rmdir()
+            raise
     places, least = places_of(given, outcome), given.report.suppress_below
     asked = any("model" in scorer for scorer in outcome.results["scorers"])
     said = "no model was asked, but by scorers" if asked else "no model was asked"

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
+_CHOSEN = ("model", "data", "probe", "cut", "engine", "variant", "task", "analysis", "report", "tracking", "paths")
+"""Groups of which every run has a choice."""
 SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
 """Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
 
@@ -259,11 +261,26 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    try:
-        return list(OverridesParser.create().parse_overrides(list(overrides)))
-    except HydraException as error:
-        fix = "An override is written key=value; put a value with spaces, brackets or letters like ö in single quotes"
-        raise Fp2Error(_first_line(error), where="override", fix=f"{fix}: \"key='a value'\"") from error
+    parser, parsed = OverridesParser.create(), []
+    for word in overrides:
+        shown = word.removeprefix("++") if word.startswith(tuple(f"++{name}" for name in OPEN)) else word  # `prepare`
+        key, separator, value = shown.partition("=")
+        try:
+            parsed.append(parser.parse_override(word))
+        except HydraException as error:
+            what, fix = f"{shown} cannot be read", "An override is written key=value"
+            if separator and any(value.count(first) != value.count(last) for first, last in ("[]", "{}", "()")):
+                what, fix = f"{shown} has a bracket without its partner", "An example is cut.by='[gender,region]'"
+            elif separator and key:
+                fix = f"Put a value with spaces, brackets or letters like ö in single quotes: \"{key}='a value'\""
+                if value.startswith(("{", "[")):
+                    fix += ", each one of a list or table by itself: \"{name: 'a value'}\""
+            raise Fp2Error(what, where="override", fix=fix) from error
+        if not parsed[-1].key_or_group:
+            raise Fp2Error(f"{word} has no key", where="override", fix="An override is written key=value")
+        if parsed[-1].value() is None and key.lstrip("+") in _CHOSEN:
+            raise Fp2Error(f"{word} chooses nothing", where="override", fix=nearest("", choices(key.lstrip("+"))))
+    return parsed
 
 
 def _variants(override: Override) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Required
 from fp2.errors import Fp2Error
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,21 +52,28 @@ def dataset_of(
     folder : Path
         Where images in memory are written.
     columns : mapping, optional
-        Our names to the frame's columns, as in `fp2.data.readers.table.load_table`; by default every column.
+        Our names to the frame's columns, as in `fp2.data.readers.table.load_table`; by default every column whose name
+        can be one of ours.
     image_root : Path, optional
         The folder that image paths start from; the current one by default.
     found : bool
         Whether any of the images must exist.
     """
-    from fp2.data.readers.table import frame_people
+    from fp2.data.readers.table import can_be_name, frame_people
     from fp2.hashing import digest
 
-    columns = dict(columns or {str(name): str(name) for name in frame.columns})
+    names = [str(name) for name in frame.columns]
+    ignored = [] if columns else [name for name in names if not can_be_name(name)]
+    columns = dict(columns or {name: name for name in names if can_be_name(name)})
     root = (image_root or Path.cwd()).expanduser().absolute()
     if "image" in columns and columns["image"] in frame.columns:
         image = columns["image"]
         frame = frame.assign(**{image: [_path(cell, folder) for cell in frame[image]]})
     dataset = frame_people(frame, columns, root, Path(NAME), found=found)
+    if ignored:
+        shown = ", ".join(map(repr, ignored[:5])) + (", ..." if len(ignored) > 5 else "")
+        note = f"{plural(len(ignored), 'column')} without the name of an attribute ignored: {shown} (see `columns`)"
+        dataset = replace(dataset, notes=(*dataset.notes, note))
     people = dataset.people
     said = people.drop(columns="image_path")
     return dataset, digest([list(said.columns), [[str(cell) for cell in row] for row in said.itertuples(index=False)]])

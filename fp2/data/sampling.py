@@ -22,6 +22,7 @@ from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
 from fp2.notes import NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.text import plural
 
 LEFT, RIGHT = "left", "right"
 _APART = 0.1  # share of the narrower box's width: centres that are closer do not determine who is on the left
@@ -125,7 +126,8 @@ def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
     """Return the rows of the images with these ids."""
     unknown = sorted(set(image_ids) - set(people["image_id"]))
     if unknown:
-        raise Fp2Error(f"{len(unknown)} image id(s) are not in the data set, the first is {unknown[0]!r}")
+        are = plural(len(unknown), "image id is", "image ids are")
+        raise Fp2Error(f"{are} not in the data set, such as {unknown[0]!r}", where="data.ids")
     return people[people["image_id"].isin(image_ids)].reset_index(drop=True)
 
 
@@ -189,7 +191,7 @@ def _notes(
     name = " x ".join(by)
     ungrouped = people["subject_id"].nunique() - len(set().union(*groups.values()))
     if ungrouped:
-        notes.append(f"{ungrouped} subject(s) without a value for {name} were left out of the sample")
+        notes.append(f"{plural(ungrouped, 'subject')} without a value for {name} left out of the sample")
     sample = people[people["image_id"].isin(chosen)]
     counts: Counter[str] = Counter(memberships(sample, Cut("sample", tuple(by)))["group"])
     largest = max(counts.values(), default=0)
@@ -218,7 +220,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
     alone = people["set_id"].isna()
     notes: list[str] = []
     if alone.any():
-        notes.append(f"{people.loc[alone, 'image_id'].nunique()} image(s) that belong to no set were left out")
+        notes.append(f"{plural(people.loc[alone, 'image_id'].nunique(), 'image')} of no set left out")
     sets = people[~alone]
     by_cut = {cut.name: varying(sets, cut) for cut in cuts}
     varying_sets = {name for rows in by_cut.values() for name in rows["set_id"]}
@@ -229,7 +231,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
             fix=f"The sets vary in: {', '.join(_varied(sets)) or 'nothing'}",
         )
     if dropped := sets["set_id"].nunique() - len(varying_sets):
-        notes.append(f"{dropped} set(s) that vary in none of the cuts were left out")
+        notes.append(f"{plural(dropped, 'set')} without variation in any of the cuts left out")
     for cut in cuts:
         also = [name for name in _varied(by_cut[cut.name], COMMON) if name not in cut.by]
         if also:

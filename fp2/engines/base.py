@@ -199,6 +199,15 @@ class AsksServers(Protocol):
 
 
 @runtime_checkable
+class ChecksMachine(Protocol):
+    """What an engine has besides the members of `Engine` if it needs a device that a machine may lack."""
+
+    def check_machine(self) -> None:
+        """Raise Fp2Error if this machine lacks what the options name; nothing is loaded."""
+        ...
+
+
+@runtime_checkable
 class SuppliesAnswers(Protocol):
     """What an engine has besides the members of `Engine` if its answers exist already and no model is asked.
 

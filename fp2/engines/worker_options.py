@@ -57,6 +57,12 @@ class WorkerOptions(EngineOptions):
     devices: list[int | str] | None = None
     ray: RayOptions | None = None
 
+    def __post_init__(self) -> None:
+        """Raise Fp2Error for a name that is no device."""
+        if not _DEVICE.fullmatch(self.device):
+            fix = nearest(self.device, ("auto", "cpu", "cuda", "mps"))
+            raise Fp2Error(f"unknown device {self.device!r}", where="engine.device", fix=fix)
+
     @property
     def workers(self) -> str | None:
         """The option that asks for several processes (an entry point of the group `fp2.workers`); None for one."""

@@ -134,6 +134,26 @@ def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[Si
     return load_key(path, passphrase), False
 
 
+def check_key(key_dir: Path) -> None:
+    """Raise if the signing key of `key_dir` cannot be read, or cannot be written where there is none: before asking.
+
+    Raises
+    ------
+    Fp2Error
+        As `load_key` and `generate_key` do.
+    """
+    path = key_dir / KEY_NAME
+    if path.exists():
+        load_key(path)
+        return
+    try:
+        _make_folder(key_dir)
+    except OSError as error:
+        raise Fp2Error(f"the signing key cannot be written: {error.strerror}", where=str(path)) from error
+    if not os.access(key_dir, os.W_OK):
+        raise Fp2Error("the signing key cannot be written: no permission", where=str(path), fix="Set paths.keys")
+
+
 def load_public_key(path: Path) -> SSlibKey:
     """Read an Ed25519 public key in PEM.
 

@@ -11,13 +11,13 @@ from fp2.ask.plan import Plan, make_plan, show
 from fp2.compose import build_protocol
 from fp2.config import Config, VariantConfig
 from fp2.data.image_size import with_image_size
-from fp2.engines.base import SuppliesAnswers
+from fp2.engines.base import ChecksMachine, SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.notes import Note, NoteKind, Stage
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
-from fp2.scorers.choice import attributes_read, check_attributes
+from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
 
 if TYPE_CHECKING:
@@ -69,14 +69,19 @@ class Asking(TypedDict, total=False):
 
 
 def load_inputs(
-    config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None
-) -> tuple[Protocol, Inputs]:
+    config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None, *,
+    makes_images: bool = True, model_needed: bool = True,
+) -> tuple[Protocol, Inputs]:  # fmt: skip
     """Load everything that a run needs and check it; no model is loaded.
 
     Parameters
     ----------
     objects : CallerObjects, optional
         Objects in place of what the config would build.
+    makes_images : bool
+        Whether a data set that makes its images does so now. If not, its inputs have no digest (an empty one).
+    model_needed : bool
+        Whether the model has to be on this machine. If not, the inputs have no engine.
 
     Returns
     -------
@@ -88,54 +93,48 @@ def load_inputs(
     Fp2Error
         For every mistake in the config or the data that can be seen before asking.
     """
+    from fp2.data.base import configured_source
+
     objects = objects or CallerObjects()
     protocol = build_protocol(config)
     asking: Asking = {}
     if isinstance(protocol, Asks):
-        protocol, asking = _load_battery(protocol, config, store, objects, progress)
-    battery, needed = asking.get("battery"), not isinstance(asking.get("engine"), SuppliesAnswers)
-    if objects.dataset is None:
-        preview_inputs(config, protocol, store, asking)
+        protocol, asking = load_asking(protocol, config, store, objects, progress)
+        if not model_needed:
+            del asking["engine"]
+        else:
+            _identify(asking["engine"], asking["battery"], progress)
+    battery, engine = asking.get("battery"), asking.get("engine")
+    needed = not isinstance(engine, SuppliesAnswers)
+    stated = None if objects.dataset is not None else configured_source(config).preview(Path(config.paths.data))
+    if stated is not None:
+        quiet = Progress(quiet=True)
+        fitting, dataset = load_people(config, protocol, battery, quiet, stated)
+        inputs = _unread_inputs(config, fitting, dataset, store, quiet, asking)
+        if not makes_images:
+            return fitting, inputs
+        if isinstance(engine, ChecksMachine):
+            engine.check_machine()
     protocol, dataset = load_people(config, protocol, battery, progress, objects.dataset, images_needed=needed)
     inputs = _unread_inputs(config, protocol, dataset, store, progress, asking)
     opened = protocol.requires.opens_images
     pixels, digest = _read_images(config, dataset.people, store, progress, opened=opened, needed=needed)
-    for line in asking["engine"].notices if asking else ():
+    for line in engine.notices if engine is not None else ():
         progress.note(line)
-    return protocol, _checked(protocol, replace(inputs, pixels=pixels, dataset_digest=digest))
-
-
-def preview_inputs(
-    config: Config, protocol: Protocol, store: ResponseStore, asking: Asking
-) -> tuple[Protocol, Inputs] | None:
-    """Return the protocol and what it will work on where the data set makes its images first; None otherwise.
-
-    `asking` may lack the engine. There is no digest.
-    """
-    from fp2.data.base import configured_source
-
-    if (stated := configured_source(config).preview(Path(config.paths.data))) is None:
-        return None
-    quiet = Progress(quiet=True)
-    protocol, dataset = load_people(config, protocol, asking.get("battery"), quiet, stated)
-    return protocol, _checked(protocol, _unread_inputs(config, protocol, dataset, store, quiet, asking))
+    return protocol, replace(inputs, pixels=pixels, dataset_digest=digest)
 
 
 def _unread_inputs(
     config: Config, protocol: Protocol, dataset: Dataset, store: ResponseStore, progress: Progress, asking: Asking
 ) -> Inputs:
-    """Return what a run works on, before its images are read."""
+    """Return what a run works on, checked, before its images are read."""
     check_settings(protocol, config, asking.get("battery"))
     attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
     scorers = asking.get("scorers", {})
     people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes, *attributes_read(scorers)})
-    check_attributes(people, scorers)
+    check_attributes_read(people, scorers)
     dataset = replace(dataset, people=people)
-    return Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
-
-
-def _checked(protocol: Protocol, inputs: Inputs) -> Inputs:
-    """Return the inputs with what a reader has to know of them; raise for the first mistake."""
+    inputs = Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
     return replace(inputs, notes=[*protocol.check(inputs), *group_notes(inputs)])
 
 
@@ -164,10 +163,10 @@ def with_cuts(
     return with_derived(people, {*attributes, *(name for cut in cuts for name in cut.by)}), cuts
 
 
-def _load_battery(
+def load_asking(
     protocol: Protocol, config: Config, store: ResponseStore, objects: CallerObjects, progress: Progress
 ) -> tuple[Protocol, Asking]:
-    """Return the protocol that fits the battery, and the battery, scorers and engine."""
+    """Return the protocol that fits the battery, and the battery, scorers and engine; the model may be missing."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
     from fp2.scorers.by_model import Resources
@@ -186,13 +185,17 @@ def _load_battery(
     else:
         model, options = asdict(config.model), asdict(config.engine)
         engine = build_engine(model, options, battery.decoding, store, verify_files=config.verify_inputs)
+    return protocol, {"battery": battery, "scorers": scorers, "engine": engine}
+
+
+def _identify(engine: Engine, battery: Battery, progress: Progress) -> None:
+    """Raise if the model is missing, or cannot be asked a question of the battery."""
     if isinstance(engine, SuppliesAnswers):
         with progress.counter("Reading the answers") as tick:
             engine.read(tick)
     engine.identity()
     for question in battery.questions:
-        engine.method(question)  # raises for a kind of question that the engine cannot ask
-    return protocol, {"battery": battery, "scorers": scorers, "engine": engine}
+        engine.method(question)
 
 
 def load_people(
@@ -226,8 +229,8 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
     n_people: how many people have to be in an image; None takes every image. Withdrawn images are left out before
     others are sampled. Of counterfactual sets only those stay that vary in one of the cuts.
     """
-    from fp2.cuts import of_sets, resolve_cuts
-    from fp2.data.derived import with_derived
+    from fp2.cuts import Cut, check_attributes, of_sets, resolve_cuts
+    from fp2.data.derived import derivable, with_derived
     from fp2.data.sampling import (
         limit_images,
         limit_people,
@@ -255,6 +258,9 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
             people, resolve_cuts(asdict(config.cut), attribute_columns(people), with_values(people))
         )
         notes = (*notes, *more)
+    if config.data.stratify and config.data.limit is None:
+        cut = Cut("data.stratify", tuple(config.data.stratify))
+        check_attributes(cut, [*(own := attribute_columns(people)), *derivable(own)])
     if config.data.sample == "images" and config.data.limit is not None:
         people, more = limit_images(people, config.data.limit, seed=config.data.seed)
         notes = (*notes, *more)
@@ -357,6 +363,16 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
     from fp2.ask.rows import RowStorage
 
     return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing)
+
+
+def check_machine(storage: Storage, inputs: Inputs) -> None:
+    """Raise if anything is left to ask, and this machine lacks what the engine needs for it, such as a GPU."""
+    if isinstance(inputs.engine, ChecksMachine):
+        try:
+            inputs.engine.check_machine()
+        except Fp2Error:
+            if storage.forecast().left:
+                raise
 
 
 def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:

@@ -172,10 +172,13 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         raise Fp2Error("this folder is not a run's", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
     try:
         word = find_run(here, word)
-    except Fp2Error:
-        if (local := local_folder(word, here)) is None:
+    except Fp2Error as error:
+        if (local := local_folder(word, here)) is not None:
+            return local
+        if repr(word) in error.what:
             raise
-        return local
+        fix = "Give the id of a run, or its folder"
+        raise Fp2Error(f"there is no run {word!r}: {error.what}", where=error.where, fix=fix) from error
     folder = Path(tempfile.mkdtemp(dir=scratch))  # an id is whatever the server says
     download(here, word, needed, folder)
     for name in optional:

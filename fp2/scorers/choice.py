@@ -182,7 +182,7 @@ def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
     return {name for one in scorers.values() if isinstance(one, ChoiceScorer) for name in one.attributes}
 
 
-def check_attributes(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
+def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
     """Raise for an attribute that a scorer reads and the people do not have."""
     from fp2.tables import attribute_columns
 
@@ -197,7 +197,7 @@ def with_choices(
     """Return the answers with the choices of their questions and the attributes of their subjects that scorers read."""
     if not any(isinstance(scorer, ChoiceScorer) for scorer in scorers.values()):
         return answers
-    check_attributes(people, scorers)
+    check_attributes_read(people, scorers)
     choices: dict[str, Any] = {question.question_id: question.choices for question in questions}
     keys = ["image_id", "subject_id"]
     read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from fp2.data.base import Dataset, people_table
 from fp2.data.readers.table import age_group, read_rows
 from fp2.errors import Fp2Error
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,15 +129,15 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
     groups = {image.attributes[attribute][0] for image in images}
     if len(groups) < 2:
         raise Fp2Error(
-            f"{len(groups)} sub-folder(s) have images, and a comparison needs two",
+            f"{plural(len(groups), 'sub-folder has', 'sub-folders have')} images, and a comparison needs two",
             where=str(root),
             fix="Put the images into one sub-folder per group",
         )
     notes = []
     if alone:
-        notes.append(f"{alone} image(s) directly in their group's folder count as a subject of their own each")
+        notes.append(f"{plural(alone, 'image')} directly in the folder of a group: each counts as a subject of its own")
     if loose:
-        notes.append(f"{loose} image(s) outside the groups' folders were left out")
+        notes.append(f"{plural(loose, 'image')} outside the groups' folders left out")
     return Dataset(root.name, None, labelled_people(images, root, root), tuple(notes))
 
 
@@ -220,7 +221,7 @@ def load_utkface(root: Path) -> Dataset:
     if not images:
         fix = "An image of UTKFace is named age_gender_race_date.jpg"
         raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
-    odd_note = (f"{odd} image(s) whose name lacks a label were left out",) if odd else ()
+    odd_note = (f"{plural(odd, 'image')} without a label in the name left out",) if odd else ()
     notes = (EACH_ITS_OWN, *odd_note)
     return Dataset("utkface", None, labelled_people(images, root, root), notes)
 
@@ -269,6 +270,6 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     def check(header: list[str]) -> None:
         missing = [name for name in needed if name not in header]
         if missing:
-            raise Fp2Error(f"the list lacks the column(s) {', '.join(missing)}", where=str(path))
+            raise Fp2Error(f"the list lacks a column: {', '.join(missing)}", where=str(path))
 
     return list(read_rows(path, check))

@@ -11,7 +11,8 @@ from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, 
 from fp2.errors import Fp2Error
 
 COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+NAME = re.compile(r"[^\W\d_]\w*")
+"""The name of an attribute: letters of any language, digits and _."""
 Columns = dict[str, str | int]
 
 
@@ -52,7 +53,7 @@ class FolderOptions(DataOptions):
     def __post_init__(self) -> None:
         """Raise Fp2Error unless `attribute` can be the name of an attribute."""
         super().__post_init__()
-        if not _NAME.fullmatch(self.attribute):
+        if not NAME.fullmatch(self.attribute):
             message = f"{self.attribute!r} cannot be an attribute's name"
             raise Fp2Error(message, where="data.attribute", fix="Use letters, digits and _")
 

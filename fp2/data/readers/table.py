@@ -6,7 +6,6 @@ import codecs
 import csv
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +18,11 @@ import pandas as pd
 
 from fp2.data.base import Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
+from fp2.data.readers.source import NAME
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
 from fp2.tables import PRIVATE_PREFIX
+from fp2.text import plural
 
 _IMAGE = "image"
 _SUBJECT = ("subject", "subject_id")
@@ -29,7 +30,6 @@ _MASK = "person_mask"
 _BOXES = tuple(tuple(f"{what}_{side}" for side in "xywh") for what in ("box", "face"))
 _SET = "set_id"
 _RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
 _DELIMITER = "delimiter"
 _MISSING = frozenset({"nan", "<na>", "nat", "n/a", "#n/a"})
@@ -95,6 +95,11 @@ def frame_people(
     table = people_table(people)
     _check_pairs(image_ids, subject_ids, path)
     return Dataset(path.stem, None, table, tuple(notes))
+
+
+def can_be_name(name: str) -> bool:
+    """Whether one of our columns, such as an attribute, can have this name."""
+    return name not in _RESERVED and bool(NAME.fullmatch(name))
 
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
@@ -211,10 +216,9 @@ def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -
     if _IMAGE not in columns:
         raise Fp2Error("no column is given for the image paths", where="data.columns", fix="Add image: COLUMN")
     for name in columns:
-        if name in _RESERVED or not _NAME.fullmatch(name):
-            raise Fp2Error(
-                f"{name!r} cannot be an attribute's name", where="data.columns", fix="Use letters, digits and _"
-            )
+        if not can_be_name(name):
+            fix = "Use letters, digits and _; the name of the table's column may have any"
+            raise Fp2Error(f"{name!r} cannot be an attribute's name", where="data.columns", fix=fix)
     subjects = [name for name in _SUBJECT if name in columns]
     if len(subjects) > 1:
         raise Fp2Error("the subject column is given twice", where="data.columns")
@@ -238,8 +242,8 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str], found: b
     outside = sum(not image.is_relative_to(root) for image in paths)
     if outside:
         notes.append(
-            f"{outside} image(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
-            "digest holds for this machine only (set data.image_root)"
+            f"{plural(outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, so "
+            "that the data set's digest holds for this machine only (set data.image_root)"
         )
     if found and not any(image.is_file() for image in paths):
         raise Fp2Error(

@@ -68,6 +68,10 @@ class DualEngine(BaseEngine):
             raise Fp2Error("a dual encoder needs an image", where="variant", fix="Use variant=grey")
         return {"name": METHOD}
 
+    def check_machine(self) -> None:
+        """Raise if this machine lacks the device, or the attention."""
+        self.encoder.spec.placement.check_machine(self.encoder.options.device, self.encoder.spec.dtype)
+
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded beside the answers but not hashed."""
         return {**self.encoder.runtime(), "sharing": "picture"}

@@ -227,6 +227,10 @@ class HfEngine(BaseEngine):
                 pending = []
         yield from self._ask_together(pending)
 
+    def check_machine(self) -> None:
+        """Raise if this machine lacks the device, or the attention."""
+        self.spec.placement.check_machine(self.options.device, self.spec.dtype)
+
     def _load(self) -> LoadedModel:
         """Return model and processor on the device that the options name."""
         return load(self.checkpoint, self.spec, resolve_device(self.options.device))

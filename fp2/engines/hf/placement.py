@@ -113,6 +113,11 @@ class Placement:
             options.attention,
         )
 
+    def check_machine(self, device: str, dtype: str) -> None:
+        """Raise if this machine lacks the device that is named, or the attention; else torch is not loaded."""
+        if device not in ("auto", "cpu") or self != Placement():
+            self.check(resolve_device(device), dtype)
+
     def check(self, device: str, dtype: str) -> None:
         """Raise if this machine lacks a device or the attention, before anything is loaded."""
         if self.device_map is not None and not isinstance(self.device_map, str):

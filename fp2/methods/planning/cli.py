@@ -16,7 +16,9 @@ def plan(
         bool, typer.Option("--power", help="Print the sample size that finds a gap, instead of the plan.")
     ] = False,
     pilot: Annotated[str | None, typer.Option(help="Estimate the variance from this run (its id or folder).")] = None,
-    icc: Annotated[float | None, typer.Option(help="Intraclass correlation of one subject's images.")] = None,
+    icc: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Intraclass correlation of one subject's images.")
+    ] = None,
     sd: Annotated[float | None, typer.Option(help="Standard deviation of one answer within its group.")] = None,
     gap: Annotated[float | None, typer.Option(help="The gap to find (default: smallest effect of interest).")] = None,
     groups: Annotated[int | None, typer.Option(help="Number of groups of a cut (default: the pilot's).")] = None,
@@ -25,14 +27,18 @@ def plan(
     json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the power curve to this PNG or SVG.")] = None,
 ) -> None:
-    """Print what a run would ask (answers, stored answers, time, disk), without a model; --power: its sample size."""
+    """Print what a run would ask and could find, and time and disk, without a model; --power: its sample size."""
     if not power:
         from fp2.methods.planning.plan import plan_run
 
-        if given := [name for name in ("pilot", "icc", "sd", "gap", "groups", "figure") if ctx.params[name]]:
+        options = {
+            param.name: param.default
+            for param in ctx.command.params
+            if param.name not in ("power", "json", "sd", "icc")
+        }
+        if given := [name for name, default in options.items() if ctx.params[name] != default]:
             raise Fp2Error(f"--{given[0]} needs --power", where="fp2 plan")
-        plan_run(ctx.args, json)
-        return
+        raise typer.Exit(plan_run(ctx.args, json, sd, icc))
     from fp2.methods.planning.sample_size import PowerQuestion, plan_power
 
     try:

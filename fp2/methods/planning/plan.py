@@ -15,23 +15,30 @@ from fp2.extension import (
     NOT_GIVEN,
     Asks,
     AsksServers,
+    CallerObjects,
     CheckpointMissingError,
     Fp2Error,
+    Job,
     LocalOptions,
     Output,
+    Progress,
+    ResponseStore,
     SuppliesAnswers,
     build_protocol,
+    check_machine,
+    check_run_cost,
     check_settings,
+    config_hash,
     config_of,
     expected_cost,
     expected_scorings,
     for_battery,
     jobs_of,
+    load_asking,
     load_inputs,
     open_storage,
     plain,
     plan_answers,
-    preview_inputs,
     reasoning_budget,
     write_text,
 )
@@ -61,9 +68,12 @@ TRAITS_MISSING = "The questions are part of the data: bundled words are counted 
 UNKNOWN = "unknown without the data"
 
 
-def plan_run(overrides: Sequence[str], json_path: Path | None = None) -> None:
-    """Print the size of each run that `overrides` describe: answers, how many are stored, time, disk.
+def plan_run(
+    overrides: Sequence[str], json_path: Path | None = None, sd: float | None = None, icc: float | None = None
+) -> int:
+    """Print the size of each run that `overrides` describe (answers, how many are stored, time, disk); return a status.
 
+    `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`).
     Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
     the plans as JSON; "-" prints them in place of tables.
 
@@ -72,51 +82,87 @@ def plan_run(overrides: Sequence[str], json_path: Path | None = None) -> None:
     Fp2Error
         For every mistake that `fp2 run` would refuse, except that data are missing.
     """
-    jobs = jobs_of(_without_flags(overrides))
+    jobs = jobs_of([word for word in overrides if not word.startswith("-")])  # several values are a sweep anyway
     with Output(as_json=str(json_path) == "-") as out:
         out.say(plans=[], notes=[])
         configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
-        _plan_jobs(configs, lacking, out)
+        status = _plan_jobs(configs, lacking, (sd, icc), out)
     if json_path is not None and not out.as_json:
         write_text(json_path, json.dumps(out.facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
+    return status
 
 
-def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], out: Output) -> None:
+def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], spread: Spread, out: Output) -> int:
+    """Print the plan of each job; return the exit status: one of several that would be refused stops no other."""
     if missing := _missing(configs[0]):
+        for config in configs:
+            _check_asking(config)
         _print_sizes(configs, missing, out)
         if lacking[0]:
             _note(TRAITS_MISSING, out)
-        return
+        return 0
+    status = 0
     for config in configs:
         try:
-            if not _print_unmade(config, out):
-                _print_plan(config, out)
-        except CheckpointMissingError as error:
-            _print_sizes([config], str(error), out, _count_images(config))
+            with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+                _plan_job(config, store, spread, out)
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
+            status = error.exit_status
             _note(f"{config.model.name}: {error}", out)
+    return status
+
+
+def _check_asking(config: Config) -> None:
+    """Raise for what `fp2 run` would refuse before it reads any data."""
+    protocol = build_protocol(config)
+    if isinstance(protocol, Asks):
+        with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+            load_asking(protocol, config, store, CallerObjects(), Progress(quiet=True))
+
+
+def _plan_job(config: Config, store: ResponseStore, spread: Spread, out: Output) -> None:
+    """Print the plan of one run: its sizes alone where the model is missing or the images have to be made first."""
+    missing = ""
+    try:
+        protocol, inputs = load_inputs(config, store, Progress(), makes_images=False)
+    except CheckpointMissingError as error:
+        protocol, inputs = load_inputs(config, store, Progress(), makes_images=False, model_needed=False)
+        missing = str(error)
+    if not inputs.dataset_digest:
+        missing = UNMADE.format(data=config.data.name)
+    elif not missing:
+        _print_plan(protocol, inputs, spread, out)
+        return
+    groups, warning = _groups(inputs.people, inputs.cuts), None
+    if isinstance(protocol, Asks):
+        groups["minimum detectable effect"], warning = _detectable(protocol, inputs, spread)
+    _print_sizes([config], missing, out, inputs.people["image_id"].nunique(), groups)
+    for line in (*inputs.notes, *([warning] if warning else [])):
+        _note(line, out)
+
+
+Spread = tuple[float | None, float | None]
+"""SD and ICC of the answers, as far as they are stated."""
+
+
+def _detectable(protocol: Asks[Any], inputs: Inputs, spread: Spread) -> tuple[str, str | None]:
+    """Return the expected minimum detectable effects, and a warning where they exceed the effect of interest."""
+    from fp2.methods.planning.sample_size import expected_effects
+
+    assert inputs.battery is not None
+    job = Job(inputs.config, inputs.cuts, inputs.battery, inputs.scorers)
+    family = protocol.planned_family(job) if inputs.scorers else None
+    if family is None:
+        return "not known before the run: no scores are compared", None
+    return expected_effects(job, family, inputs.people, *spread)
 
 
 def _note(line: str, out: Output) -> None:
     out.show(line, soft_wrap=True, highlight=False)
     out.facts["notes"].append(line)
-
-
-def _without_flags(words: Sequence[str]) -> list[str]:
-    """Return the overrides without -m: several options of one key are a sweep anyway.
-
-    Raises
-    ------
-    Fp2Error
-        For any other flag.
-    """
-    for word in words:
-        if word.startswith("-") and word not in ("-m", "--multirun"):
-            raise Fp2Error(f"fp2 plan has no option {word}", where="command line", fix="It takes overrides: key=value")
-    return [word for word in words if not word.startswith("-")]
 
 
 def _missing(config: Config) -> str | None:
@@ -135,45 +181,12 @@ def _missing(config: Config) -> str | None:
 UNMADE = "the images of data={data} are made by the first run, once; `fp2 data verify` makes them as well"
 
 
-def _print_unmade(config: Config, out: Output) -> bool:
-    """Print what is known of a run whose data set has to be made first; return whether that is so."""
-    from fp2.extension import ResponseStore, build_scorers, load_battery
-
-    protocol = build_protocol(config)
-    if not isinstance(protocol, Asks):
-        return False
-    battery = load_battery(asdict(config.probe), config.model.id)
-    scorers = build_scorers(config.scorer) if config.scorer else {}
-    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
-        preview = preview_inputs(
-            config, for_battery(protocol, battery), store, {"battery": battery, "scorers": scorers}
-        )  # fmt: skip
-        if preview is None:
-            return False
-        _, inputs = preview
-        images, groups = inputs.people["image_id"].nunique(), _groups(inputs.people, inputs.cuts)
-        _print_sizes([config], UNMADE.format(data=config.data.name), out, images, groups)
-        for line in inputs.notes:
-            _note(line, out)
-    return True
-
-
-def _count_images(config: Config) -> int:
-    """Return how many images a run is about, for a model that is not on this machine."""
-    from fp2.extension import Progress, load_battery, load_people
-
-    battery = load_battery(asdict(config.probe), config.model.id)
-    protocol = for_battery(build_protocol(config), battery)
-    _, dataset = load_people(config, protocol, battery, Progress())
-    return int(dataset.people["image_id"].nunique())
-
-
 def _print_sizes(
     configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None,
     groups: Mapping[str, str] | None = None,
 ) -> None:  # fmt: skip
     """Print what is known without the data, or without the model or the images (`n_images`, `groups`: of the data)."""
-    from fp2.extension import config_hash, load_battery, resolve_cuts
+    from fp2.extension import load_battery, resolve_cuts
 
     first = configs[0]
     protocol, *_ = [build_protocol(config) for config in configs]
@@ -195,7 +208,7 @@ def _print_sizes(
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
         "disk": UNKNOWN if answers is None else _disk(protocol, answers * len(configs)),
         "cuts": ", ".join(cut.name for cut in cuts),
-        **(_merged(cuts) if groups is None else groups),
+        **({**_merged(cuts), "minimum detectable effect": UNKNOWN} if groups is None else groups),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
     _print_rows(
@@ -263,37 +276,40 @@ def _print_rows(title: str, rows: dict[str, str], out: Output, counts: dict[str,
     out.show(table)
 
 
-def _print_plan(config: Config, out: Output) -> None:
+def _print_plan(protocol: Protocol, inputs: Inputs, spread: Spread, out: Output) -> None:
     """Print what one run would ask, how much of it is stored, and what the rest will take."""
-    from fp2.extension import Progress, ResponseStore, config_hash
-
-    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
-        protocol, inputs = load_inputs(config, store, Progress())
-        people = inputs.people
-        counts: dict[str, int | None] = {
-            "images": people["image_id"].nunique(),
-            "subjects": people["subject_id"].nunique(),
+    config, people = inputs.config, inputs.people
+    counts: dict[str, int | None] = {
+        "images": people["image_id"].nunique(),
+        "subjects": people["subject_id"].nunique(),
+    }
+    rows = {"images": f"{counts['images']:,} of {counts['subjects']:,} subjects"}
+    if isinstance(protocol, Asks):
+        plan = plan_answers(protocol, inputs)
+        storage = open_storage(protocol, inputs, plan)
+        check_machine(storage, inputs)
+        if config.answers.max_cost is not None:
+            check_run_cost(storage, inputs, config.answers.max_cost)
+        forecast = storage.forecast()
+        rows |= _asking_rows(protocol, inputs, plan, storage, forecast)
+        counts |= {
+            "answers": plan.n_planned,
+            "stored": forecast.stored,
+            "failed": forecast.failed,
+            "to_ask": forecast.left,
         }
-        rows = {"images": f"{counts['images']:,} of {counts['subjects']:,} subjects"}
-        if isinstance(protocol, Asks):
-            plan = plan_answers(protocol, inputs)
-            storage = open_storage(protocol, inputs, plan)
-            forecast = storage.forecast()
-            rows |= _asking_rows(protocol, inputs, plan, storage, forecast)
-            counts |= {
-                "answers": plan.n_planned,
-                "stored": forecast.stored,
-                "failed": forecast.failed,
-                "to_ask": forecast.left,
-            }
-            rows["response set"] = storage.response_set[:16]
-        else:
-            rows["answers planned"] = f"none: task={config.task.name} asks no model"
+        rows["response set"] = storage.response_set[:16]
+    else:
+        rows["answers planned"] = f"none: task={config.task.name} asks no model"
     rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
+    notes = [str(note) for note in inputs.notes]
+    if isinstance(protocol, Asks):
+        rows["minimum detectable effect"], warning = _detectable(protocol, inputs, spread)
+        notes += [warning] if warning else []
     rows["config hash"] = config_hash(config)[:16]
     name = config.model.name if isinstance(protocol, Asks) else config.task.name
     _print_rows(f"{name} on {config.data.name}", rows, out, counts)
-    for line in inputs.notes:
+    for line in notes:
         _note(line, out)
 
 

@@ -21,6 +21,8 @@ from fp2.extension import FloatArray, cell_means, read_entries
 MOST_SUBJECTS = 1_000_000
 PILOT_LIMIT = 0.8
 """Confidence of the upper limit of a pilot's variance (Browne 1995, Statistics in Medicine 14)."""
+USUAL_SD, USUAL_ICC = 0.2, 0.6
+"""Standard deviation of an answer, as a share of the scorer's range, and ICC: those of valence in the default run."""
 _DF_PRIOR = 1.0
 """Degrees of freedom that the permutation test's regularisation adds to a pair's variance."""
 
@@ -116,6 +118,21 @@ def detection_power(gap: float, spread: Spread, *, groups: int, subjects: int, i
     df = 2.0 * (subjects - 1) + _DF_PRIOR
     shift = gap / math.sqrt(variance / subjects)
     return 1 - _range_below(_critical_range(groups, df, level), groups, df, shift)
+
+
+def detectable_gap(
+    spread: Spread, *, groups: int, subjects: float, images: int, level: float, power: float = 0.8
+) -> float:
+    """Return the gap that the test finds with `power`: the minimum detectable effect of `detection_power`."""
+    n = max(2, round(subjects))
+    low, high = 0.0, spread.sd
+    while detection_power(high, spread, groups=groups, subjects=n, images=images, level=level) < power:
+        low, high = high, 2 * high
+    while high - low > 0.005 * high:
+        middle = (low + high) / 2
+        enough = detection_power(middle, spread, groups=groups, subjects=n, images=images, level=level) >= power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def subjects_needed(

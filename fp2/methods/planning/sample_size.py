@@ -42,6 +42,8 @@ from fp2.extension import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.methods.planning.power import Spread
 
 READING = (
@@ -124,6 +126,45 @@ def plan_power(
     else:
         _print(block, Console())
     _write(block, designs, json_path, figure)
+
+
+def expected_effects(
+    job: Job, family: PlannedFamily, people: pd.DataFrame, sd: float | None = None, icc: float | None = None
+) -> tuple[str, str | None]:
+    """Return the expected minimum detectable effect of each cut, and a warning if one is above the effect of interest.
+
+    Parameters
+    ----------
+    job : Job
+    family : PlannedFamily
+        Of the run that is planned.
+    people : DataFrame
+        The people that it asks about.
+    sd, icc : float, optional
+        The spread of the answers; by default the usual one.
+    """
+    from fp2.extension import group_sizes
+    from fp2.methods.planning.power import USUAL_ICC, USUAL_SD, Spread, detectable_gap
+
+    low, high = job.scorers[family.scorer].value_range
+    spread = Spread(sd or USUAL_SD * (high - low), USUAL_ICC if icc is None else icc)
+    images = max(1, round(people["image_id"].nunique() / people["subject_id"].nunique()))
+    gaps, parts = [], []
+    for cut, groups in group_sizes(people, job.cuts).items():
+        sizes = [group["n_subjects"] for group in groups.values() if group["n_subjects"] >= family.least]
+        if len(sizes) < 2:
+            parts.append(f"none by {cut_label(cut)} (groups below {family.least} subjects)")
+            continue
+        mean = len(sizes) / sum(1 / n for n in sizes)
+        gaps.append(detectable_gap(spread, groups=len(sizes), subjects=mean, images=images, level=family.level))
+        parts.append(f"{number(gaps[-1], 2)} by {cut_label(cut)}")
+    basis = f"{scorer_label(family.scorer)}, 80 % power; SD {spread.sd:g}, ICC {spread.icc:g}"
+    text = f"{', '.join(parts)} ({basis} {'assumed' if sd is None or icc is None else 'as stated'})"
+    least = family.smallest_effect
+    if not gaps or max(gaps) <= least:
+        return text, None
+    missed = f"The smallest effect of interest is {least:g}: differences from there up to {number(max(gaps), 2)}"
+    return text, f"{missed} may be missed. Sample sizes: fp2 plan --power; fewer cuts, probes or scorers help too"
 
 
 def _check(wanted: PowerQuestion) -> None:

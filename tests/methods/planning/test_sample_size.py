@@ -50,20 +50,3 @@ def test_a_stated_spread_needs_no_data_and_follows_the_family(
     assert "Level 0.00089: 0.05 over a family of 56 tests (holm, its first step)" in " ".join(
         capsys.readouterr().out.split()
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--power"], "the spread of the answers is unknown"),
-        (["--power", "--icc", "0.3", "--sd", "0.2"], "the number of groups is unknown"),
-        (["--power", "--icc", "1.3", "--sd", "0.2"], "out of range (--icc)"),
-        (["--power", "--icc", "0.3", "--sd", "0.2", "--images", "a"], "not a list of whole numbers"),
-        (["--icc", "0.3"], "--icc needs --power"),
-    ],
-)
-def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fp2("plan", *words) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
