@@ -249,17 +249,21 @@ def ui(
     raise typer.Exit(serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port))
 
 
-@command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN OTHER_RUN")
+@command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
 def view(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=run_names)],
     port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
-) -> None:
+    row: Annotated[
+        str, typer.Option(help="Open at a difference, CUT/PROBE or CUT/PROBE/SCORER: answers about its two groups.",
+                          metavar="CUT/PROBE")
+    ] = "",
+) -> None:  # fmt: skip
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.commands.view import view as serve
 
     words = [run, *ctx.args]
-    serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
+    serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port, row)
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")

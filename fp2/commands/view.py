@@ -7,10 +7,10 @@ is written.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
@@ -18,7 +18,9 @@ from fp2.commands.loopback import CSS, HTML, LoopbackServer, Reply
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
+from fp2.report.answers import named_row, row_name
 from fp2.report.samples import groups_of, values_of
+from fp2.report.view import Viewed, read_query, render, thumbnail
 from fp2.runs.logged import logged_config, logged_cuts
 from fp2.runs.reader import distinct_names, read_results, run_folder
 from fp2.store.salted_keys import local_salt, salted
@@ -29,20 +31,22 @@ if TYPE_CHECKING:
     from fp2.config import Config
 
 
-def view(words: Sequence[str], overrides: Sequence[str], port: int) -> None:
-    """Serve the answers of one or two runs until Ctrl-C; print the address.
+def view(words: Sequence[str], overrides: Sequence[str], port: int, row: str = "") -> None:
+    """Serve the answers of one or two runs until Ctrl-C; print the address, at the disparity `row` if one is named.
 
     Raises
     ------
     Fp2Error
-        For more than two runs, runs that cannot be shown (`load_viewed`), and a port that is taken.
+        For more than two runs, runs that cannot be shown (`load_viewed`), a disparity that the first does not have
+        (`fp2.report.answers.named_row`), and a port that is taken.
     """
     if not 1 <= len(words) <= 2:
         raise Fp2Error(f"{len(words)} runs were given", where="fp2 view", fix="Give one, or two")
     with tempfile.TemporaryDirectory(prefix="fp2-view-") as scratch:
         viewed = load_viewed(words, load_config(overrides), Path(scratch), Progress())
+    query = f"?{urlencode({'row': row_name(named_row(row, viewed.results))})}" if row else ""
     with ViewServer(viewed, port) as server:
-        Terminal().print(f"{server.address}  (Ctrl-C ends it)", soft_wrap=True)
+        Terminal().print(f"{server.address}{query}  (Ctrl-C ends it)", soft_wrap=True)
         server.serve_forever()
 
 
@@ -58,14 +62,10 @@ class ViewServer(LoopbackServer):
         from PIL.Image import DecompressionBombError
 
         from fp2.report.templating import stylesheet
-        from fp2.report.view import read_query, render, thumbnail
 
         viewed = self.viewed
         if not name:
-            page = render(
-                viewed.rows, viewed.groups, viewed.names, viewed.scorer, viewed.labels, viewed.images, read_query(query)
-            )
-            return Reply(HTML, page.encode())
+            return Reply(HTML, render(viewed, read_query(query)).encode())
         if name == "style.css":
             return Reply(CSS, stylesheet("view.css").encode())
         if (path := viewed.images.get(name.removeprefix("image/"))) is None:
@@ -80,35 +80,6 @@ _NEEDED = (artifacts.RESULTS, artifacts.CONFIG, artifacts.PEOPLE, artifacts.RESP
 _KEY = ["image_id", "subject_id", "question_id"]
 
 
-@dataclass(frozen=True)
-class Viewed:
-    """What the pages show.
-
-    Attributes
-    ----------
-    names : sequence of str
-        The runs.
-    rows : DataFrame
-        One row per image, subject and question: `image_id` (salted), `probe`, `question_id`, and of each run
-        `text_0, refused_0, value_0, text_1, ...`.
-    groups : mapping
-        Cut -> Series of group labels by row (empty text: no value).
-    scorer : str
-        Whose values are shown.
-    images : mapping
-        Salted image key -> file on this machine.
-    labels : mapping
-        Probe -> its label.
-    """
-
-    names: Sequence[str]
-    rows: pd.DataFrame
-    groups: Mapping[str, pd.Series[str]]
-    scorer: str
-    images: Mapping[str, Path]
-    labels: Mapping[str, str]
-
-
 def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Progress) -> Viewed:
     """Load the answers of one or two runs, and find their images.
 
@@ -119,7 +90,7 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
         image.
     """
     from fp2.data.base import load_configured
-    from fp2.report.reading import probe_labels
+    from fp2.report.reading import probe_labels, scorer_names
 
     folders = []
     for number, word in enumerate(words):
@@ -128,9 +99,10 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
     results = [read_results(folder) for folder in folders]
     scorer = str(results[0]["analysis"].get("primary", ""))
     first = logged_config(folders[0], here, results[0]["run_id"])
-    rows, people = _answers(folders[0], scorer, 0)
+    others = [name for name in scorer_names(results[0]) if name != scorer]
+    rows, people = _answers(folders[0], scorer, others, 0)
     for number, folder in enumerate(folders[1:], start=1):
-        rows = rows.merge(_answers(folder, scorer, number)[0].drop(columns="probe"), on=_KEY)
+        rows = rows.merge(_answers(folder, scorer, others, number)[0].drop(columns="probe"), on=_KEY)
     if rows.empty:
         fix = "Give runs on the same images and questions, made in one project"
         raise Fp2Error("the runs share no question about an image", where=" and ".join(words), fix=fix)
@@ -146,15 +118,17 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
         for cut in logged_cuts(first, people)
     }
     names = distinct_names([(str(one["model"]["name"]), str(one["run_id"])) for one in results])
-    return Viewed(names, rows, groups, scorer, images, probe_labels(results[0]))
+    return Viewed(names, rows, groups, results[0], scorer, images, probe_labels(results[0]))
 
 
-def _answers(folder: Path, scorer: str, number: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _answers(folder: Path, scorer: str, others: Sequence[str], number: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answered rows of a run, with its number behind the columns' names, and its people."""
     tables = read_tables(folder)
     if not isinstance(tables.answers, RowAnswers):
         raise Fp2Error("the answers of this run are probabilities, not texts", where=str(folder))
     rows = tables.answers.answered[[*_KEY, "probe", "response_key", "text", "refused"]]
     renamed = {name: f"{name}_{number}" for name in ("text", "refused", "value")}
-    table = rows.assign(value=values_of(tables, rows, scorer)).drop(columns="response_key").rename(columns=renamed)
+    values = {f"value_{number}.{other}": values_of(tables, rows, other) for other in others}
+    table = rows.assign(value=values_of(tables, rows, scorer), **values)
+    table = table.drop(columns="response_key").rename(columns=renamed)
     return table.drop_duplicates(_KEY).reset_index(drop=True), tables.people

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.report import reading, run_sections
+from fp2.report.answers import answers_side_by_side
 from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
@@ -87,6 +88,7 @@ def render_dashboard(
             PageSection(one.name, one.title, values, folded=one.detail and not _leads(values))
             for one, values in findings
         ),
+        PageSection("compared", "Answers side by side", answers_side_by_side(results, sample), folded=True),
         PageSection("balance", "Balance of the groups", run_sections.balance(results), folded=True),
         PageSection(
             "answers", "Answers, refusals and failures by group", run_sections.answers_by_group(results), folded=True

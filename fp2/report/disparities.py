@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.report import reading
+from fp2.report.answers import answers_link
 from fp2.report.disparity_charts import disparity_charts
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
 from fp2.report.section import Results, Section, row_finding, worst_and_best
@@ -189,7 +190,7 @@ def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[An
         if row.get(f"{factor}_low") is not None
     ]
     return [
-        label,
+        answers_link(label, row),
         Cell(row["raw"], strong=significant),
         Cell(row["null_mean"], title=null, muted=True),
         Cell(row["verdict"], detail=verdict_detail(row)),

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from fp2.report.answers import answers_link
 from fp2.report.drawing import Heading, draw_panels
 from fp2.report.leaderboard import LeaderboardRow
 from fp2.report.plots import axis_end
@@ -131,7 +132,8 @@ def interval_charts(results: Results) -> list[Chart]:
         charts += [
             intervals(
                 f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution", cut,
-                scorer, [(labels[probe], row) for probe, row in rows.items()], end, in_files=place == 0,
+                scorer, [(answers_link(labels[probe], row), row) for probe, row in rows.items()], end,
+                in_files=place == 0,
             )
             for cut, rows in by_cut.items()
         ]  # fmt: skip
@@ -150,15 +152,19 @@ def intervals(
     )  # fmt: skip
 
 
-def differing(rows: Sequence[Row], results: Results) -> Chart:
+def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart:
     """Return significant disparities of several cuts with their intervals, in the order given."""
     labels = probe_labels(results)
-    points = [_point(row, f"{labels[row['probe']]}, {cut_label(row['cut'])}") for row in rows[:MOST_DIFFERING]]
+    points = [
+        _point(row, answers_link(f"{labels[row['probe']]}, {cut_label(row['cut'])}", row))
+        for row in rows[:MOST_DIFFERING]
+    ]
     end = 1.04 * max([point.high or point.value or 0.0 for point in points] + [0.01])
-    more = f" The {MOST_DIFFERING} largest of {len(rows)}." if len(rows) > MOST_DIFFERING else ""
+    more = f"The {MOST_DIFFERING} largest of {len(rows)}. " if len(rows) > MOST_DIFFERING else ""
     return Chart(
         ChartKind.INTERVALS, "differing", "What differs significantly", [Series(points)],
-        Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end), caption=more.strip(), in_files=False,
+        Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end), caption=f"{more}{caption}".strip(),
+        in_files=False,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -19,6 +19,7 @@ from fp2.report.values import (
     Finding,
     Hidden,
     Kind,
+    Link,
     Name,
     Part,
     Row,
@@ -36,69 +37,81 @@ from fp2.verdicts import mark_of
 HOW_TO_READ = "How to read these numbers"
 
 
-def render_values(values: Iterable[Value], min_cell: int, where: str = "") -> Markup:
+def render_values(
+    values: Iterable[Value], min_cell: int, where: str = "", anchors: Collection[str] = frozenset()
+) -> Markup:
     """Return values as HTML; the numbers of groups of fewer than `min_cell` subjects are hidden.
 
-    `where` is the heading above them, which the names of tables for screen readers begin with.
+    `where` is the heading above them, which the names of tables for screen readers begin with; `anchors` are those of
+    the page, to which links lead.
     """
-    return _rendered(suppressed(values, min_cell), where)
+    return _rendered(suppressed(values, min_cell), where, anchors)
 
 
-def _rendered(values: Sequence[Value], where: str) -> Markup:
+def _rendered(values: Sequence[Value], where: str, anchors: Collection[str]) -> Markup:
     """Return the values in order, then the explanations, folded. Findings are in the tables already."""
     shown, details = [], []
     for value in values:
         if isinstance(value, Sentence) and value.weight is Weight.DETAIL:
             details.append(value)
         elif not isinstance(value, Finding):
-            shown.append(_value(value, where))
+            shown.append(_value(value, where, anchors))
     if details:
-        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one, where) for one in details)))
+        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one, where, anchors) for one in details)))
     return Markup("\n").join(shown)
 
 
-def _value(value: Value, where: str) -> Markup:
+def _value(value: Value, where: str, anchors: Collection[str]) -> Markup:
     template: Any = environment().get_template("values.html.j2").module
     if isinstance(value, Sentence):
-        return Markup(template.sentence(value, text(value.parts), facets(value)))
+        return Markup(template.sentence(value, text(value.parts, anchors), facets(value)))
     if isinstance(value, Chart):
         if not (value.on_page and any(series.points for series in value.series)):
             return Markup("")
-        return Markup(template.chart(plot(value), value, facets(value)))
+        return Markup(template.chart(plot(value, anchors), value, facets(value)))
     if isinstance(value, Table):
-        return _table(value, template, where)
+        return _table(value, template, where, anchors)
     if isinstance(value, Part):
-        title = text([value.title] if isinstance(value.title, str) else value.title)
-        inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))))
+        title = text([value.title] if isinstance(value.title, str) else value.title, anchors)
+        inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))), anchors)
         if value.folded:
             return _folded(title, inside, value)
         return Markup(template.part(title, inside, facets(value), "beside" if value.beside else ""))
     raise TypeError(f"no value of a report: {value!r}")
 
 
-def _table(table: Table, template: Any, where: str) -> Markup:
+def _table(table: Table, template: Any, where: str, anchors: Collection[str]) -> Markup:
     if not table.rows:
         return Markup("<p{}>{}</p>").format(facets(table), plain(table.empty)) if table.empty else Markup("")
-    caption = text([table.caption] if isinstance(table.caption, str) else table.caption)
-    rows = [(row, _cells(row, table.columns)) for row in table.rows]
+    caption = text([table.caption] if isinstance(table.caption, str) else table.caption, anchors)
+    rows = [(row, _cells(row, table.columns, anchors)) for row in table.rows]
     label = ": ".join(filter(None, (where, table.label or table.fold or scorer_label(table.name))))
     drawn = Markup(template.table(table, caption, rows, plain(label), facets(table)))
     return _folded(plain(table.fold), drawn, table) if table.fold else drawn
 
 
 def _folded(summary: str, inside: Markup, value: Shown | None = None) -> Markup:
-    opening = Markup("<details{}>").format(facets(value) if value else "")
+    anchor = Markup(' id="{}"').format(value.anchor) if isinstance(value, Part) and value.anchor else ""
+    opening = Markup("<details{}{}>").format(anchor, facets(value) if value else "")
     return opening + Markup("\n<summary>{}</summary>\n{}\n</details>").format(summary, inside)
 
 
-def text(parts: Iterable[str]) -> Markup:
+def text(parts: Iterable[str], anchors: Collection[str]) -> Markup:
     """Return texts as HTML: names are isolated from the direction of their surroundings."""
     tags = {Name: "<bdi>{}</bdi>", Strong: "<strong>{}</strong>", Code: "<code>{}</code>"}
     out = Markup("")
     for part in parts:
         wrapping = next((tag for kind, tag in tags.items() if isinstance(part, kind)), "{}")
-        out += part if isinstance(part, Markup) else Markup(wrapping).format(spaced(part))
+        words = part if isinstance(part, Markup) else Markup(wrapping).format(spaced(part))
+        out += _linked(words, part, anchors)
     return out
+
+
+def _linked(words: Markup, value: object, anchors: Collection[str]) -> Markup:
+    """Return words as a link, where the value is a `Link` to an anchor of the page."""
+    if isinstance(value, Link) and value.target in anchors:
+        return Markup('<a href="#{}"><bdi>{}</bdi></a>').format(value.target, words)
+    return words
 
 
 def facets(value: Shown) -> Markup:
@@ -114,13 +127,13 @@ def swatch(place: int) -> Markup:
     return Markup(line).format(run_style(place))
 
 
-def _cells(row: Row, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def _cells(row: Row, columns: Sequence[Column], anchors: Collection[str]) -> list[dict[str, Any]]:
     """Return what the template reads of each cell of a row."""
-    return [_cell(as_cell(cell), column) for cell, column in zip(row.cells, columns, strict=True)]
+    return [_cell(as_cell(cell), column, anchors) for cell, column in zip(row.cells, columns, strict=True)]
 
 
-def _cell(cell: Cell, column: Column) -> dict[str, Any]:
-    words = escape(cell_text(cell, column))
+def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any]:
+    words = _linked(escape(cell_text(cell, column)), cell.value, anchors)
     if column.kind in (Kind.NAME, Kind.CODE):
         words = Markup("<bdi>{}</bdi>" if column.kind is Kind.NAME else "<code><bdi>{}</bdi></code>").format(words)
     elif column.kind is Kind.VERDICT and isinstance(cell.value, str):

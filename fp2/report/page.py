@@ -20,7 +20,7 @@ from fp2.errors import Fp2Error
 from fp2.report.html import render_values
 from fp2.report.passport import write_atomically
 from fp2.report.templating import TEMPLATES, environment
-from fp2.report.values import Value
+from fp2.report.values import Value, anchors
 
 _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 
@@ -56,15 +56,17 @@ def render_page(
     min_cell : int
         Numbers of groups of fewer subjects are hidden.
     """
+    values = [list(s.values) for s in sections]
+    targets = set(anchors(value for each in values for value in each))
     shown: list[dict[str, Any]] = [
         {
             "name": s.name,
             "title": s.title,
             "template": s.template,
             "folded": s.folded,
-            "html": render_values(s.values, min_cell, s.title),
+            "html": render_values(own, min_cell, s.title, targets),
         }
-        for s in sections
+        for s, own in zip(sections, values, strict=True)
     ]
     css, charts, rest = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")

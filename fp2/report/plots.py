@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from fp2.report.reading import number, plain
-from fp2.report.values import Axis, Chart, ChartKind, Point, Series
+from fp2.report.values import Axis, Chart, ChartKind, Link, Point, Series
 
 _AXIS_ENDS = (0.6, 1.0, 2.0)
 """The ends of an axis of disparities: fixed steps, so that most charts share one scale."""
 _N_COLOURS = 6
 
 
-def plot(chart: Chart) -> dict[str, Any]:
-    """Return a chart as JSON values."""
+def plot(chart: Chart, anchors: Collection[str] = frozenset()) -> dict[str, Any]:
+    """Return a chart as JSON values; labels lead to the `anchors` of its page."""
     panel = plain(chart.panel.partition("\n")[0])
     labels, rows = label_rows(chart)
     end = radar_end(chart) if chart.kind is ChartKind.RADAR else None
@@ -30,6 +30,11 @@ def plot(chart: Chart) -> dict[str, Any]:
         value=_axis(chart.value),
         x=_axis(chart.x),
         labels=[plain(label) for label in labels],
+        links={
+            place: f"#{label.target}"
+            for place, label in enumerate(labels)
+            if isinstance(label, Link) and label.target in anchors
+        },
         end=end,
         rings=[] if end is None else radar_rings(end),
         references=[

@@ -12,6 +12,7 @@ from fp2.report.cells import cell_text
 from fp2.report.page import PageSection, render_page
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label
 from fp2.report.run_sections import FACTS
+from fp2.report.summary import summary
 from fp2.report.values import (
     Column,
     Estimate,
@@ -48,25 +49,42 @@ def document(outcome: Verification, n_keys: int, payload: str) -> list[Value]:
     """
     assert outcome.statement is not None
     stated = outcome.statement["predicate"]
-    results = {**stated, "analysis": stated["statistics"], **{k: stated["protocol"][k] for k in ("probes", "cuts")}}
-    values: list[Value] = []
+    results = {
+        **stated,
+        "analysis": stated["statistics"],
+        "answers": stated["validity"]["answers"],
+        **{key: stated["protocol"][key] for key in ("probes", "cuts")},
+    }
+    status, *checks = _signatures(outcome, n_keys)
+    model, data = stated["model"], stated["dataset"]
+    size = f": {data['n_subjects']:,} subjects, {data['n_images']:,} images. Issued {plain(stated['issued'])[:10]}."
+    who = Strong(_joined(model.get("name") or model.get("id")))
+    values: list[Value] = [Sentence([who, " on ", Name(_joined(data["name"], data.get("release"))), size])]
     if control := reading.calibration_words([reading.calibration_of(stated)]):
         values.append(Sentence([Strong(control)], Weight.WARNING))
     if stated.get("complete") is not True:
         partial = "PARTIAL: planned answers are missing; the severity is withheld."
         values.append(Sentence([Strong(partial)], Weight.WARNING))
+    values.append(Sentence(status, Weight.PLAIN if outcome.ok and n_keys else Weight.WARNING))
+    values += summary(results, [])
+    other = [
+        f"{plain(name).replace('_', ' ')}: {_headline(block)}" for name, block in stated.get("findings", {}).items()
+    ]
+    if other:
+        values.append(_said("Findings of other analyses", other, folded=bool(stated["disparities"])))
     facts = [Row([name, value]) for name, value in _facts(stated, payload).items()]
-    values += [Table("facts", FACTS, facts), _composites(results), _disparities(results)]
-    for title, lines in {
-        "Findings of other analyses": [
-            f"{plain(name).replace('_', ' ')}: {_headline(block)}" for name, block in stated.get("findings", {}).items()
-        ],
-        "Limitations": stated["limitations"][:_LEADING_LIMITATIONS],
-        "Signature and files": _signatures(outcome, n_keys),
-    }.items():
-        if lines:
-            values.append(Part(title, [Sentence([Name(line)]) for line in lines]))
+    values += [
+        _composites(results),
+        _disparities(results),
+        Table("facts", FACTS, facts, fold="Model, data and digests"),
+        _said("Limitations", stated["limitations"][:_LEADING_LIMITATIONS]),
+        _said("Signature and files", checks),
+    ]
     return values
+
+
+def _said(title: str, lines: Sequence[str], folded: bool = True) -> Part:
+    return Part(title, [Sentence([Name(line)]) for line in lines], folded=folded)
 
 
 def _facts(stated: Mapping[str, Any], payload: str) -> dict[str, str]:
@@ -96,7 +114,8 @@ def _composites(results: Mapping[str, Any]) -> Table:
     columns = (Column("Groups by"), Column("Mean disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
                Column(f"Magnitude ({level})", Kind.ESTIMATE), Column("p", Kind.P), Column("Severity"))  # fmt: skip
     rows = []
-    for cut, row in (results.get("composites") or {}).items():
+    composites = results.get("composites") or {}
+    for cut, row in ((cut, composites[cut]) for cut in results["cuts"] if cut in composites):
         magnitude = Estimate(row.get("magnitude"), row.get("magnitude_low"), row.get("magnitude_high"))
         severity = reading.severity_words(row["severity"], row["value"], results["complete"] is True)
         rows.append(Row([cut_label(cut), row["value"], row["null_mean"], magnitude, row["p_value"], severity]))
@@ -123,7 +142,7 @@ def _disparities(results: Mapping[str, Any]) -> Table:
     caption = f"Disparities of {scorer_label(reading.primary_scorer(results))}: largest minus smallest group mean"
     if more := len(tested) - len(rows):
         caption += f" (the {len(rows)} with the smallest p-values; {more} more are in the passport)"
-    return Table("disparities", columns, rows, caption)
+    return Table("disparities", columns, rows, caption, fold="Disparities")
 
 
 def _headline(block: Mapping[str, Any]) -> str:
@@ -181,7 +200,7 @@ def to_pdf(values: Sequence[Value]) -> bytes:
     for value in values:
         if isinstance(value, Table) and value.rows:
             _write_table(pdf, value)
-        elif isinstance(value, Part):
+        elif isinstance(value, Part) and any(_texts(value.values)):
             pdf.ln(3)
             _write_line(pdf, str(value.title), 9, "B", 1)
             for line in _texts(value.values):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fp2.report.answers import answers_link
 from fp2.report.disparities import detectable_words, panels, significant_of
 from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
 from fp2.report.reading import (
@@ -57,7 +58,8 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         yield Part("", charts, beside=True)
     yield from _missed(rows)
     if significant:
-        yield differing(significant, results)
+        lead = "A name leads to answers about its two groups, side by side." if sample else ""
+        yield differing(significant, results, lead)
         yield from _quotes(significant[0], results, sample)
     if len(panels(results)) > 1:
         yield _counts(results)
@@ -101,7 +103,7 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
         "Answers about the group " if asked else "The group ", Strong(plain(lower)),
         f" ({cut_label(row['cut'])}) {'have' if asked else 'has'} a lower {scorer_label(row['scorer'])} than ",
         "answers about " if asked else "", Strong(plain(upper)), " on ",
-        Name(probe_labels(results).get(row["probe"], row["probe"])),
+        answers_link(probe_labels(results).get(row["probe"], row["probe"]), row),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip
     return Sentence(words, Weight.LEAD)
@@ -160,7 +162,11 @@ def _counts(results: Results) -> Table:
         cells: list[Any] = [f"by {cut_label(cut)}"]
         for scorer in scorers:
             tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
-            n = sum(bool(row["significant"]) for row in tested)
-            cells.append(significant_of(n, len(tested)))
+            significant = [row for row in tested if row["significant"]]
+            cell = significant_of(len(significant), len(tested))
+            if significant:
+                largest = max(significant, key=lambda row: row["raw"])
+                cell = replace(cell, value=answers_link(str(cell.value), largest))
+            cells.append(cell)
         rows.append(Row(cells))
     return Table("counts", columns, rows)

@@ -42,6 +42,21 @@ class Code(str):
     __slots__ = ()
 
 
+class Link(str):
+    """A text that leads to the part of a page with the anchor `target`; where there is none, it is a text.
+
+    It may stand in a sentence, and as the value of a cell of words or the label of a point.
+    """
+
+    target: str
+
+    def __new__(cls, text: str, target: str) -> Link:
+        """Return the text with its target."""
+        link = super().__new__(cls, text)
+        link.target = target
+        return link
+
+
 class Weight(StrEnum):
     """How important a sentence is.
 
@@ -70,7 +85,7 @@ class Sentence(Shown):
     Attributes
     ----------
     texts : str or sequence of str
-        Plain text, `Name`, `Strong` and `Code`.
+        Plain text, `Name`, `Strong`, `Code` and `Link`.
     weight : Weight
     """
 
@@ -408,12 +423,15 @@ class Part(Shown):
         Whether a page shows the title, and the rest on request.
     beside : bool
         Whether a page that is wide enough sets the charts beside each other.
+    anchor : str
+        What a `Link` to it names.
     """
 
     title: str | Sequence[str]
     values: Sequence[Value]
     folded: bool = False
     beside: bool = False
+    anchor: str = ""
 
 
 Value = Sentence | Table | Chart | Finding | Part
@@ -426,6 +444,14 @@ def flat(values: Iterable[Value]) -> Iterator[Value]:
             yield from flat(value.values)
         else:
             yield value
+
+
+def anchors(values: Iterable[Value]) -> Iterator[str]:
+    """Yield the anchors of the parts that have one."""
+    for value in values:
+        if isinstance(value, Part):
+            yield from [value.anchor] if value.anchor else ()
+            yield from anchors(value.values)
 
 
 def tables(values: Iterable[Value]) -> list[Table]:

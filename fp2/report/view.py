@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from fp2.report.reading import plain, scorer_label
+from fp2.errors import Fp2Error
+from fp2.report.answers import DisparityRow, blinded, named_row, row_name, row_words, striking_first
+from fp2.report.reading import cut_label, number, plain, scorer_label
 from fp2.report.templating import environment
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PER_PAGE = 24
+PER_GROUP = 6
+"""Answers of a group, where two are compared."""
+SHOWN = "shown"
+"""The groups of a comparison are named."""
 KINDS = {"": "answers and refusals", "answers": "answers", "refusals": "refusals"}
 _SIDE = 512  # pixels of the long side at most
 _ORDERS = {"": "as asked", "low": "lowest value first", "high": "highest value first"}
 _TWO_RUNS = {"apart": "largest difference first"}
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """What the pages show.
+
+    Attributes
+    ----------
+    names : sequence of str
+        The runs.
+    rows : DataFrame
+        One row per image, subject and question: `image_id` (salted), `probe`, `question_id`, and of each run
+        `text_0, refused_0, value_0, text_1, ...`; also the values of the other scorers, as `value_0.refusal`.
+    groups : mapping
+        Cut -> Series of group labels by row (empty text: no value).
+    results : mapping
+        The results of the first run, whose disparities are compared.
+    scorer : str
+        Whose values are shown.
+    images : mapping
+        Salted image key -> file on this machine.
+    labels : mapping
+        Probe -> its label.
+    """
+
+    names: Sequence[str]
+    rows: pd.DataFrame
+    groups: Mapping[str, pd.Series[str]]
+    results: Mapping[str, Any]
+    scorer: str
+    images: Mapping[str, Path]
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -31,6 +70,8 @@ class Query:
     kind: str = ""
     order: str = ""
     text: str = ""
+    row: str = ""
+    names: str = ""
     page: int = 1
 
 
@@ -59,36 +100,117 @@ def thumbnail(path: Path) -> bytes:
     return data.getvalue()
 
 
-def render(
-    rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], names: Sequence[str], scorer: str,
-    labels: Mapping[str, str], images: Mapping[str, Path], query: Query,
-) -> str:  # fmt: skip
-    """Return one page (see `fp2.commands.view.Viewed`)."""
-    chosen = _chosen(rows, groups, len(names), query)
+def render(viewed: Viewed, query: Query) -> str:
+    """Return one page: answers as the query filters them, or of the two groups of the disparity that it names."""
+    row = _compared(viewed, query)
+    page: dict[str, Any] = {
+        "names": [plain(name) for name in viewed.names],
+        "query": query,
+        "differences": [
+            {"words": row_words(one, viewed.results), "link": _link(Query(row=row_name(one)))}
+            for one in striking_first(viewed.results)
+        ],
+    }
+    if row is not None:
+        page |= _comparison(viewed, row, query)
+    else:
+        page |= _filtered(viewed, query)
+    return environment().get_template("view.html.j2").render(page)
+
+
+def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
+    """Return what the page of filtered answers shows."""
+    rows, groups = viewed.rows, viewed.groups
+    chosen = _chosen(rows, groups, len(viewed.names), query)
     pages = max(1, -(-len(chosen) // PER_PAGE))
     query = replace(query, page=min(query.page, pages))
     shown = chosen.iloc[(query.page - 1) * PER_PAGE : query.page * PER_PAGE]
-    cards = [
-        {
-            "image": row["image_id"] if row["image_id"] in images else None,
-            "probe": plain(labels.get(row["probe"], row["probe"])),
-            "groups": [plain(groups[cut][place]) for cut in groups if groups[cut][place]],
-            "answers": [
-                {"text": plain(row[f"text_{i}"]), "refused": bool(row[f"refused_{i}"]), "value": _value(row, i)}
-                for i in range(len(names))
-            ],
-        }
-        for place, row in zip(shown.index, shown.to_dict("records"), strict=True)
-    ]
-    return environment().get_template("view.html.j2").render(
-        names=[plain(name) for name in names], scorer=scorer_label(scorer), cards=cards, total=len(chosen),
-        page=query.page, pages=pages, query=query, kinds=KINDS,
-        orders=_ORDERS | (_TWO_RUNS if len(names) > 1 else {}),
-        probes={key: plain(labels.get(key, key)) for key in dict.fromkeys(rows["probe"])},
-        groups={cut: sorted({one for cell in set(column) for one in cell.split(", ") if one})
-                for cut, column in groups.items()},
-        previous=_link(query, -1) if query.page > 1 else None, next=_link(query, 1) if query.page < pages else None,
-    )  # fmt: skip
+    return {
+        "cards": [_card(viewed, row, viewed.scorer) for row in shown.reset_index(names="place").to_dict("records")],
+        "total": len(chosen),
+        "page": query.page,
+        "pages": pages,
+        "kinds": KINDS,
+        "orders": _ORDERS | (_TWO_RUNS if len(viewed.names) > 1 else {}),
+        "probes": {key: plain(viewed.labels.get(key, key)) for key in dict.fromkeys(rows["probe"])},
+        "groups": {cut: sorted({one for cell in set(column) for one in cell.split(", ") if one})
+                   for cut, column in groups.items()},
+        "previous": _link(query, -1) if query.page > 1 else None,
+        "next": _link(query, 1) if query.page < pages else None,
+    }  # fmt: skip
+
+
+def _compared(viewed: Viewed, query: Query) -> DisparityRow | None:
+    """Return the disparity that the query names; None for none, and for one that the run does not have."""
+    if query.row:
+        with suppress(Fp2Error):
+            return named_row(query.row, viewed.results)
+    return None
+
+
+def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, Any]:
+    """Return what the page of a disparity shows: answers about its two groups, in the order of the salted keys."""
+    of_probe = viewed.rows[viewed.rows["probe"] == row["probe"]].sort_values("image_id", kind="stable")
+    in_groups, cells = [], viewed.groups[row["cut"]][of_probe.index]
+    for letter, group in blinded(row):
+        mine = of_probe[cells.map(lambda cell, group=group: group in cell.split(", "))]
+        in_groups.append((letter, group, mine))
+    pages = max(1, *(-(-len(mine) // PER_GROUP) for _, _, mine in in_groups))
+    page = min(query.page, pages)
+    shown = slice((page - 1) * PER_GROUP, page * PER_GROUP)
+    means = {one["group"]: one for one in row["groups"]}
+    query = replace(query, row=row_name(row), page=page)
+    revealed = query.names == SHOWN
+    return {
+        "compared": row_words(row, viewed.results),
+        "significant": row["significant"],
+        "question": next((plain(one.get("text")) for one in viewed.results["probes"] if one["id"] == row["probe"]), ""),
+        "columns": [
+            {
+                "letter": letter,
+                "group": plain(group) if revealed else None,
+                "mean": number(means[group]["mean"]) if revealed and group in means else None,
+                "cards": [
+                    _card(viewed, each, row["scorer"], revealed, every=True)
+                    for each in mine.iloc[shown].reset_index(names="place").to_dict("records")
+                ],
+            }
+            for letter, group, mine in in_groups
+        ],
+        "cut": cut_label(row["cut"]),
+        "scorer": scorer_label(row["scorer"]),
+        "reveal": _link(replace(query, names="" if revealed else SHOWN)),
+        "revealed": revealed,
+        "previous": _link(query, -1) if page > 1 else None,
+        "next": _link(query, 1) if page < pages else None,
+    }
+
+
+def _card(
+    viewed: Viewed, row: Mapping[Any, Any], scorer: str, named: bool = True, every: bool = False
+) -> dict[str, Any]:
+    """Return an image with the answers of the runs to one question; `every`: with those to the other questions too."""
+    groups = [plain(column[row["place"]]) for column in viewed.groups.values() if column[row["place"]]]
+    others: list[dict[str, Any]] = []
+    if every:
+        same = (viewed.rows["image_id"] == row["image_id"]) & (viewed.rows["subject_id"] == row["subject_id"])
+        rest = viewed.rows[same & (viewed.rows["question_id"] != row["question_id"])]
+        others = [_card(viewed, each, scorer, named) for each in rest.reset_index(names="place").to_dict("records")]
+    return {
+        "image": row["image_id"] if row["image_id"] in viewed.images else None,
+        "probe": plain(viewed.labels.get(row["probe"], row["probe"])),
+        "groups": groups if named else [],
+        "scorer": scorer_label(scorer),
+        "answers": [
+            {
+                "text": plain(row[f"text_{i}"]),
+                "refused": bool(row[f"refused_{i}"]),
+                "value": _value(row, f"value_{i}" if scorer == viewed.scorer else f"value_{i}.{scorer}"),
+            }
+            for i in range(len(viewed.names))
+        ],
+        "others": others,
+    }
 
 
 def _chosen(rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], n_runs: int, query: Query) -> pd.DataFrame:
@@ -111,12 +233,11 @@ def _chosen(rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], n_runs: in
     return rows
 
 
-def _value(row: Mapping[Any, Any], number: int) -> float | None:
-    value = row[f"value_{number}"]
+def _value(row: Mapping[Any, Any], column: str) -> float | None:
+    value = row.get(column)
     return None if value is None or value != value else float(value)
 
 
-def _link(query: Query, step: int) -> str:
-    return "?" + urlencode(
-        {key: value for key, value in asdict(replace(query, page=query.page + step)).items() if value}
-    )
+def _link(query: Query, step: int = 0) -> str:
+    turned = asdict(replace(query, page=query.page + step))
+    return "?" + urlencode({key: value for key, value in turned.items() if value and (key, value) != ("page", 1)})

@@ -83,8 +83,11 @@ def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterat
     folder = tmp_path_factory.mktemp("pages")
     bench = Bench(tmp_path_factory.mktemp("project"), squares)
     more = ("report=default", "report.figures=false", "cut.each=[gender,region]", "scorer=[valence,refusal]")
-    refusing = "model.truth={seed: 3, refusals: {lifestyle: {base: 0.3}}}"
-    runs = [bench.run(refusing, *more[:-1]).folder, bench.run("model.truth={seed: 5}", *more[:-1]).folder]
+    truth = "model.truth={seed: 3, refusals: {lifestyle: {base: 0.3}}, effects: {occupation: {gender: {f: -3}}}}"
+    runs = [
+        bench.run(truth, "analysis.permutations=1999", *more[:-1]).folder,
+        bench.run("model.truth={seed: 5}", *more[:-1]).folder,
+    ]
     written = {"dashboard": runs[0] / "dashboard.html", "passport": folder / "passport.html",
                "supplements": bench.run(*more[:2], *SUPPLEMENTS).folder / "dashboard.html"}  # fmt: skip
     assert fp2("passport", str(runs[0] / "passport.json"), "--html", str(written["passport"])) in (0, 1)
@@ -342,16 +345,66 @@ def test_charts_are_drawn_where_they_are_seen_and_on_paper(browser: Any, address
         assert one.page.evaluate(drawn) == one.page.locator("[data-chart]").count()
 
 
+@pytest.mark.parametrize("name", ["dashboard", "passport"])
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 900), (1400, 900)])
-def test_the_first_screen_of_a_run_has_a_chart_and_few_words(
-    browser: Any, addresses: dict[str, str], width: int, height: int
+def test_the_first_screen_has_a_chart_and_few_words(
+    browser: Any, addresses: dict[str, str], width: int, height: int, name: str
 ) -> None:
-    with Opened(browser, addresses["dashboard"], width, "light") as one:
+    with Opened(browser, addresses[name], width, "light") as one:
         top = one.page.locator("main svg").first.bounding_box()["y"]
         assert top < height
         words = one.page.evaluate("document.querySelector('header').innerText + "
                                   "document.querySelector('main section').innerText").split()  # fmt: skip
         assert len(words) <= 250
+
+
+@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+@pytest.mark.parametrize("start", ["p.lead a", "svg a", "th a"])
+def test_one_key_leads_to_the_answers_of_a_difference_and_the_groups_stay_hidden(
+    browser: Any, addresses: dict[str, str], start: str, width: int
+) -> None:
+    """From the sentence, the chart or the table; without a name until the reader asks for it."""
+    with Opened(browser, addresses["dashboard"], width, "light") as one:
+        one.page.locator(f"{start}:visible").first.focus()
+        one.page.keyboard.press("Enter")
+        part = one.page.locator("details[id='answers/gender/occupation/valence']")
+        part.locator("table").wait_for(state="visible")
+        one.page.wait_for_function("document.activeElement.parentElement.id === 'answers/gender/occupation/valence'")
+        assert 0 <= part.bounding_box()["y"] < 900
+        assert part.locator("td").count() == 2 * part.locator("tbody tr").count() > 0
+        key = part.locator("details p")
+        assert not key.is_visible()
+        one.page.keyboard.press("Tab")
+        while one.page.evaluate("document.activeElement.localName") != "summary":
+            one.page.keyboard.press("Tab")
+        one.page.keyboard.press("Enter")
+        assert {"f", "m"} <= set(key.locator("bdi").all_inner_texts())
+        assert not one.said
+
+
+@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+def test_the_view_compares_two_groups_by_keyboard(browser: Any, addresses: dict[str, str], width: int) -> None:
+    """Two columns that lie side by side; names and the other answers about an image when they are asked for."""
+
+    def press(words: str) -> None:
+        one.page.get_by_text(words).first.focus()
+        one.page.keyboard.press("Enter")
+
+    with Opened(browser, addresses["view"], width, "light") as one:
+        press("P1 Occupation by gender")
+        one.page.wait_for_url("**row=gender**")
+        left, right = (column.bounding_box() for column in one.page.locator(".two > section").all())
+        assert left["y"] == right["y"]
+        assert left["x"] + left["width"] <= right["x"]
+        heads = one.page.locator(".two h3")
+        assert heads.all_inner_texts() == ["Group A", "Group B"]
+        press("other answers")
+        assert one.page.locator(".tile details q:visible").count() >= 5
+        press("show which group")
+        one.page.wait_for_url("**names=shown**")
+        assert sorted(text.split()[2] for text in heads.all_inner_texts()) == ["f", "m"]
+        assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not violations(one.page)
 
 
 def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, str]) -> None:

@@ -22,7 +22,7 @@ from securesystemslib.dsse import Envelope
 from fp2.report.keys import SigningKey, generate_key
 from fp2.report.passport import build_statement, write_passport
 from fp2.report.readable import MOST_ROWS, document, to_html, to_pdf
-from fp2.report.values import tables
+from fp2.report.values import Part, Sentence, Weight, tables
 from fp2.report.verify import payload_digest, verify_passport
 
 RELEASED = sorted((REPOSITORY / "tests" / "releases").glob("*/runs/*/passport.json"))
@@ -75,7 +75,7 @@ def test_the_page_has_the_numbers_and_what_was_verified(
             assert f">{row['value']:.3f}</td>" in html, cut
     assert "Valid: signatures and files were verified." in html
     assert key.keyid in html
-    _, _, disparities = tables(page)
+    (disparities,) = [table for table in tables(page) if table.name == "disparities"]
     assert len(disparities.rows) == MOST_ROWS
     smallest = min(row["adjusted_p"] for row in results["disparities"] if row["adjusted_p"] is not None)
     assert disparities.rows[0].cells[4] == smallest
@@ -186,3 +186,16 @@ def test_the_verifier_without_fp2(
     lines = [one for one in script.read_text().split('"""')[2].splitlines() if one]
     assert len([one for one in lines if "import" not in one]) == 13
     assert "fp2" not in "".join(one for one in lines if "import" in one)
+
+
+def test_the_page_says_the_largest_difference_first_and_folds_long_tables(
+    passport: Path, key: SigningKey, results: dict[str, Any]
+) -> None:
+    page = document(verify_passport(passport, [key.public_path]), 1, payload_digest(passport))
+    rows = [row for row in results["disparities"] if row["scorer"] == "valence" and row["significant"]]
+    largest = max(rows, key=lambda row: row["raw"])
+    lead = next(value for value in page if isinstance(value, Sentence) and value.weight is Weight.LEAD)
+    assert f"the group {largest['worst_group']} " in "".join(lead.parts)
+    assert [table.name for table in tables(page) if table.fold] == ["disparities", "facts"]
+    folded = [str(value.title) for value in page if isinstance(value, Part) and value.folded]
+    assert folded == ["Limitations", "Signature and files"]

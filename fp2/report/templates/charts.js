@@ -119,7 +119,7 @@ const drawChart = (function () {
         ...spec.references.map((one) => mark(known(one.high) ? Plot.rectX : Plot.ruleX, [one], known(one.high) ? "band" : "reference", across(one))),
         mark(Plot.axisX, undefined, "axis", { ...centred, label: spec.value.label || null, labelOffset: 38, ticks, tickSize: 0 }),
         mark(Plot.text, spec.labels.map((_, row) => row).filter((row) => used[row]), "label small",
-          { frameAnchor: "left", textAnchor: "end", dx: -10, y: middle, text: (row) => labels[row], lineHeight: 1.15 }),
+          { frameAnchor: "left", textAnchor: "end", dx: -10, y: middle, text: (row) => labels[row], href: (row) => spec.links[row], lineHeight: 1.15 }),
         ...draw(y, half),
       ],
     };
@@ -273,7 +273,7 @@ const drawChart = (function () {
   // Draws the chart of a figure at a width in pixels, without the runs that are hidden.
   return function (figure, width, hidden) {
     const given = JSON.parse(figure.dataset.chart), drawing = figure.querySelector(".drawing");
-    const spec = { value: {}, x: {}, labels: [], references: [], series: [], ...given };
+    const spec = { value: {}, x: {}, labels: [], links: {}, references: [], series: [], ...given };
     spec.series = spec.series.filter((one) => !hidden.has(one.run));
     for (const one of spec.series) {
       one.style ??= "";

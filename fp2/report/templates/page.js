@@ -116,7 +116,7 @@
     hide();
     drawChart(figure, width, hidden);
     describe(figure);
-    for (const words of all("text", figure)) words.ariaHidden = "true"; // the marks say it, with their values
+    for (const words of all("text:not(a text)", figure)) words.ariaHidden = "true"; // the marks say it, with their values
   }
   const look = (figure) => { if (figure.checkVisibility()) draw(figure, figure.clientWidth); };
   const seen = new ResizeObserver((changed) => changed.forEach((one) => look(one.target)));
@@ -146,6 +146,19 @@
   // Paper has no switches: what is folded is printed unfolded.
   addEventListener("beforeprint", () => { for (const one of all("details:not([open])")) { one.open = true; one.dataset.folded = ""; } });
   addEventListener("afterprint", () => { for (const one of all("details[data-folded]")) { one.open = false; delete one.dataset.folded; } });
+
+  // A link leads to what may be folded.
+  function unfold() {
+    const wanted = document.getElementById(location.hash.slice(1));
+    if (!wanted) return;
+    for (let one = wanted; one; one = one.parentElement) if (one.localName === "details") one.open = true;
+    wanted.scrollIntoView();
+    const first = wanted.querySelector("summary");
+    if (first) first.focus({ preventScroll: true });
+  }
+  addEventListener("hashchange", unfold);
+  document.addEventListener("click", (event) => { if (event.target.closest('a[*|href^="#"]')) setTimeout(unfold); }); // again to the same place
+  unfold();
 
   // A table that goes on beyond its right edge fades out there.
   const edge = (one) => one.classList.toggle("more", one.scrollLeft + one.clientWidth < one.scrollWidth - 1);

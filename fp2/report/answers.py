@@ -1,0 +1,144 @@
+"""The answers behind a significant difference: those of its two groups side by side, without the groups' names.
+
+A reader judges the answers first, and then sees which group is which. The page of a run quotes texts
+(`answers_side_by_side`); `fp2 view` shows the images too (`fp2.report.view`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+from urllib.parse import quote
+
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.report.reading import (
+    cut_label,
+    first_of,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    scorer_label,
+    shorten,
+    shown_interval,
+)
+from fp2.report.values import Cell, Code, Column, Kind, Link, Name, Part, Row, Sentence, Strong, Table
+
+Results = Mapping[str, Any]
+DisparityRow = Mapping[str, Any]
+MOST_QUOTES = 3
+"""Answers of a group."""
+
+
+def row_name(row: DisparityRow) -> str:
+    """Return what a disparity is called in addresses and by `fp2 view --row`: `region/lifestyle/valence`."""
+    return f"{row['cut']}/{row['probe']}/{row['scorer']}"
+
+
+def answers_link(words: str, row: DisparityRow) -> str:
+    """Return words that lead to the answers of a significant difference."""
+    return Link(words, f"answers/{quote(row_name(row))}") if row["significant"] else words
+
+
+def blinded(row: DisparityRow) -> list[tuple[str, str]]:
+    """Return (letter, group) of the worst and the best group, in an order that says nothing about which is which."""
+    ends = sorted((row["worst_group"], row["best_group"]), key=lambda group: digest([row_name(row), group]))
+    return list(zip("AB", ends, strict=True))
+
+
+def striking_first(results: Results) -> list[DisparityRow]:
+    """Return the significant disparities of all scorers, those with the largest standardised difference first."""
+    rows = [row for row in results["disparities"] if row["significant"] and row["worst_group"]]
+    return sorted(rows, key=lambda row: -abs(row.get("hedges_g") or 0.0))
+
+
+def row_words(row: DisparityRow, results: Results) -> str:
+    """Return a disparity in words that name no group."""
+    low, high = shown_interval(row)
+    interval = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
+    label = plain(probe_labels(results).get(row["probe"], row["probe"]))
+    return (
+        f"{label} by {cut_label(row['cut'])}: {scorer_label(row['scorer'])} differs by {number(row['raw'])}{interval}"
+    )
+
+
+def named_row(name: str, results: Results) -> DisparityRow:
+    """Return the disparity that a user names: `region/lifestyle`, `region/P5 Lifestyle`, `region/lifestyle/valence`.
+
+    Cut, probe and scorer are ids or labels, in letters of either case; without a scorer it is the primary one.
+
+    Raises
+    ------
+    Fp2Error
+        If there is none, or no two groups were compared; the message has the most striking ones.
+    """
+    labels, words = probe_labels(results), [part.strip().casefold() for part in name.split("/")]
+    wanted = words if len(words) == 3 else [*words, primary_scorer(results).casefold()]
+    for row in results["disparities"] if len(wanted) == 3 else ():
+        forms = (
+            {row["cut"], cut_label(row["cut"])},
+            {row["probe"], labels.get(row["probe"], "")},
+            {row["scorer"], scorer_label(row["scorer"])},
+        )
+        same = (word in map(str.casefold, each) for word, each in zip(wanted, forms, strict=True))
+        if row["worst_group"] and all(same):
+            return row
+    compared = striking_first(results) or [row for row in results["disparities"] if row["worst_group"]]
+    some = f"Choose from: {first_of([row_name(row) for row in compared])}" if compared else "No groups were compared"
+    raise Fp2Error(f"no disparity is called {name!r}", where="--row", fix=some)
+
+
+def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Yield for each significant disparity answers of its two groups, folded, where the sample has some of both.
+
+    Parameters
+    ----------
+    results : mapping
+        The content of `results.json`.
+    sample : sequence of dicts
+        Answers to read (`fp2.report.samples`).
+    """
+    for row in striking_first(results):
+        quotes = [_quotes(row, group, results, sample) for _, group in blinded(row)]
+        if all(quotes):
+            yield _side_by_side(row, quotes, results)
+
+
+def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Mapping[str, Any]]) -> list[Cell]:
+    """Return the first answers about a group to the probe of a row, in the order of the sample, which is random."""
+    refusals = row["scorer"] == "refusal"
+    mine = [one for one in sample if one["probe"] == row["probe"] and (refusals or not one["refused"])
+            and group in (one["groups"].get(row["cut"]) or "").split(", ")]  # fmt: skip
+    scored = row["scorer"] == primary_scorer(results)
+    return [
+        Cell(
+            f"“{shorten(one['text'])}”",
+            detail=f"{scorer_label(row['scorer'])} {number(one['value'], 2)}" if scored and one["value"] is not None
+            else "refusal" * one["refused"],
+        )
+        for one in mine[:MOST_QUOTES]
+    ]  # fmt: skip
+
+
+def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: Results) -> Part:
+    columns = (Column("Answer"), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
+    rows = [Row([str(n), *cells]) for n, cells in enumerate(zip_longest(*quotes), start=1)]
+    means = {one["group"]: one for one in row["groups"]}
+    said: list[str] = []
+    for letter, group in blinded(row):
+        mean = f": mean {scorer_label(row['scorer'])} {number(means[group]['mean'])}, {means[group]['n_subjects']:,} "
+        said += [Strong(f"{letter} "), Name(plain(group)), f"{mean}subjects. "]
+    command = f"fp2 view {plain(results['run_id'])[:12]} --row {shlex.quote(plain(row_name(row)))}"
+    return Part(
+        row_words(row, results),
+        [
+            Table("compared", columns, rows),
+            Part("Which group is which?", [Sentence(said)], folded=True),
+            Sentence(["With the images, on your machine only: ", Code(command)]),
+        ],
+        folded=True,
+        anchor=answers_link("", row).target,
+    )
