@@ -190,7 +190,7 @@ FIRST_PRIMARY = "valence"
 """The default of `analysis.primary` up to 0.3.0."""
 
 
-def primary_scorer(primary: str, scorers: Sequence[str]) -> str:
+def primary_among(scorers: Sequence[str], primary: str) -> str:
     """Return the scorer of the composites: `analysis.primary`; where the run lacks it `valence`, else the first."""
     return next((name for name in (primary, FIRST_PRIMARY, *scorers) if name in scorers), primary)
 
@@ -280,6 +280,11 @@ class Config:
     verify_inputs: bool = False
     shard: str | None = None
     experiment: str | None = None
+
+    @property
+    def primary_scorer(self) -> str:
+        """The scorer of the composites."""
+        return primary_among(list(self.scorer), self.analysis.primary)
 
 
 for _section in (

@@ -108,7 +108,7 @@ def evaluate(
     >>> run = fp2.evaluate(model="peeps_vlm", data="peeps", cuts="pronoun", scorers="valence")  # doctest: +SKIP
     >>> run.disparities[["probe", "raw", "adjusted_p", "verdict"]]  # doctest: +SKIP
     """
-    from fp2.config import primary_scorer
+    from fp2.config import primary_among
     from fp2.progress import Progress
     from fp2.run import run
     from fp2.runs.inputs import CallerObjects
@@ -143,8 +143,8 @@ def evaluate(
             plain["scorer"] = _in_order(scorers, plain["scorer"] if names else {}, specs)
         chosen = any(word.startswith("analysis.primary=") for word in overrides)
         if scorers is not None and not chosen:
-            keys, primary = list(plain["scorer"]), plain["analysis"]["primary"]
-            if keys and primary_scorer(primary, keys) != keys[0]:
+            keys = list(plain["scorer"])
+            if keys and primary_among(keys, plain["analysis"]["primary"]) != keys[0]:
                 plain["analysis"]["primary"] = keys[0]
         if isinstance(probes, Mapping):
             plain["probe"] |= {"name": "custom", "probes": _questions(probes), "select": None}

@@ -106,7 +106,7 @@ def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
 
 def scorer_label(scorer: str) -> str:
     """Return a scorer's label: `trust_rating` -> `trust rating`."""
-    return plain(scorer.replace("_", " "))
+    return "valence in context" if scorer == "valence_context" else plain(scorer.replace("_", " "))
 
 
 def model_name(results: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from fp2.errors import Fp2Error
 from fp2.plugins import SCORERS, installed
 from fp2.scorers.registry import MEMBERS, build_scorer, build_scorers
 
-DEFAULT = ("valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
+DEFAULT = ("valence_context", "valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
 
 OWN = """
 import numpy as np
@@ -43,7 +43,7 @@ def composed(*overrides):
     return OmegaConf.to_container(cfg, resolve=True)
 
 
-def test_the_default_holds_all_six_in_order():
+def test_the_default_holds_all_seven_in_order():
     specs = composed("+scorer=default")["scorer"]
     assert tuple(specs) == DEFAULT
     scorers = build_scorers(specs)

@@ -76,13 +76,13 @@ class CsvLabels:
     @staticmethod
     def check(config: Config, scorers: Mapping[str, Scorer]) -> None:
         """Raise what `read_labels` raises of the file alone."""
-        _read(str(config.analysis.labels), scorers, config.analysis.primary)
+        _read(str(config.analysis.labels), scorers, config.primary_scorer)
 
     @staticmethod
     def read(config: Config, scorers: Mapping[str, Scorer], answers: pd.DataFrame) -> pd.DataFrame:
         """Return the labels of the run's answers; raises as `read_labels`."""
         salt = local_salt(Path(config.paths.state))
-        return read_labels(str(config.analysis.labels), answers, salt, scorers, config.analysis.primary)
+        return read_labels(str(config.analysis.labels), answers, salt, scorers, config.primary_scorer)
 
 
 def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.DataFrame, pd.DataFrame]:

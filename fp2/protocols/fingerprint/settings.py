@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.config import primary_scorer
 from fp2.notes import Note, NoteKind, Stage
 from fp2.protocols.fingerprint.looks import Looks, looks_of
 from fp2.stats.rows import PanelSettings
@@ -93,7 +92,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
-        primary=primary_scorer(analysis.primary, list(config.scorer)),
+        primary=config.primary_scorer,
         min_subjects=analysis.min_subjects,
         n_permutations=analysis.permutations
         or max(default_permutations(1 if large else family, analysis.alpha), 0 if large else math.ceil(smallest)),

@@ -226,7 +226,7 @@ def test_the_family_is_the_one_that_is_named(family: str) -> None:
 def test_a_refusal_leaves_the_other_means_and_enters_its_own() -> None:
     people = crowd(90)
     _answers, scores = world(TRUTH, people, "default")
-    found = fingerprint(scores, people, [REGION], scorers_of("default"), comparison(), BOUNDS)
+    found = fingerprint(scores, people, [REGION], scorers_of("default"), comparison(n_permutations=1999), BOUNDS)
     rows = {(r["probe"], r["scorer"]): r for r in found.disparities}
     merged = scores[(scores["probe"] == "education") & (scores["scorer"] == "refusal")].merge(
         people.explode("attr_region")[["image_id", "attr_region"]], on="image_id"

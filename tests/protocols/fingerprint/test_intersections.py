@@ -36,7 +36,7 @@ def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_lab
         image for image, skin, age in zip(people["image_id"], people["attr_skin"], people["attr_age"], strict=True)
         if (skin, age) == (["I x II"], ["old"])
     }  # fmt: skip
-    mine = (run.scores["scorer"] == "valence") & (run.scores["probe"] == "occupation")
+    mine = (run.scores["scorer"] == "valence_context") & (run.scores["probe"] == "occupation")
     value = run.scores["value"].mask(mine, 0.6 * run.scores["image_id"].isin(chosen))
     block = Intersections().block(replace(run, scores=run.scores.assign(value=value), people=people))
     assert block is not None

@@ -50,7 +50,7 @@ def test_all_tests_are_repeated_and_corrected_in_the_family_of_the_run(found: An
                 assert row[f"repeated_{name.removesuffix('_value')}"] == repeated_p(row[name], AT, now)
     tested = [row for row in rows if row["p_value"] is not None]
     assert all(one["repeated_p"] > one["p_value"] for one in composites)
-    weights = shares([row["scorer"] for row in tested] + ["valence"] * len(composites), run.comparison)
+    weights = shares([row["scorer"] for row in tested] + ["valence_context"] * len(composites), run.comparison)
     expected = adjust_p_values([one["repeated_p"] for one in [*tested, *composites]], "holm", weights)
     assert [one["adjusted_p"] for one in [*tested, *composites]] == pytest.approx(expected)
     small = adjust_p_values([row["repeated_equivalence_p"] or 1.0 for row in tested], "holm", weights[: len(tested)])

@@ -15,16 +15,16 @@ from fp2.protocols.fingerprint.missing import Missing
 def test_answers_that_fail_more_often_for_one_group_are_an_outcome(found: Any) -> None:
     analysis, run = found
     rows = {(row["probe"], row["scorer"], row["cut"]): row for row in analysis.blocks["missing"]["rows"]}
-    failed = rows["education", "valence", "age"]
+    failed = rows["education", "valence_context", "age"]
     assert (failed["verdict"], failed["worst_group"]) == ("biased", "old")
     rates = {group["group"]: group["rate"] for group in failed["groups"]}
     assert rates["old"] == pytest.approx(0.22, abs=0.1)
     assert failed["raw"] == pytest.approx(rates["old"] - rates["young"])
-    assert not rows["education", "valence", "skin"]["significant"]
+    assert not rows["education", "valence_context", "skin"]["significant"]
     assert ("education", "stereotype", "age") not in rows  # the same answers are missing: listed once
     assert all(row["family_size"] == len(rows) for row in rows.values())
     lifestyle = run.answers[run.answers["probe"] == "lifestyle"]
-    assert rows["lifestyle", "valence", "age"]["n_images"] == len(lifestyle) - int(lifestyle["refused"].sum())
+    assert rows["lifestyle", "valence_context", "age"]["n_images"] == len(lifestyle) - int(lifestyle["refused"].sum())
 
 
 def test_refusals_are_shown_beside_the_score_with_the_gaps_they_could_hide(found: Any) -> None:

@@ -27,7 +27,7 @@ def test_the_pairs_behind_a_disparity_are_the_planted_ones(found: Any) -> None:
     assert real == {frozenset(("I", "III")), frozenset(("II", "III"))}
     assert {frozenset((p["first"], p["second"])) for p in row["pairs"] if p["p_mann_whitney"] <= 0.05} == real
     significant = {
-        (r["probe"], r["cut"]) for r in analysis.disparities if r["scorer"] == "valence" and r["significant"]
+        (r["probe"], r["cut"]) for r in analysis.disparities if r["scorer"] == "valence_context" and r["significant"]
     }
     assert {(row["probe"], row["cut"]) for row in block["rows"]} == significant
     assert block["family_size"] == 6 * (3 + 1)
@@ -36,7 +36,7 @@ def test_the_pairs_behind_a_disparity_are_the_planted_ones(found: Any) -> None:
 
 def test_rank_tests_are_corrected_over_all_pairs_of_all_rows(found: Any) -> None:
     analysis, run = found
-    wide = outcome_columns(run.scores[run.scores["scorer"] == "valence"])
+    wide = outcome_columns(run.scores[run.scores["scorer"] == "valence_context"])
     raw: list[float | None] = []
     mine = None
     for name in ("skin", "age"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +101,7 @@ def test_a_lower_is_better_scorer_is_read_in_the_direction_of_the_first(two: Com
     assert turned["tests"] == block["tests"]
 
 
-def test_the_section_hides_small_groups_and_one_scorer_gets_a_hint(two: ComparedRun, found: Any) -> None:
+def test_the_section_hides_small_groups_and_one_scorer_gets_a_hint(two: ComparedRun) -> None:
     section = ScorerAgreementSection()
     results = {"probes": [{"id": name} for name in two.scores["probe"].unique()], "cuts": ["skin", "age"]}
     block = ScorerAgreement().block(two)
@@ -114,7 +113,7 @@ def test_the_section_hides_small_groups_and_one_scorer_gets_a_hint(two: Compared
             assert ("too few subjects" in means, len(means) > 1) == (table.cut == "skin", table.cut == "age")
     (said,) = (value for value in values if isinstance(value, Sentence) and value.weight is not Weight.DETAIL)
     assert "verdicts depend on the scorer" in said.texts
-    alone = found[0].blocks["scorer_agreement"]
+    alone = analysed({"each": ["age"]}, words=(*QUICK, "scorer=valence"))[0].blocks["scorer_agreement"]
     assert not alone["pairs"]
     (hint,) = section.values(alone, results)
     assert isinstance(hint, Sentence)
