@@ -88,6 +88,13 @@ def test_paths_exist(page: Path) -> None:
     assert missing == []
 
 
+def test_paths_in_data_files_exist() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "docs").rglob("*.csv"))
+    named = re.findall(rf"(?<![\w./:-])((?:{'|'.join(FOLDERS)})/[\w./*-]*\w)", text)
+    assert len(named) > 20
+    assert [path for path in named if not any(REPOSITORY.glob(path))] == []
+
+
 @every_page
 def test_python_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
