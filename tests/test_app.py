@@ -97,6 +97,7 @@ def test_a_sweep_and_its_report_are_where_hydra_has_them(
     words = ["-m", "seed=2,11", "report=default", "report.figures=false", f"hydra.sweep.dir={place}",
              f"hydra.sweep.subdir={subdir}"]  # fmt: skip
     keys = sorted({word.partition("=")[0] for word in [*bench.words(), *words] if "=" in word} - {"seed"})
+    keys += ["cut.each", "cut.name"]  # which cut.by empties
     words.append(f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]")
     assert bench.launch(*words) == 0, capsys.readouterr().err
     out = capsys.readouterr().out

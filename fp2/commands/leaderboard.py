@@ -81,7 +81,7 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
             wide.print(table)
     if rows:
         wide.print(_legend(rows, ranked), style="dim", highlight=False)
-    for table in terminal([replace(across_table(one), primary=True) for one in across], 0):
+    for table in terminal([replace(across_table(one), primary=True, cut="") for one in across], 0):
         wide.print(table)
     for line in notes:
         console.print(line, style="yellow", highlight=False)

@@ -165,7 +165,7 @@ def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) 
 def test_the_size_of_the_page_of_five_models(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = plan(capsys, "experiment=page", *words)
     assert (rows["answers per run"], rows["answers in total"]) == ("18,000", "90,000")
-    assert rows["images"] == "3,000, in equal shares of region"
+    assert rows["images"] == "3,000, in equal shares of first_region"
     assert all(model in rows["runs"] for model in PAGE)
     assert said in rows["text"]
 
@@ -177,7 +177,9 @@ def test_a_task_without_its_data_has_no_size(capsys: pytest.CaptureFixture[str])
 
 def test_the_page_is_the_run_that_its_experiment_describes(capsys: pytest.CaptureFixture[str]) -> None:
     config = load_config(["experiment=page", "data.root=/data"])
-    assert (config.data.kind, config.data.limit, config.data.stratify) == ("fhibe", 3000, ["region"])
+    assert (config.data.kind, config.data.limit, config.data.stratify) == ("fhibe", 3000, ["first_region"])
+    assert list(config.scorer) == ["valence", "stereotype", "confidence", "refusal", "economic"]
+    assert [spec.get("lexicon_version") for spec in config.scorer.values()] == [None, 1, 1, 1, 1]
     assert list(config.probe.probes) == ["occupation", "education", "authority", "trust", "lifestyle", "neighbourhood"]
     assert config.cut.each[0] == "region"
     assert [job[-1] for job in jobs_of(["experiment=page"])] == [f"model={model}" for model in PAGE]
