@@ -209,7 +209,7 @@ def task(cfg: Any) -> None:
     with ExitStack() as stack:
         with suppress(Fp2Error):  # a state folder that cannot be used: nobody was asked about
             redact = stack.enter_context(redacting(Path(cfg.paths.state)))
-            status["message"] = redact(str(status["message"]))
+            status["message"] = status["message"] and redact(str(status["message"]))
         _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
         raise KeyboardInterrupt
