@@ -32,6 +32,7 @@ def write_data(root: Path) -> None:
     write_gras(root / "CHECKOUT")
     (root / "SETS").mkdir()
     (root / "SETS" / "pro_stereotyped_type1.txt.dev").write_text("1 [The beekeeper] slept.\n")
+    write_choices(root)
     singles = [row for row, n in _with_counts(copy.rows) if n == 1]
     write_answers(root, singles, [row for row, n in _with_counts(copy.rows) if n == 2])
     write_predictions(root, copy.root, singles, copy.faces)
@@ -62,6 +63,17 @@ def write_gras(root: Path) -> None:
         for name, paths in (("fairface", faces), ("aiface", skins))
     }
     write_inference_files(root, "MODEL", tables)
+
+
+def write_choices(root: Path) -> None:
+    """Write a list of images and logits of three choices for each, in VisoGender's layout."""
+    rng = np.random.default_rng(0)
+    genders = {f"OO_{number}": ("masculine", "feminine")[number % 2] for number in range(24)}
+    lines = ["IDX\tOccupation_perceived_gender", *(f"{name}\t{gender}" for name, gender in genders.items())]
+    (root / "OO.tsv").write_text("\n".join(lines) + "\n")
+    logits = {name: dict(zip(("his", "her", "their"), rng.normal(size=3).tolist(), strict=True)) for name in genders}
+    outputs = {name: {"occ": "teacher", "logits_list_obj": one} for name, one in logits.items()}
+    (root / "outputs.json").write_text(json.dumps(outputs))
 
 
 def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[str, str]]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import FloatArray, Fp2Error, nested, rounded
+from fp2.extension import FloatArray, Fp2Error, nested
 from fp2.methods.gras.attribution import attribution_rates
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.score import MEASURES, BiasScore, bias_score
@@ -176,7 +176,7 @@ def _group(file: BiasAnalysis, group: str) -> str:
 
 
 def _numbers(score: BiasScore) -> dict[str, float]:
-    return {name: rounded(getattr(score, name), 12) for name in ("seed_orientation", *MEASURES)}
+    return {name: round(getattr(score, name), 12) for name in ("seed_orientation", *MEASURES)}
 
 
 def _by_attribute(long: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -185,7 +185,7 @@ def _by_attribute(long: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def _array(part: pd.DataFrame, value: str, words: Sequence[str]) -> list[Any]:
     """Return a column nested by traits and templates."""
-    return list(nested(part.pivot(index="trait", columns="template", values=value).reindex(words).to_numpy()))
+    return list(nested(part.pivot(index="trait", columns="template", values=value).reindex(list(words)).to_numpy()))
 
 
 def _means(part: pd.DataFrame, words: Sequence[str]) -> dict[str, Any]:
