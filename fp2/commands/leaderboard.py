@@ -20,7 +20,9 @@ from fp2.progress import Terminal
 if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow, Ranking
 
-WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the line
+NARROW = ("Ties", "Composite", "Null mean", "Refused")
+"""Columns that a terminal below `WIDE` columns leaves out; CSV, Markdown and JSON have all."""
+WIDE = 120
 MOST_RUNS = 40
 NAME_A_SWEEP = "no rank intervals: name a sweep (fp2 leaderboard SWEEP_ID) whose runs have the same subjects"
 LEGEND = (
@@ -69,12 +71,13 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         _write(rows, ranked, notes, outputs)
         return
     console = Terminal()
-    wide = Terminal(width=max(console.width, WIDTH))
-    for board in boards(rows):
-        wide.print(Text(board.label, style="bold"))
-        for table in terminal([replace(board, cut="")], 0):
-            wide.print(table)
-    wide.print(_legend(rows, ranked), style="dim", highlight=False)
+    left_out = NARROW if console.width < WIDE else ()
+    for board in boards([replace(row, run_id=row.run_id[:8]) for row in rows]):
+        columns = [replace(one, terminal=one.terminal and one.label not in left_out) for one in board.columns]
+        console.print(Text(board.label, style="bold"))
+        for table in terminal([replace(board, cut="", columns=columns)], 0):
+            console.print(table)
+    console.print(_legend(rows, ranked), style="dim", highlight=False)
     for line in notes:
         console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, notes, outputs)
