@@ -497,7 +497,7 @@ def _verdicts(results: Mapping[str, Any]) -> str:
             cells = (
                 reading.cut_label(cut), labels[probe], reading.number(row["raw"]), reading.number(row["null_mean"]),
                 reading.probability(row["adjusted_p"]), reading.verdict_words(row["verdict"]),
-                reading.plain(row["worst_group"] or reading.DASH), reading.plain(row["best_group"] or reading.DASH),
+                *(reading.plain(group or reading.DASH) for group in reading.extreme_groups(row)),
             )  # fmt: skip
             lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in names)

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.config import Config
@@ -20,7 +18,7 @@ from fp2.progress import Terminal
 if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow, Ranking
 
-NARROW = ("Ties", "Composite", "Null mean", "Refused")
+NARROW = ("Composite", "Null mean", "Refused")
 """Columns that a terminal below `WIDE` columns leaves out; CSV, Markdown and JSON have all."""
 WIDE = 120
 MOST_RUNS = 40
@@ -74,7 +72,6 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     left_out = NARROW if console.width < WIDE else ()
     for board in boards([replace(row, run_id=row.run_id[:8]) for row in rows]):
         columns = [replace(one, terminal=one.terminal and one.label not in left_out) for one in board.columns]
-        console.print(Text(board.label, style="bold"))
         for table in terminal([replace(board, cut="", columns=columns)], 0):
             console.print(table)
     console.print(_legend(rows, ranked), style="dim", highlight=False)
