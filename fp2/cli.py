@@ -132,7 +132,12 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-@command(EVALUATE, "fp2 run experiment=smoke", "fp2 run -m model=peeps_vlm,planted cut=region,pronoun", own_help=True)
+@command(
+    EVALUATE,
+    "fp2 run experiment=smoke",
+    "fp2 run -m model=peeps_vlm,planted cut.each=[region,pronoun]",
+    own_help=True,
+)
 def run(ctx: typer.Context, json: Json = False) -> None:
     """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
     from fp2.app import main as launch
@@ -346,7 +351,7 @@ def gate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fail in CI if a run does not meet conditions: exit status 0 if all are met, 1 if not, 2 if it cannot be read.
+    """Fail in CI if a run, or one of a sweep, does not meet conditions: exit status 0 if all are met, else 1.
 
     Without options three are checked: the run is complete, no row has the verdict biased, and every row could be
     tested. A condition that nothing in the run could be checked for is not met.

@@ -85,7 +85,7 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     capsys.readouterr()
     assert bench.launch("variant=face_crop", "data.limit=24", PLANTED) == EXIT_ERROR_BUDGET
     told = " ".join(capsys.readouterr().err.split())
-    assert "24 image(s) cannot be shown as face_crop: the data do not locate the face" in told
+    assert "24 images cannot be shown as face_crop: the data do not locate the face" in told
     assert "Traceback" not in told
 
 

@@ -35,7 +35,7 @@ class FunctionModel:
         The model's name in results.
     version : str, optional
         Names what the function does. Stored answers are used again only under the same name and version; without a
-        version they are used in this process only.
+        version they are used again in this process only, for the same function object.
     """
 
     function: Callable[[Any, str], str]

@@ -341,7 +341,7 @@ class Comparison:
         return picture + _html(found[found["scorer"].isin(list(primary))]) + notes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Disparity:
     """One outcome compared between groups.
 
@@ -391,7 +391,7 @@ class Disparity:
         return pd.DataFrame([asdict(group) for group in self.row.groups])
 
     def plot(self, ax: Axes | None = None, min_cell: int = reading.MIN_CELL) -> Axes:
-        """Draw the group means and, from the smallest mean on, the interval of the disparity beside chance.
+        """Draw the group means and, as the last row with an axis of its own, the interval of the disparity.
 
         Parameters
         ----------
@@ -409,17 +409,26 @@ class Disparity:
         from fp2.report.values import charts, suppressed
 
         (chart,) = charts(suppressed([means(self.row.to_dict())], min_cell))
-        return draw_chart(ax if ax is not None else _new_axes((6.5, 1.6 + 0.3 * len(self.row.groups))), chart)
+        ax = draw_chart(ax if ax is not None else _new_axes((6.5, 2.2 + 0.3 * len(self.row.groups))), chart)
+        if chart.references:
+            start = chart.references[0].value
+            ax.set_xlabel("group mean")
+            own = ax.secondary_xaxis("top", functions=(lambda x: x - start, lambda x: x + start))
+            own.set_xlabel("disparity (last row); grey: by chance", fontsize=ax.xaxis.label.get_fontsize())
+            own.tick_params(labelsize=ax.xaxis.get_ticklabels()[0].get_fontsize())
+        return ax
 
-    def _repr_html_(self) -> str:
-        """Return the numbers, the group means drawn, and the table of groups."""
+    def __repr__(self) -> str:
         low, high = (reading.number(end) for end in self.interval)
-        head = (
+        return (
             f"disparity {reading.number(self.value)} ({low} to {high}), null mean {reading.number(self.null_mean)}, "
             f"p {reading.probability(self.p_value)}: {reading.verdict_words(self.verdict)}"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the numbers, the group means drawn, and the table of groups."""
         picture = _picture(self.plot(), "Group means and the interval of the disparity")
-        return f"<p>{escape(head)}</p>{picture}{_html(self.groups)}"
+        return f"<p>{escape(repr(self))}</p>{picture}{_html(self.groups)}"
 
 
 def _one_of(name: str | None, known: Mapping[str, Any], what: str) -> str:
@@ -488,7 +497,7 @@ def _verdicts(results: Mapping[str, Any]) -> str:
             cells = (
                 reading.cut_label(cut), labels[probe], reading.number(row["raw"]), reading.number(row["null_mean"]),
                 reading.probability(row["adjusted_p"]), reading.verdict_words(row["verdict"]),
-                reading.plain(row["worst_group"] or reading.DASH), reading.plain(row["best_group"] or reading.DASH),
+                *(reading.plain(group or reading.DASH) for group in reading.extreme_groups(row)),
             )  # fmt: skip
             lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in names)

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.config import Config
@@ -21,7 +19,9 @@ if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow, Ranking
     from fp2.results import Block
 
-WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the line
+NARROW = ("Composite", "Null mean", "Refused")
+"""Columns that a terminal below `WIDE` columns leaves out; CSV, Markdown and JSON have all."""
+WIDE = 120
 MOST_RUNS = 40
 NAME_A_SWEEP = "no rank intervals: name a sweep (fp2 leaderboard SWEEP_ID) whose runs have the same subjects"
 LEGEND = (
@@ -74,15 +74,15 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         _write(rows, ranked, across, notes, outputs)
         return
     console = Terminal()
-    wide = Terminal(width=max(console.width, WIDTH))
-    for board in boards(rows):
-        wide.print(Text(board.label, style="bold"))
-        for table in terminal([replace(board, cut="")], 0):
-            wide.print(table)
+    left_out = NARROW if console.width < WIDE else ()
+    for board in boards([replace(row, run_id=row.run_id[:8]) for row in rows]):
+        columns = [replace(one, terminal=one.terminal and one.label not in left_out) for one in board.columns]
+        for table in terminal([replace(board, cut="", columns=columns)], 0):
+            console.print(table)
     if rows:
-        wide.print(_legend(rows, ranked), style="dim", highlight=False)
+        console.print(_legend(rows, ranked), style="dim", highlight=False)
     for table in terminal([replace(across_table(one), primary=True, cut="") for one in across], 0):
-        wide.print(table)
+        console.print(table)
     for line in notes:
         console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, across, notes, outputs)

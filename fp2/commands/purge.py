@@ -13,6 +13,7 @@ from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.plugins import PROTOCOLS, load, read_installed
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,8 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     plan = plan_purge(config, select)
     for one in plan.ids:
         by = "" if one["by"] == "id" else f", by its {one['by']}"
-        counts = f"{one['images']} images, {one['answers']} answers, {one['runs']} run(s){by}"
+        parts = [plural(one[f"{noun}s"], noun) for noun in ("image", "answer", "run")]
+        counts = f"{', '.join(parts)}{by}"
         out.say(f"{one['kind']} {one['id']}: {counts if one['images'] or one['answers'] else 'selects nothing here'}")
     others = len(plan.people - plan.selection.subjects)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
@@ -103,7 +105,7 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         return 0
     if plan.lost and not drop_reports:
         fix = "Install or restore what they used, or add --drop-reports to remove their reports too"
-        raise Fp2Error(f"{len(plan.lost)} run(s) cannot be recomputed; nothing was removed", fix=fix)
+        raise Fp2Error(f"{plural(len(plan.lost), 'run')} cannot be recomputed; nothing was removed", fix=fix)
     if not yes and not typer.confirm("Remove all of this permanently?"):
         out.say("nothing was removed")
         return 1
@@ -150,4 +152,6 @@ def _say_counts(what: str, people: set[str], store: Mapping[str, int], runs: Seq
     kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
     words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
     rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in store.items() if count)
-    out.say(f"{what}: {len(people)} people; in the response store {rows or 'nothing'}; {len(runs)} run(s)")
+    out.say(
+        f"{what}: {plural(len(people), 'person', 'people')}; in the response store {rows or 'nothing'}; {plural(len(runs), 'run')}"
+    )

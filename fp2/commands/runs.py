@@ -129,30 +129,42 @@ def _short(value: Any) -> str:
 def gate(
     word: str, limits: Limits, overrides: Sequence[str], junit: Path | None, markdown: Path | None, as_json: bool
 ) -> int:
-    """Check a run against conditions, print those that are not met, and write reports; return 0 if all are met, else 1.
+    """Check the runs that `word` names against conditions; return 0 if all are met, else 1.
+
+    What is not met is printed, and reports are written. `word` is a run, or the folder or id of a sweep, of which every
+    run is checked.
 
     Raises
     ------
     Fp2Error
         If there is no such run, its protocol is not installed, or a report cannot be written.
     """
-    from fp2.report.gate import check, summary, to_junit, to_markdown
+    from fp2.report.gate import Check, check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
     from fp2.runs.logged import load_run_sections
     from fp2.runs.reader import read_results
+    from fp2.runs.sweep_report import runs_named
 
     here = load_config(overrides)
-    with _run(word, here) as folder:
-        results = read_results(folder)
-        checks = check(results, limits, load_run_sections(folder, here, results["run_id"]))
-    name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
+    runs, missing = runs_named([word], here)
+    checks = [Check("finished", "every run finished", one["run"], False, one["reason"]) for one in missing]
+    for run in runs:
+        with _run(run, here) as folder:
+            results = read_results(folder)
+            own = check(results, limits, load_run_sections(folder, here, results["run_id"]))
+        name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
+        several = len(runs) + len(missing) > 1
+        checks += [replace(one, name=f"{model_name(results)}: {one.name}") for one in own] if several else own
+    if len(runs) + len(missing) > 1:
+        name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
     if junit is not None:
         artifacts.write_text(junit, to_junit(checks, name))
     if markdown is not None:
         artifacts.write_text(markdown, to_markdown(checks, name))
     failed = [one for one in checks if one.failed]
     if as_json:
-        print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
+        one = word if len(runs) > 1 else results["run_id"]
+        print_json({"run_id": one, "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
             print(f"not met: {one.condition}: {one.name}: {one.message}")

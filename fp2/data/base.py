@@ -19,6 +19,7 @@ A field without a marker decides the results, so that it enters the config hash.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from fp2.progress import Progress
 
 MEMBERS = ("Options", "load", "has_withdrawals", "lists_everyone", "recognises")
+ATTRIBUTE_NAME = re.compile(r"[^\W\d_]\w*")
+"""Letters of any language, digits and _."""
 _DTYPES = {"string": "str", "bool": "bool", "int64": "int64", "float64": "float64"}
 
 

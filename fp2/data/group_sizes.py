@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,9 @@ from fp2.tables import MUST_NOT_LEAVE, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_SPELLING = re.compile(r"[\s_.,\-]+")
 
 
 def _membership(cut: str, n_subjects: int, without_value: int, in_several: int) -> str:
@@ -31,19 +35,30 @@ def _too_small(cut: str, least: int, sizes: Mapping[str, int], needed: int | Non
     return f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
 
 
+def _alike(cut: str, groups: Sequence[str]) -> str:
+    names = " and ".join(map(repr, groups))
+    return f"Cut {cut}: {names} are probably one group; cut.groups merges them."
+
+
+ALIKE = NoteKind("alike_groups", Stage.TABLES, _alike)
 MEMBERSHIP = NoteKind("group_membership", Stage.TABLES, _membership)
 SMALL_GROUPS = NoteKind("small_groups", Stage.ANALYSIS, _too_small)
 
 
 def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[Note]:
-    """Return a note for each cut in which subjects are in no group, or in several.
+    """Return a note for each cut in which subjects are in no group or in several, and for groups with one name.
 
-    Of counterfactual sets nothing is returned: their images are in different groups on purpose.
+    Names are one if they differ in case, spaces and punctuation only. Of counterfactual sets nothing is returned: their
+    images are in different groups on purpose.
     """
     notes, total, without = [], people["subject_id"].nunique(), without_value(people, cuts)
     for cut in () if of_sets(people) else cuts:
         table = memberships(people, replace(cut, groups=())).drop_duplicates(["subject_id", "group"])
         lacking, several = without[cut.name], int((table.groupby("subject_id")["group"].size() > 1).sum())
+        spellings: dict[str, list[str]] = {}
+        for group in sorted(set(memberships(people, cut)["group"])):
+            spellings.setdefault(_SPELLING.sub("", group.casefold()) or group, []).append(group)
+        notes += [ALIKE(cut=cut.name, groups=groups) for groups in spellings.values() if len(groups) > 1]
         if lacking or several:
             notes.append(MEMBERSHIP(cut=cut.name, n_subjects=total, without_value=lacking, in_several=several))
     return notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,6 +39,17 @@ class GivenEngine(BaseEngine):
         raise Fp2Error(what, where="engine", fix="Call fp2.evaluate with the object again")
 
 
+_VERSIONS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def _version_of(function: Any) -> str:
+    """Return a version that a function object has in this process; a new one if it cannot be remembered."""
+    try:
+        return _VERSIONS.setdefault(function, uuid.uuid4().hex)
+    except TypeError:
+        return uuid.uuid4().hex
+
+
 class FunctionEngine(GivenEngine):
     """A function from an image and a question to an answer.
 
@@ -49,14 +61,14 @@ class FunctionEngine(GivenEngine):
     name : str
     version : str, optional
         Names what the function does. Stored answers are used again only under the same name and version; without one
-        they are not used again by another process.
+        they are used again in this process only, for the same function object.
     """
 
     def __init__(
         self, function: Callable[[Image.Image | None, str], str], name: str, version: str | None = None
     ) -> None:
         self._function, self._name = function, name
-        self._version = version or uuid.uuid4().hex
+        self._version = version or _version_of(function)
         self.model_calls = 0
 
     def identity(self) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[An
         row["adjusted_p"],
         Cell(row.get("hedges_g"), detail=per_answer),
         covered,
-        *(Cell(row[end], muted=not significant) for end in ("worst_group", "best_group")),
+        *reading.extreme_groups(row),
     ]
 
 

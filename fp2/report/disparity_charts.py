@@ -187,7 +187,7 @@ def _disparity_words(row: Row, label: str) -> str:
     if low is not None and high is not None:
         said += f", interval {number(low)} to {number(high)}"
     said += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
-    if row["worst_group"]:
+    if row["worst_group"] and row["significant"]:
         said += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
     return said
 

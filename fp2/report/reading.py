@@ -275,6 +275,11 @@ def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {verdict: verdict.meaning for verdict in Verdict if verdict in occurring}
 
 
+def extreme_groups(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the worst and the best group of a row; none where the difference is not significant."""
+    return (row["worst_group"], row["best_group"]) if row.get("significant", True) else (None, None)
+
+
 EFFECTS = ((0.2, "small"), (0.5, "medium"), (0.8, "large"), (1.2, "very large"), (2.0, "huge"))
 """Least standardised difference of each magnitude: conventions of Cohen (1988), extended by Sawilowsky (2009)."""
 

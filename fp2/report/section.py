@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from fp2.errors import Fp2Error
 from fp2.plugins import load_path
-from fp2.report.reading import DASH, MIN_CELL, number, plain, variant_name, verdict_words
+from fp2.report.reading import DASH, MIN_CELL, extreme_groups, number, plain, variant_name, verdict_words
 from fp2.report.several import side_by_side
 from fp2.report.values import Column, Estimate, Finding, Kind, Row, Table, Value, as_cell, charts, findings, suppressed
 from fp2.results import Block
@@ -75,8 +75,9 @@ def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: 
 
 
 def worst_and_best(row: Mapping[str, Any]) -> str:
-    """Return the groups with the lowest and the highest mean of a row, for the end of a finding's message."""
-    return f", {plain(row['worst_group'] or DASH)} against {plain(row['best_group'] or DASH)}"
+    """Return the worst and the best group of a significant row, for the end of a finding's message."""
+    worst, best = extreme_groups(row)
+    return "" if worst is None else f", {plain(worst)} against {plain(best)}"
 
 
 def load_sections(targets: Sequence[str]) -> list[Section]:

@@ -21,6 +21,7 @@ from fp2.report.reading import (
     EFFECTS,
     correction_label,
     cut_label,
+    extreme_groups,
     number,
     plain,
     scorer_identity,
@@ -411,7 +412,7 @@ def _by_probe(block: Block) -> Iterator[Value]:
                     Cell(block["runs"][end["run"]]["label"], detail=f"and {end['tied']} more" if end["tied"] else "")
                     for end in (smallest, largest)
                 ]
-                groups = [Cell(largest[end], muted=not largest["significant"]) for end in ("worst_group", "best_group")]
+                groups = extreme_groups(largest)
                 ends = [smallest["raw"], names[0], largest["raw"], names[1], *groups, largest["verdict"]]
             rows.append(Row([label, count, *ends]))
         yield _table("by_probe", columns, rows, panel, block["runs"])
@@ -436,7 +437,7 @@ def _disparities(block: Block) -> Iterator[Value]:
             for line in panel["lines"]:
                 if probe in line["rows"]:
                     row = line["rows"][probe]
-                    groups = [Cell(row[end], muted=not row["significant"]) for end in ("worst_group", "best_group")]
+                    groups = extreme_groups(row)
                     rows.append(
                         Row(
                             [
@@ -541,9 +542,8 @@ def _effects(block: Block) -> Iterator[Value]:
             muted = not row["significant"]
             cells = [
                 run["label"], block["probes"][effect["probe"]],
-                Cell(effect["d"], strong=not muted), Cell(row["effect"], muted=muted),
-                *(row.get(key) for key in numbers),
-                *(Cell(row[end], muted=muted) for end in ("worst_group", "best_group")), row["verdict"],
+                Cell(effect["d"], strong=not muted), None if muted else row["effect"],
+                *(row.get(key) for key in numbers), *extreme_groups(row), row["verdict"],
             ]  # fmt: skip
             rows.append(Row(cells))
         bars = [

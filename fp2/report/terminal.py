@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fp2.config import ReportConfig
-from fp2.data.group_sizes import MEMBERSHIP, SMALL_GROUPS
+from fp2.data.group_sizes import ALIKE, MEMBERSHIP, SMALL_GROUPS
 from fp2.notes import read_notes
 from fp2.report.cells import HIGH, LOW, cell_text
 from fp2.report.reading import (
@@ -90,7 +90,7 @@ def print_results(
         for renderable in terminal(section.values(results[section.name], results), min_cell):
             console.print(renderable)
     for note in read_notes(results):
-        if note.code in (MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
+        if note.code in (ALIKE.code, MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
             console.print(Text(plain(note), style="yellow"))
     if results["answers"]["planned"]:
         console.print(_answers_line(results))

@@ -34,6 +34,7 @@ from fp2.report.passport import (
     bundle_digest,
     is_plain_name,
 )
+from fp2.text import plural
 
 _SHOWN = 8  # unsigned files, or key ids, that are named
 _SHOWN_ID = 16  # characters of a key id
@@ -84,7 +85,9 @@ def verify_passport(
     keys = {key.keyid: key for key in map(load_public_key, public_keys)}
     if not 1 <= threshold <= len(keys):
         fix = "Give one --key per signer" if threshold >= 1 else "It must be at least 1"
-        raise Fp2Error(f"the threshold of {threshold} does not fit {len(keys)} different public key(s)", fix=fix)
+        raise Fp2Error(
+            f"the threshold of {threshold} does not fit {plural(len(keys), 'different public key')}", fix=fix
+        )
     outcome = Verification()
     envelope = _read_envelope(path, outcome)
     if envelope is None or not _check_signatures(envelope, list(keys.values()), threshold, outcome):
@@ -198,7 +201,7 @@ def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: i
     signers = _signers(envelope, keys)
     if len(signers) < threshold:
         outcome.failures.append(
-            f"signature: {len(signers)} of {threshold} required trusted signature(s) are valid for the payload: "
+            f"signature: {len(signers)} of {plural(threshold, 'required trusted signature')} valid for the payload: "
             f"{_why_not(envelope, [key.keyid for key in keys if key.keyid not in signers])}"
         )
     if envelope.payload_type != PAYLOAD_TYPE:

@@ -20,7 +20,7 @@ from fp2.progress import Progress
 from fp2.runs.folders import record_folder
 from fp2.store.withdrawn import redacting
 from fp2.tables import ORIGINAL
-from fp2.text import printable
+from fp2.text import plural, printable
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
@@ -89,7 +89,7 @@ class RunOutcome:
 
     def checked(self, failures: Sequence[str]) -> RunOutcome:
         """Return the outcome after its checks (`fp2.runs.checks`), with a line per failed one."""
-        message = f"the run is written, and failed {len(failures)} check(s): {' | '.join(failures)}"
+        message = f"the run is written, and failed {plural(len(failures), 'check')}: {' | '.join(failures)}"
         return self.ending(EXIT_UNSOUND, message) if failures else self
 
     def ending(self, exit_status: int, message: str) -> RunOutcome:

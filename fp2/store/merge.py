@@ -29,6 +29,7 @@ from fp2.store.database import as_user_error, has_table, intact, is_intact_runti
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
 from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
 from fp2.store.withdrawn import NOBODY, Withdrawn
+from fp2.text import plural
 
 _AT_ONCE = 5000  # rows in one transaction
 _SHOWN = 3  # conflicts that are named
@@ -126,7 +127,7 @@ def _delete_withdrawn(store: ResponseStore, withdrawn: Withdrawn) -> None:
 def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     return Fp2Error(
-        f"{len(keys)} answer(s) differ between the stores: {', '.join(keys[:_SHOWN])}{more}",
+        f"{plural(len(keys), 'answer differs', 'answers differ')} between the stores: {', '.join(keys[:_SHOWN])}{more}",
         where=", ".join(str(source.path) for source in sources),
         fix="The model was asked the same question twice and answered differently: merge without one of the stores",
     )

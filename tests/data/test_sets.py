@@ -53,8 +53,8 @@ def test_images_of_no_set_and_sets_of_another_attribute_are_left_out_and_reporte
     kept, notes = whole_sets(SOME, [SKIN])
     assert kept["set_id"].unique().tolist() == ["s1", "s2"]
     assert notes == (
-        "1 image(s) that belong to no set were left out",
-        "2 set(s) that vary in none of the cuts were left out",
+        "1 image of no set left out",
+        "2 sets without variation in any of the cuts left out",
         "the sets that vary in skin also vary in hair: differences within them cannot be attributed to one of these "
         "alone",
     )

@@ -138,7 +138,7 @@ def flip_field(envelope: dict[str, Any]) -> None:
         (lambda e: e.update(payloadType="application/json"), "payloadType"),
         (
             lambda e: e.update(signatures=[]),
-            "signature: 0 of 1 required trusted signature(s) are valid for the payload: the file has no signatures",
+            "signature: 0 of 1 required trusted signature valid for the payload: the file has no signatures",
         ),
         (lambda e: e["signatures"][0].pop("keyid") and flip_signature(e), "the file names no key"),
         (lambda e: e.update(signatures=["x"]), "DSSE envelope"),

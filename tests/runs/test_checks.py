@@ -185,7 +185,7 @@ def test_a_run_that_fails_its_check_says_so_and_exits(
         artifacts, "write_results", lambda folder, results: write(folder, {**results, "n_subjects": 35})
     )
     assert bench.launch(*WORDS) == EXIT_UNSOUND
-    assert "failed 1 check(s): tables: results.json differs from the tables at n_subjects" in capsys.readouterr().err
+    assert "failed 1 check: tables: results.json differs from the tables at n_subjects" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("mlflow_store")

@@ -79,7 +79,7 @@ def test_an_image_is_its_id_its_file_name_or_its_stem_and_never_a_part_of_a_path
     before = images_left(folder)
     assert fp2("purge", "--image", given, "--yes", *bench.paths) == 0
     assert before - images_left(folder) == keys_of(bench, gone)
-    assert f"image {given.strip()}: {'1 images, 6 answers, 1 run(s)' if gone else 'selects'}" in capsys.readouterr().out
+    assert f"image {given.strip()}: {'1 image, 6 answers, 1 run' if gone else 'selects'}" in capsys.readouterr().out
 
 
 def test_what_is_selected_is_listed_by_id_before_it_is_removed(
@@ -90,8 +90,8 @@ def test_what_is_selected_is_listed_by_id_before_it_is_removed(
     seen: list[str] = []
     monkeypatch.setattr("typer.confirm", lambda text: seen.append(capsys.readouterr().out) or False)
     assert fp2("purge", "--subject", "p3", "--subject", "p99", "--image", "img_7", *bench.paths) == 1
-    assert "subject p3: 1 images, 6 answers, 1 run(s)\nsubject p99: selects nothing here\n" in seen[0]
-    assert "image img_7: 1 images, 6 answers, 1 run(s), by its file name without ending" in seen[0]
+    assert "subject p3: 1 image, 6 answers, 1 run\nsubject p99: selects nothing here\n" in seen[0]
+    assert "image img_7: 1 image, 6 answers, 1 run, by its file name without ending" in seen[0]
     assert "1 people whose ids were not given are in these images" in seen[0]
     assert fp2("purge", "--subject", "p3", "--image", "img_7", "--dry-run", "--json", *bench.paths) == 0
     said = json.loads(capsys.readouterr().out.removeprefix("nothing was removed\n"))

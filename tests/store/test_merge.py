@@ -99,7 +99,7 @@ def test_conflicting_answers_are_named_and_nothing_is_merged(
         change(store)  # type: ignore[operator]
     assert fp2("store", "merge", *map(str, two), "--into", str(tmp_path / "c.sqlite")) == 2
     err = capsys.readouterr().err
-    assert "1 answer(s) differ between the stores" in err
+    assert "1 answer differs between the stores" in err
     assert any(key in err for key in (KEYS[0], KEYS[20], KEYS[22]))
     assert not [*tmp_path.glob(".*.draft*"), *tmp_path.glob("c.*")]
 

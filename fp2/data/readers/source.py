@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, OmitDefault, Required
+from fp2.data.base import ATTRIBUTE_NAME, DataOptions, Dataset, DataSource, LoadContext, Local, OmitDefault, Required
 from fp2.errors import Fp2Error
 
 COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
-NAME = re.compile(r"[^\W\d_]\w*")
-"""The name of an attribute: letters of any language, digits and _."""
 Columns = dict[str, str | int]
 
 
@@ -53,7 +50,7 @@ class FolderOptions(DataOptions):
     def __post_init__(self) -> None:
         """Raise Fp2Error unless `attribute` can be the name of an attribute."""
         super().__post_init__()
-        if not NAME.fullmatch(self.attribute):
+        if not ATTRIBUTE_NAME.fullmatch(self.attribute):
             message = f"{self.attribute!r} cannot be an attribute's name"
             raise Fp2Error(message, where="data.attribute", fix="Use letters, digits and _")
 

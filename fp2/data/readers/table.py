@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fp2.data.base import Dataset, people_table
+from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
-from fp2.data.readers.source import NAME
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
 from fp2.tables import PRIVATE_PREFIX
@@ -99,7 +98,7 @@ def frame_people(
 
 def can_be_name(name: str) -> bool:
     """Whether one of our columns, such as an attribute, can have this name."""
-    return name not in _RESERVED and bool(NAME.fullmatch(name))
+    return name not in _RESERVED and bool(ATTRIBUTE_NAME.fullmatch(name))
 
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
