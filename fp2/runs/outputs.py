@@ -367,6 +367,7 @@ def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, 
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.report.reading import calibration_of, calibration_words
+    from fp2.report.summary import description
     from fp2.tracking import client
 
     passport = folder / artifacts.PASSPORT
@@ -382,6 +383,7 @@ def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, 
                 **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
                 "passport_sha256": sha256_file(passport),
                 "summary": json.dumps(summarise(results)),
+                "description": description(results),
             }
         )
         tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

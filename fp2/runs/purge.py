@@ -27,6 +27,7 @@ from fp2.plugins import PURGES, installed, load
 from fp2.progress import Progress
 from fp2.report.leaderboard import summarise
 from fp2.report.section import load_sections
+from fp2.report.summary import description
 from fp2.results import Results
 from fp2.runs.folders import forget_folder, recorded_folders
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
@@ -529,10 +530,11 @@ def _mirror(stage: Path, folder: Path) -> None:
 def _tags(results: Results | None, source: Path) -> dict[str, str]:
     """Return the tags that follow from the results."""
     if results is None:
-        return {"summary": "[]", "severity": "None", "passport_sha256": "None"}
+        return {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
     return {
         "severity": str(results["severity"]),
         "summary": json.dumps(summarise(results)),
+        "description": description(results),
         "passport_sha256": sha256_file(source / artifacts.PASSPORT),
         **{name: str(results[name]) for name in ("config_hash", "response_set", "dataset_digest")},
         **code_tags(passport_part(source, "generator")),
