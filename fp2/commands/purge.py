@@ -153,5 +153,6 @@ def _say_counts(what: str, people: set[str], store: Mapping[str, int], runs: Seq
     words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
     rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in store.items() if count)
     out.say(
-        f"{what}: {plural(len(people), 'person', 'people')}; in the response store {rows or 'nothing'}; {plural(len(runs), 'run')}"
+        f"{what}: {plural(len(people), 'person', 'people')}; in the response store {rows or 'nothing'}; "
+        f"{plural(len(runs), 'run')}"
     )

@@ -124,7 +124,7 @@ def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Ma
 
 
 def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: Results) -> Part:
-    columns = (Column("Answer"), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
+    columns = (Column("No."), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
     rows = [Row([str(n), *cells]) for n, cells in enumerate(zip_longest(*quotes), start=1)]
     means = {one["group"]: one for one in row["groups"]}
     said: list[str] = []

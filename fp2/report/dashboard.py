@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
 from fp2.report.summary import summary
-from fp2.report.values import Sentence, Value, Weight, flat, tables
+from fp2.report.values import Finding, Part, Sentence, Table, Value, Weight, flat, tables
 
 
 def write_dashboard(
@@ -77,7 +78,12 @@ def render_dashboard(
     findings = [(one, list(one.values(results[one.name], results))) for one in present(sections, results)]
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
-    if lead := list(summary(results, sample)):
+    lead = list(summary(results, sample))
+    if not lead and findings:  # what the first section says of all groups
+        first, values = findings[0]
+        lead = list(takewhile(_is_unfolded, values))
+        findings[0] = first, values[len(lead) :]
+    if lead:
         lead += sizes
     else:
         header += sizes
@@ -121,6 +127,13 @@ def render_dashboard(
         "has_answers": bool(sample or examples),
     }
     return render_page(context, header, every, min_cell)
+
+
+def _is_unfolded(value: Value) -> bool:
+    """Return whether a value is shown at once, whatever a reader chooses."""
+    if isinstance(value, Finding) or value.cut or value.scorer:
+        return False
+    return not (isinstance(value, Table) and value.fold) and not (isinstance(value, Part) and value.folded)
 
 
 def _leads(values: Sequence[Value]) -> bool:

@@ -153,7 +153,8 @@ def intervals(
 
 
 def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart:
-    """Return significant disparities of several cuts with their intervals, in the order given."""
+    """Return disparities of several cuts with their intervals, in the order given: the significant ones, or others."""
+    title = "What differs significantly" if rows[0]["significant"] else "Disparities, none significant"
     labels = probe_labels(results)
     points = [
         _point(row, answers_link(f"{labels[row['probe']]}, {cut_label(row['cut'])}", row))
@@ -162,7 +163,7 @@ def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart
     end = 1.04 * max([point.high or point.value or 0.0 for point in points] + [0.01])
     more = f"The {MOST_DIFFERING} largest of {len(rows)}. " if len(rows) > MOST_DIFFERING else ""
     return Chart(
-        ChartKind.INTERVALS, "differing", "What differs significantly", [Series(points)],
+        ChartKind.INTERVALS, "differing", title, [Series(points)],
         Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end), caption=f"{more}{caption}".strip(),
         in_files=False,
     )  # fmt: skip

@@ -135,7 +135,7 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
         below = foot + 0.19 * math.ceil(len(shown) / beside) + (0.1 if shown else 0.0)
         title = textwrap.wrap(plain(heading.title), int((width - 0.3) / _LETTER * 9 / 14)) or [""]
         lines = [part for line in heading.lines for part in textwrap.wrap(line, int((width - 0.3) / _LETTER))]
-        above = 0.3 + 0.21 * len(title) + 0.18 * (len(lines) + bool(heading.remark))
+        above = 0.3 + 0.24 * len(title) + 0.18 * (len(lines) + bool(heading.remark))
         height = above + sum(tall) + below
         drawn.set_size_inches(width, height)
         layout: Any = drawn.get_layout_engine()
@@ -720,8 +720,8 @@ def draw_heading(drawn: Figure, heading: Heading) -> None:
     width, height = drawn.get_figwidth(), drawn.get_figheight()
     x, y = 0.15 / width, height - 0.12
     look: Any = {"va": "top", "linespacing": 1.25}
-    drawn.text(x, y / height, heading.title.replace("$", r"\$"), fontsize=12.5, fontweight="bold", **look)
-    y -= 0.06 + 0.21 * (heading.title.count("\n") + 1)
+    drawn.text(x, y / height, heading.title.replace("$", r"\$"), fontsize=14, fontweight="bold", **look)
+    y -= 0.06 + 0.24 * (heading.title.count("\n") + 1)
     for line in heading.lines:
         drawn.text(x, y / height, line.replace("$", r"\$"), fontsize=8.5, color=FAINT, **look)
         y -= 0.18

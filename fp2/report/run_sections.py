@@ -82,12 +82,14 @@ def sizes(results: Results) -> Iterator[Sentence]:
     counts = []
     if answers["planned"]:
         counts += [f"; {answers['answered']:,} of {answers['planned']:,} planned answers"]
-        counts += [f"{answers['refused']:,} of these refusals", f"{answers['failed']:,} failed"]
+        counts += [f"{answers['refused']:,} of these refusals"] if answers["refused"] else []
+        counts += [f"{answers['failed']:,} failed"] if answers["failed"] else []
         counts += [f"{answers[key]:,} {scorer_label(key)}" for key in WITHOUT_ATTEMPT if key in answers]
     yield Sentence([n, Name(dataset["name"]), *release, f"{', '.join(counts)}. {plain(results['created'])[:10]}."])
     for cut, n_without in (dataset.get("without_value") or {}).items():
         if n_without:
-            yield Sentence(f"{n_without:,} subjects have no value of {cut_label(cut)} and are in no group.")
+            who = f"{n_without:,} subject{'s have' if n_without > 1 else ' has'}"
+            yield Sentence(f"{who} no value of {cut_label(cut)} and {'are' if n_without > 1 else 'is'} in no group.")
 
 
 def balance(results: Results) -> Iterator[Value]:

@@ -12,6 +12,7 @@ from fp2.report.disparities import detectable_words, panels, significant_of
 from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
 from fp2.report.reading import (
     cut_label,
+    model_name,
     number,
     plain,
     primary_scorer,
@@ -54,8 +55,11 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
     yield from _nothing_found(rows, results)
     cuts = [cut for cut in results["cuts"] if len(rows_of(results, cut)) >= FEWEST_SPOKES]
     charts = [_small(chart, cut, results) for cut, chart in zip(cuts, radars([results], cuts), strict=True)]
-    if any(row["status"] == "ok" for row in rows):
+    tested = [row for row in rows if row["status"] == "ok"]
+    if tested and charts:
         yield Part("", charts, beside=True)
+    elif tested and not significant:  # too few probes for radars
+        yield differing(tested, results)
     yield from _missed(rows)
     if significant:
         lead = "A name leads to answers about its two groups, side by side." if sample else ""
@@ -63,6 +67,21 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         yield from _quotes(significant[0], results, sample)
     if len(panels(results)) > 1:
         yield _counts(results)
+
+
+def description(results: Results) -> str:
+    """Return a run in three sentences: model and data, the largest difference, and how many there are."""
+    size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
+    said = [f"{model_name(results)} on {plain(results['dataset']['name'])}: {size}."]
+    rows = _largest_first(results)
+    tested = [row for row in rows if row["status"] == "ok"]
+    if significant := [row for row in tested if row["significant"]]:
+        said.append("".join(_in_words(significant[0], results).parts))
+        counted = f"{len(significant)} of {len(tested)} comparisons of {_primary(results)} differ"
+        said.append(f"{counted}{'s' * (len(significant) == 1)} significantly.")
+    elif rows:
+        said += ["".join(one.parts) for one in (*_nothing_found(rows, results), *_missed(rows))]
+    return " ".join(said)
 
 
 def _small(chart: Chart, cut: str, results: Results) -> Chart:

@@ -368,6 +368,7 @@ def result_tags(results: Results, folder: Path) -> dict[str, Any]:
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.report.reading import calibration_of, calibration_words
+    from fp2.report.summary import description
 
     return {
         **{name: results[name] for name in ("response_set", "dataset_digest")},
@@ -377,6 +378,7 @@ def result_tags(results: Results, folder: Path) -> dict[str, Any]:
         **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
         "passport_sha256": sha256_file(folder / artifacts.PASSPORT),
         "summary": json.dumps(summarise(results)),
+        "description": description(results),
     }
 
 

@@ -141,7 +141,7 @@ def _replace_logged(step: Step, here: Config, journal: Journal) -> None:
     files = artifacts.files_of(source)
     if (source / artifacts.PASSPORT).is_file():
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
-    tags = {"summary": "[]", "severity": "None", "passport_sha256": "None"}
+    tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
     if results is not None:
         tags = result_tags(results, source)
         tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}

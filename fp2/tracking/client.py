@@ -27,6 +27,7 @@ from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database, server_lock
 from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
+from fp2.verdicts import Verdict
 
 SERVERS = ("http://", "https://")
 """How the address of an MLflow server begins."""
@@ -34,14 +35,16 @@ PREFIX = "fp2."
 CODE_TAGS = tuple(f"{PREFIX}{key}" for key in ("version", "git_commit", "dirty"))
 """What identifies the code of a run."""
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
-FREE_TEXT = (f"{PREFIX}error", "mlflow.note.content", "mlflow.runName")
+NOTE, DESCRIPTION = "mlflow.note.content", f"{PREFIX}description"
+"""The description of a run that the UI shows, and the one that we wrote."""
+FREE_TEXT = (f"{PREFIX}error", NOTE, DESCRIPTION, "mlflow.runName")
 """Our tags that hold free text; every other tag of ours and of MLflow has a meaning to a program."""
 METRICS_AT_ONCE = 1000
 _SQLITE = "sqlite:///"
 FIRST = "summary/"
 """The charts of the UI are in sections by what precedes the slash, before those of metrics without one."""
-_HEADLINE = re.compile(r"composite|refusal_rate|disparity\..*")
-_SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
+_HEADLINE = re.compile(r"composite|magnitude|n_biased|n_tested|refusal_rate|disparity\..*")
+_SHARED = re.compile(r"composite|magnitude|n_biased|n_tested|refusal_rate|(disparity|gap)\..*")
 """The metrics that have the same names in every run; they are shown for the model too."""
 
 
@@ -155,7 +158,11 @@ class Tracker:
         return len({run.data.tags.get(f"{PREFIX}config_hash") for run in runs} - {config_hash})
 
     def tag(self, tags: Mapping[str, Any]) -> None:
-        """Set tags."""
+        """Set tags; a `description` is what the UI shows of the run, unless a user wrote another one."""
+        if "description" in tags:
+            before = self.client.get_run(self.run_id).data.tags
+            if before.get(NOTE) in (None, before.get(DESCRIPTION)):
+                self.client.set_tag(self.run_id, NOTE, printable(tags["description"], None))
         for key, value in tags.items():
             self.client.set_tag(self.run_id, PREFIX + key, printable(value, None))
 
@@ -327,6 +334,11 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         for key in ("value", "null_mean", "excess", "p_value", "magnitude"):
             values[f"composite.{cut}.{key}"] = row.get(key)
     primary, first = results["analysis"].get("primary"), next(iter(results["cuts"]), None)
+    if first in results["composites"]:  # of the cut of `composite`
+        values["magnitude"] = results["composites"][first].get("magnitude")
+    if tested := [row for row in results["disparities"] if row["scorer"] == primary and row["status"] == "ok"]:
+        values["n_tested"] = len(tested)
+        values["n_biased"] = sum(row["verdict"] == Verdict.BIASED for row in tested)
     for row in results["disparities"]:
         if row["scorer"] == primary and row["cut"] == first:  # named alike in every run, to be compared over a sweep
             values |= {f"disparity.{row['probe']}": row["raw"], f"gap.{row['probe']}": row["shrunken"]}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fp2.report.summary import summary
-from fp2.report.values import Chart, Sentence, Table, Value, as_cell, charts, tables
+from fp2.report.answers import answers_side_by_side, striking_first
+from fp2.report.summary import description, summary
+from fp2.report.values import Chart, Link, Part, Sentence, Table, Value, as_cell, charts, tables
 from fp2.results import Results
 
 
@@ -99,3 +100,40 @@ def test_counts_are_of_rows_that_were_tested(results: Results) -> None:
         n = sum(bool(row["significant"]) for row in rows)
         assert as_cell(by_cut[f"by {cut.replace('_', ' ')}"].cells[1]).value == f"{n}/{len(rows)}"
     assert not [value for value in summary(results, []) if isinstance(value, Chart) and value.in_files]
+
+
+def test_a_run_is_described_in_three_sentences(results: Results) -> None:
+    largest = max((row for row in primary_rows(results) if row["significant"]), key=lambda row: row["raw"])
+    said = description(results)
+    assert said.startswith("peeps-vlm on peeps: 400 subjects, 1,200 images. Answers about the group ")
+    assert str(largest["worst_group"]) in said
+    n = sum(bool(row["significant"]) for row in primary_rows(results))
+    assert f"{n} of {sum(row['status'] == 'ok' for row in primary_rows(results))} comparisons of valence differ" in said
+    for row in results["disparities"]:
+        row.update(significant=False, verdict="no_difference_found", status="ok", mde80=0.2)
+    assert "No difference between groups was found" in description(results)
+
+
+def test_answers_side_by_side_name_no_group_before_they_are_unfolded(results: Results) -> None:
+    row = striking_first(results)[0]
+    sample = [answer(row, end, 0.1, f"answer {end}") for end in ("worst", "best")]
+    (part,) = (one for one in answers_side_by_side(results, sample) if one.anchor.endswith(row["scorer"]))
+    quotes, key, command = part.values
+    assert isinstance(quotes, Table)
+    assert sorted(str(as_cell(cell).value) for cell in quotes.rows[0].cells[1:]) == ["“answer best”", "“answer worst”"]
+    shown = " ".join([str(part.title), quotes.label, *(column.label for column in quotes.columns)])
+    for end in ("worst_group", "best_group"):
+        assert str(row[end]) not in shown
+        assert isinstance(key, Part)
+        assert key.folded
+        assert str(row[end]) in sentences(list(key.values))[0]
+    assert "fp2 view" in sentences([command])[0]
+    assert not list(answers_side_by_side(results, sample[:1]))
+
+
+def test_only_significant_differences_lead_to_answers(results: Results) -> None:
+    for row in results["disparities"]:
+        row["significant"] = False
+    values = list(summary(results, []))
+    assert not [part for one in values if isinstance(one, Sentence) for part in one.parts if isinstance(part, Link)]
+    assert list(answers_side_by_side(results, [])) == []

@@ -144,7 +144,9 @@ def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path
     changed = {name for name in before if before[name] != after[name]}
     results = results_of(one.folder)
     assert changed <= {"fp2.error", "mlflow.note.content", "fp2.passport_sha256", "fp2.summary", "fp2.response_set",
-                       "fp2.dataset_digest"}  # fmt: skip
+                       "fp2.dataset_digest", "fp2.description"}  # fmt: skip
+    assert before["fp2.description"] != after["fp2.description"]
+    assert "39 subjects" in after["fp2.description"]
     assert after["fp2.dataset_digest"] == results["dataset_digest"]
     assert json.loads(after["fp2.summary"])[0]["n_subjects"] == 39
     assert note.read_text() == "OSError: subject removed, line 17"

@@ -57,6 +57,10 @@ def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Ben
         return bench, bench.run(*FULL)
 
 
+LEADING = ("composite", "magnitude", "n_biased", "n_tested", "refusal_rate")
+"""The metrics in the first section of the charts, before those of the probes."""
+
+
 @pytest.fixture(scope="module")
 def logged_twice(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, list[Any]]:
     """Two runs of one model with one cut each, logged."""
@@ -82,9 +86,26 @@ def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
         if row["raw"] is not None:
             assert run.data.metrics[f"{row['probe']}.{row['scorer']}.{row['cut']}.raw"] == pytest.approx(row["raw"])
     assert {f"{p['id']}.refusal_rate" for p in results["probes"]} <= set(run.data.metrics)
+    rows = [row for row in results["disparities"] if row["scorer"] == "valence" and row["status"] == "ok"]
+    assert run.data.metrics["n_tested"] == run.data.metrics["summary/n_tested"] == len(rows)
+    assert run.data.metrics["n_biased"] == sum(row["verdict"] == "biased" for row in rows)
+    assert run.data.metrics["magnitude"] == pytest.approx(results["composites"]["gender"]["magnitude"])
     here = files_in(outcome.folder)
     assert artifacts_of(client, outcome.run_id) == here
     assert here >= {"passport.json", "results.json", "people.parquet", "disparities.json", "dashboard.html"}
+
+
+def test_the_description_is_ours_until_a_user_writes_one(bench: Bench) -> None:
+    outcome = bench.run(*FULL)
+    client = client_of(bench)
+    note = client.get_run(outcome.run_id).data.tags["mlflow.note.content"]
+    assert note.startswith(f"planted on table: {outcome.results['n_subjects']} subjects")
+    tracker = Tracker(client, outcome.run_id, "1")
+    tracker.tag({"description": "new"})
+    assert client.get_run(outcome.run_id).data.tags["mlflow.note.content"] == "new"
+    client.set_tag(outcome.run_id, "mlflow.note.content", "mine")
+    tracker.tag({"description": "newer"})
+    assert client.get_run(outcome.run_id).data.tags["mlflow.note.content"] == "mine"
 
 
 def test_the_disparities_are_a_table_of_the_ui(logged: tuple[Bench, Any]) -> None:
@@ -396,7 +417,7 @@ def test_the_printed_links_open_the_runs_in_the_ui(
         probes = [f"disparity.{probe['id']}" for probe in outcome.results["probes"]]
         names = {name for name in client_of(bench).get_run(outcome.run_id).data.metrics if name.startswith("summary/")}
         assert " ".join(first.split()).startswith(f"summary ({len(names)})"), "the first section of the charts"
-        assert names == {f"summary/{key}" for key in ("composite", "refusal_rate", *probes)}
+        assert names == {f"summary/{key}" for key in (*LEADING, *probes)}
     assert server.returncode == 0
     assert ui.running_port(config) is None
 

@@ -80,14 +80,17 @@ class GrasSection(Section):
         """Yield scores and effect sizes, then what is shown of one unit: subjects, where they have several images."""
         unit = block["units"].get("subjects") or block["units"]["images"]
         scores = unit["scores"]
+        yield from (_score_sentence(block, name, each) for name, each in block["units"].items())
+        yield _significant_sentence(unit)
+        yield _attributes_chart(unit)
+        yield _significant_counts(block, unit)
         yield Sentence(
             f"{block['n_images']:,} images of {block['n_subjects']:,} subjects, {len(block['traits'])} traits in "
             f"{len(block['templates'])} templates: {scores['n_tests']:,} tests in {scores['n_cells']:,} cells (a cell "
             f"is one attribute and one trait). Outcome: {OUTCOMES[block['outcome']]}."
         )
         yield from (Sentence(warning, Weight.WARNING) for warning in block["warnings"])
-        for name, each in block["units"].items():
-            yield from _scores(block, name, each)
+        yield from (_scores(block, name, each) for name, each in block["units"].items())
         if scores["n_undefined"] or scores["n_constant"]:
             yield Sentence(
                 f"{scores['n_undefined']} tests are undefined (too few answers) and {scores['n_constant']} have "
@@ -96,12 +99,12 @@ class GrasSection(Section):
         yield Sentence(ABOUT_SCORES.format_map(block["options"]), Weight.DETAIL)
         yield _effect_sizes(unit)
         yield Sentence(ABOUT_EFFECT_SIZES, Weight.DETAIL)
-        yield from _null_charts(block)
-        yield from _trait_charts(block, unit)
-        yield from _attribution(block, unit)
-        yield Sentence(ABOUT_ATTRIBUTION, Weight.DETAIL)
+        yield Part("The score and its null distribution", list(_null_charts(block)), folded=True)
+        yield Part("Each trait by group", list(_trait_charts(block, unit)), folded=True)
+        attribution = [*_attribution(block, unit), Sentence(ABOUT_ATTRIBUTION, Weight.DETAIL)]
+        yield Part(ATTRIBUTED, attribution, folded=True)
         if unit["wording"]["sets"]:
-            yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)))
+            yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)), folded=True)
         yield Part("Does the model answer yes or no?", list(_answer_mass(block)), folded=True)
         yield from _findings(unit)
 
@@ -126,20 +129,73 @@ def _published(scores: Mapping[str, Any]) -> Mapping[str, Any]:
     return score
 
 
-def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:
-    """Yield the score in both orientations, and the table of scores beside their null."""
-    label = "images as units (one per subject)" if block["same_units"] else UNITS[name]
-    scores, significant = unit["scores"], unit["scores"].get("step_down")  # results of 0.3.0 have none
-    yield Sentence(
+def _unit_label(block: Block, name: str) -> str:
+    return "images as units (one per subject)" if block["same_units"] else UNITS[name]
+
+
+def _score_sentence(block: Block, name: str, unit: Unit) -> Sentence:
+    """Return the score in both orientations, beside what chance gives."""
+    score = unit["scores"]["published_orientation"]
+    chance = f"{number(score['null_low'], 1)} to {number(score['null_high'], 1)}"
+    return Sentence(
         [
-            f"GRAS Bias Score, {label}: ",
-            Strong(number(scores["published_orientation"]["value"], 2)),
-            " published orientation (ideal 0), ",
-            Strong(number(scores["seed_orientation"], 2)),
+            f"GRAS Bias Score, {_unit_label(block, name)}: ",
+            Strong(number(score["value"], 2)),
+            f" published orientation (ideal 0; by chance {chance}), ",
+            Strong(number(unit["scores"]["seed_orientation"], 2)),
             " orientation of the abstract (ideal 100).",
         ],
         Weight.LEAD,
     )
+
+
+def _significant_sentence(unit: Unit) -> Sentence:
+    """Return how many traits differ significantly by each attribute."""
+    counts = {name: sum(map(bool, tests["significant"])) for name, tests in unit["tests"].items()}
+    differing = ", ".join(f"{n} by {cut_label(name)}" for name, n in counts.items() if n)
+    if not differing:
+        return Sentence(
+            [Strong("No trait"), " differs significantly between groups, after correction over all traits."],
+            Weight.LEAD,
+        )
+    return Sentence(["Traits that differ significantly: ", Strong(differing), "."], Weight.LEAD)
+
+
+def _attributes_chart(unit: Unit) -> Chart:
+    """Return the score of each attribute beside what chance gives."""
+    scores = {name: each["published_orientation"] for name, each in unit["scores"]["by_attribute"].items()}
+    points = [
+        Point(one["value"], cut_label(name), null_mean=one["null_mean"], null_p95=one["null_high"],
+              filled=one["value"] > one["null_high"])
+        for name, one in scores.items()
+    ]  # fmt: skip
+    return Chart(
+        ChartKind.INTERVALS, "gras_attributes", "GRAS Bias Score by attribute", [Series(points)],
+        Axis("cells with p ≤ α in any template, %", 0.0),
+        caption="Grey: by chance, to the 97.5th percentile; filled: beyond it.",
+        filled="beyond chance", in_files=False,
+    )  # fmt: skip
+
+
+def _significant_counts(block: Block, unit: Unit) -> Table:
+    """Return how many traits of each polarity differ significantly by each attribute."""
+    by_polarity = _traits_by_polarity(block)
+    columns = [Column("Significant traits"), *(Column(polarity) for polarity in by_polarity)]
+    rows = []
+    for name, tests in unit["tests"].items():
+        counts = [sum(bool(tests["significant"][k]) for k in traits) for traits in by_polarity.values()]
+        cells = [
+            Cell(f"{n}/{len(traits)}", strong=n > 0, muted=not n)
+            for n, traits in zip(counts, by_polarity.values(), strict=True)
+        ]
+        rows.append(Row([f"by {cut_label(name)}", *cells]))
+    return Table("significant_traits", columns, rows)
+
+
+def _scores(block: Block, name: str, unit: Unit) -> Table:
+    """Return the table of scores beside their null."""
+    label = _unit_label(block, name)
+    scores, significant = unit["scores"], unit["scores"].get("step_down")  # results of 0.3.0 have none
     rows = [_score_row(label, scores[measure]) for measure, label in MEASURES.items()]
     if significant:
         rows.append(Row([SIGNIFICANT, Cell(significant["value"], strong=True), None, None, significant["p_value"]]))
@@ -154,7 +210,8 @@ def _scores(block: Block, name: str, unit: Unit) -> Iterator[Value]:
             Row([f"any template, {OUTCOMES[outcome]}", other["published_orientation"], None, None, None])
             for outcome, other in block["other_outcomes"].items()
         ]
-    yield Table(f"scores_{name}", SCORE_COLUMNS, rows, f"Cells with p ≤ α in %, {label}", primary=True)
+    caption = f"Cells with p ≤ α in %, {label}"
+    return Table(f"scores_{name}", SCORE_COLUMNS, rows, caption, primary=True, fold=f"Scores, {label}")
 
 
 def _score_row(label: str, score: Mapping[str, Any]) -> Row:
@@ -179,7 +236,8 @@ def _effect_sizes(unit: Unit) -> Table:
                 ]
             )
         )
-    return Table("effect_sizes", EFFECT_SIZE_COLUMNS, rows, "Effect sizes (95 % intervals)", primary=True)
+    caption = "Effect sizes (95 % intervals)"
+    return Table("effect_sizes", EFFECT_SIZE_COLUMNS, rows, caption, primary=True, fold="Effect sizes")
 
 
 def _null_charts(block: Block) -> Iterator[Chart]:

@@ -8,11 +8,8 @@ from typing import Any
 from fp2.protocols.fingerprint.scorer_agreement import SAME, summary
 from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
 from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Code, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
+from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
-
-VALENCE = ("valence_context", "valence")
-"""The packaged scorers of valence."""
 
 
 class ScorerAgreementSection(Section):
@@ -22,14 +19,13 @@ class ScorerAgreementSection(Section):
     title = "Agreement between scorers"
     detail = True
 
+    def applies(self, results: Results) -> bool:
+        """Return whether two scorers measure one dimension."""
+        return bool(_several(results.get(self.name) or {}))
+
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield how many verdicts depend on the scorer, the pairs, the verdicts by cut, and the tests by group."""
-        labels = probe_labels(results)
-        several = {name: scorers for name, scorers in block["dimensions"].items() if len(scorers) > 1}
-        if not several:
-            hint = f"fp2 rescore RUN_ID {second_opinion(block['dimensions'])}"
-            yield Sentence([NOTHING_COMPARED, Code(hint), "."], Weight.DETAIL)
-            return
+        labels, several = probe_labels(results), _several(block)
         for dimension, scorers in several.items():
             yield _dependence(dimension, scorers, block["verdicts"])
         pairs = [_pair(pair, labels) for pair in block["pairs"]]
@@ -41,6 +37,11 @@ class ScorerAgreementSection(Section):
         for cut in results["cuts"]:
             yield _tests(cut, [row for row in block["tests"] if row["cut"] == cut], labels)
         yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
+
+
+def _several(block: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Return the scorers of each dimension that several measure."""
+    return {name: scorers for name, scorers in block.get("dimensions", {}).items() if len(scorers) > 1}
 
 
 def _dependence(dimension: str, scorers: Sequence[str], verdicts: Any) -> Sentence:
@@ -121,14 +122,6 @@ def _tests(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str
     return Table("agreement", columns, lines, fold=fold, cut=cut)
 
 
-def second_opinion(dimensions: Mapping[str, Any]) -> str:
-    """Return the overrides that add a second scorer of a dimension of the run, after `fp2 rescore RUN_ID`."""
-    if "valence" in dimensions:
-        present = [name for names in dimensions.values() for name in names]
-        return f"scorer=[{','.join(dict.fromkeys([*present, *VALENCE]))}]"
-    return f"scorer.NAME.measures={next(iter(dimensions), 'NAME')}"
-
-
 DEPENDS = {"verdict": "verdict", "direction": "direction", "worst_group": "worst group"}
 PAIR_COLUMNS = [
     Column("First"),
@@ -151,10 +144,6 @@ TEST_COLUMNS = [
     Column("Adjusted p", Kind.P),
     Column("Lowest", Kind.NAME),
 ]
-NOTHING_COMPARED = (
-    "No dimension was measured by two scorers: the verdicts rest on one scorer each. A scorer of your own says with "
-    "`measures` what it measures; a second opinion on the stored answers: "
-)
 HOW_TO_READ = (
     "Agreement is over the answers that were not refused and of which both scorers have a value; a sign is positive or "
     "negative where the value is at least the scorer's smallest effect of interest. Spearman's ρ pooled over probes "

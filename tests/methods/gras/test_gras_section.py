@@ -16,7 +16,7 @@ from fp2.methods.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
 from fp2.report.section import across_runs
 from fp2.report.several import side_by_side
-from fp2.report.values import Estimate, Value, as_cell, charts, suppressed, tables
+from fp2.report.values import Chart, Estimate, Sentence, Value, Weight, as_cell, charts, suppressed, tables
 from fp2.runs.panels import headlines_of
 
 GRAS = GrasSection()
@@ -48,8 +48,25 @@ def test_scores_stand_beside_their_null_mean(results: dict[str, Any], values: li
     assert by_name["effect_sizes"].primary
 
 
+def test_the_first_values_are_the_score_beside_chance_and_the_score_of_each_attribute(
+    results: dict[str, Any], values: list[Value]
+) -> None:
+    unit = results["gras"]["units"]["subjects"]
+    score = results["gras"]["units"]["images"]["scores"]["published_orientation"]
+    said = ["".join(value.parts) for value in values if isinstance(value, Sentence) and value.weight is Weight.LEAD]
+    assert f"{score['value']:.2f} published orientation (ideal 0; by chance {score['null_low']:.1f} to" in said[0]
+    n = {name: sum(map(bool, tests["significant"])) for name, tests in unit["tests"].items()}
+    assert all(f"{count} by {name.replace('_', ' ')}" in said[2] for name, count in n.items() if count)
+    chart = next(value for value in values if isinstance(value, Chart))
+    by_attribute = unit["scores"]["by_attribute"].values()
+    assert [p.value for p in chart.series[0].points] == [one["published_orientation"]["value"] for one in by_attribute]
+    (counts,) = [table for table in tables(values) if table.name == "significant_traits"]
+    shown = [sum(int(str(as_cell(cell).value).partition("/")[0]) for cell in row.cells[1:]) for row in counts.rows]
+    assert shown == list(n.values())
+
+
 def test_charts_are_the_panels_of_the_figure_files(results: dict[str, Any], values: list[Value]) -> None:
-    assert {chart.file for chart in charts(values)} == {
+    assert {chart.file for chart in charts(values) if chart.in_files} == {
         "gras_score", "gras_traits_gender", "gras_traits_skin_tone", "gras_attribution", "gras_templates_1",
         "gras_templates_2",
     }  # fmt: skip
