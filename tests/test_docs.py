@@ -40,6 +40,7 @@ INVENTED = {
     "conf/model/my_model.yaml",
     "conf/data/mine.yaml",
     "conf/data/tiles.yaml",
+    "conf/probe/pronoun.yaml",
 }
 """Files that a reader is shown how to write, or that the example plug-in has."""
 PLACEHOLDERS = {
@@ -52,6 +53,7 @@ OWN_FILES = (
     "model=my_model",
     "probe=leader",
     "probe=survey",
+    "probe=pronoun",
     "experiment=consistency",
     "experiment=word_count",
 )
