@@ -28,6 +28,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/python.md": _python,
         "reference/keys.md": lambda: _table("keys.csv", "Keys of the blocks of results.json"),
         "reference/coverage.md": lambda: _table("coverage.csv", "Coverage, row by row"),
+        "reference/statistics.md": lambda: _table("statistics.csv", "Statistical functions by question"),
         "reference/harnesses.md": lambda: _table("harnesses.csv", "Other harnesses, compared"),
     }
     for name, make in pages.items():

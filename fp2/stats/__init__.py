@@ -1,7 +1,7 @@
 """Group statistics with the subject as unit of analysis: pure functions on arrays.
 
 `core/` is the permutation engine, `rows` what a comparison takes and gives; every other module is one method, whose
-docstring names its source. docs/statistics.md lists the methods by question. Callers import from these modules.
+docstring names its source. docs/statistics.csv lists the functions by question. Callers import from these modules.
 """
 
 from __future__ import annotations
