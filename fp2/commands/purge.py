@@ -150,6 +150,5 @@ def _say_counts(what: str, people: set[str], store: Mapping[str, int], runs: Seq
     kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
     words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
     rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in store.items() if count)
-    out.say(
-        f"{what}: {plural(len(people), 'person', 'people')}; in the response store {rows or 'nothing'}; {plural(len(runs), 'run')}"
-    )
+    n_people, n_runs = plural(len(people), "person", "people"), plural(len(runs), "run")
+    out.say(f"{what}: {n_people}; in the response store {rows or 'nothing'}; {n_runs}")
