@@ -315,21 +315,15 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
 
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
-    names = {status["run_id"]: status["model"] for status in done}
-    for status in done:
-        if status["variant"] != "original":
-            names[status["run_id"]] += f", {status['variant']}"
-    wide, cut_wide = (
-        max([len(head), *map(len, words)]) for head, words in (
-            ("model", names.values()), ("cuts", ["+".join(status["cuts"]) for status in done])
-        )
-    )  # fmt: skip
-    print(f"  {'run':<8}  {'model':<{wide}}  {'cuts':<{cut_wide}}  composite  severity")
+    rows = [("run", "model", "cuts", "composite", "severity")]
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
+        model = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
         severity = severity_words(status["severity"], status["composite"], status["complete"])
-        run_id, cuts = status["run_id"], "+".join(status["cuts"])
-        print(f"  {run_id[:8]}  {names[run_id]:<{wide}}  {cuts:<{cut_wide}}  {value:>9}  {severity}")
+        rows.append((status["run_id"][:8], model, "+".join(status["cuts"]), value, severity))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print(f"  {'  '.join(map(str.ljust, row, widths))}".rstrip())
     if len({tuple(status["cuts"]) for status in done}) > 1:
         print("  Each run is corrected for its own tests only: cut.each=[A,B] has several cuts in one family of tests")
     if len(done) > 1 and done[0]["experiment_id"] is not None:

@@ -104,7 +104,7 @@ def test_an_image_folder_elsewhere(gras, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("selected_images_aiface.csv", "file,tone\na.jpg,1\n", "lacks the column.s. Skin Tone"),
+        ("selected_images_aiface.csv", "file,tone\na.jpg,1\n", "lacks a column: Skin Tone"),
         ("selected_images_aiface.csv", "file,Skin Tone\na.jpg,11\n", "row 1 has the skin tone '11'"),
         ("selected_images_aiface.csv", "file,Skin Tone\n../a.jpg,1\n", "leads out of the image folder"),
         ("selected_images_aiface.csv", "file,Skin Tone\nFairFace/train/1.jpg,1\n", "listed twice"),
@@ -184,7 +184,7 @@ def test_a_folder_per_group_and_perhaps_per_person(tmp_path):
     }
     assert people["attr_job"].map(lambda cell: cell[0]).tolist() == ["nurse"] * 3 + ["pilot"]
     assert [note[0] for note in dataset.notes] == ["1", "1"]
-    with pytest.raises(Fp2Error, match=r"1 sub-folder\(s\)"):
+    with pytest.raises(Fp2Error, match=r"1 sub-folder has"):
         load_folders(root / "nurse")
 
 

@@ -147,7 +147,7 @@ def test_images_of_two_are_left_out_with_a_note():
 def test_chosen_ids_and_unknown_ones():
     people = skewed()
     assert pick_images(people, ["s001-1", "s000-0"])["image_id"].tolist() == ["s000-0", "s001-1"]
-    with pytest.raises(Fp2Error, match=r"1 image id\(s\).*'nobody'"):
+    with pytest.raises(Fp2Error, match=r"1 image id is .*'nobody'"):
         pick_images(people, ["s001-1", "nobody"])
 
 
