@@ -88,7 +88,7 @@ def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> 
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05
     assert row["share_significant"] > 0.5 > 0.07 > row["share_significant_null"]
-    assert row["n_same_direction"] == row["n_compared_direction"] == 9
+    assert row["n_same_direction"] == row["n_compared_direction"] == 12
     assert row["n_computed"] == 9
 
 
