@@ -411,9 +411,13 @@ class Disparity:
         (chart,) = charts(suppressed([means(self.row.to_dict())], min_cell))
         ax = draw_chart(ax if ax is not None else _new_axes((6.5, 2.2 + 0.3 * len(self.row.groups))), chart)
         if chart.references:
-            start = chart.references[0].value
+            import numpy as np
+
+            start = float(chart.references[0].value)
             ax.set_xlabel("group mean")
-            own = ax.secondary_xaxis("top", functions=(lambda x: x - start, lambda x: x + start))
+            own = ax.secondary_xaxis(
+                "top", functions=(lambda x: np.asarray(x) - start, lambda x: np.asarray(x) + start)
+            )
             own.set_xlabel("disparity (last row); grey: by chance", fontsize=ax.xaxis.label.get_fontsize())
             own.tick_params(labelsize=ax.xaxis.get_ticklabels()[0].get_fontsize())
         return ax

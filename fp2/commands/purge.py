@@ -18,7 +18,7 @@ from fp2.text import plural
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.runs.purge import Select
+    from fp2.runs.purge_plan import Select
     from fp2.runs.purge_selection import Selection
     from fp2.store.origins import RecordedImage
 
@@ -72,8 +72,9 @@ def run(
 
 
 def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
-    from fp2.runs.purge import plan_purge, purge
+    from fp2.runs.purge import purge
     from fp2.runs.purge_journal import RUNS
+    from fp2.runs.purge_plan import plan_purge
     from fp2.store.withdrawn import withdraw
 
     plan = plan_purge(config, select)
@@ -85,19 +86,20 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     others = len(plan.people - plan.selection.subjects)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=False, ids=plan.ids, others=others, store=plan.store, runs=runs, people=len(plan.people),
-            lost=plan.lost, not_reached=plan.unreached)  # fmt: skip
+            lost=sorted(plan.lost), not_reached=plan.unreached)  # fmt: skip
+    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
+        out.say(line)
     if not plan.steps:
         out.say("nothing derived from them is stored here")
         if plan.ids and yes and not dry:
-            withdraw(Path(config.paths.state), plan.selection.subjects, plan.selection.images)
-            out.say("later runs leave out whoever has exactly these ids")
+            chosen = plan.selection
+            withdraw(Path(config.paths.state), chosen.subjects, chosen.images, chosen.unseen)
+            out.say("later runs leave out whoever has these ids, and images whose file is named so")
         return 0
-    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
-        out.say(line)
     if plan.ids and others:
         out.say(f"{others} people whose ids were not given are in these images; their ids are not stored")
     _say_counts("to remove", plan.people, plan.store, runs, out)
-    for line in plan.lost:
+    for line in sorted(plan.lost):
         out.say(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
     if dry:
         return 0
@@ -107,16 +109,16 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     if not yes and not typer.confirm("Remove all of this permanently?"):
         out.say("nothing was removed")
         return 1
-    done = purge(config, plan)
-    for line in done.said:
+    purge(config, plan)
+    for line in plan.said:
         out.say(line)
-    runs = [step.line for step in done.steps if step.kind in RUNS]
-    out.say(removed=True, store=done.store, runs=runs, not_reached=done.unreached,
-            remaining=done.remaining, certificate=str(done.certificate))  # fmt: skip
-    _say_counts("removed", plan.people, done.store, runs, out)
-    out.say(f"certificate of deletion: {done.certificate}")
+    runs = [step.line for step in plan.steps if step.kind in RUNS]
+    out.say(removed=True, store=plan.store, runs=runs, not_reached=plan.unreached,
+            remaining=plan.remaining, certificate=str(plan.certificate))  # fmt: skip
+    _say_counts("removed", plan.people, plan.store, runs, out)
+    out.say(f"certificate of deletion: {plan.certificate}")
     out.say("The release itself was not changed: delete it yourself if needed.")
-    return 1 if done.remaining else 0
+    return 1 if plan.remaining else 0
 
 
 def _absentees(config: Config) -> pd.DataFrame:

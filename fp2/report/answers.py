@@ -38,9 +38,14 @@ def row_name(row: DisparityRow) -> str:
     return f"{row['cut']}/{row['probe']}/{row['scorer']}"
 
 
+def answers_anchor(row: DisparityRow) -> str:
+    """Return the anchor of the answers of a significant difference on a page."""
+    return f"answers/{quote(row_name(row))}"
+
+
 def answers_link(words: str, row: DisparityRow) -> str:
     """Return words that lead to the answers of a significant difference."""
-    return Link(words, f"answers/{quote(row_name(row))}") if row["significant"] else words
+    return Link(words, answers_anchor(row)) if row["significant"] else words
 
 
 def blinded(row: DisparityRow) -> list[tuple[str, str]]:
@@ -77,7 +82,8 @@ def named_row(name: str, results: Results) -> DisparityRow:
     """
     labels, words = probe_labels(results), [part.strip().casefold() for part in name.split("/")]
     wanted = words if len(words) == 3 else [*words, primary_scorer(results).casefold()]
-    for row in results["disparities"] if len(wanted) == 3 else ():
+    rows: Sequence[DisparityRow] = results["disparities"] if len(wanted) == 3 else ()
+    for row in rows:
         forms = (
             {row["cut"], cut_label(row["cut"])},
             {row["probe"], labels.get(row["probe"], "")},
@@ -140,5 +146,5 @@ def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: 
             Sentence(["With the images, on your machine only: ", Code(command)]),
         ],
         folded=True,
-        anchor=answers_link("", row).target,
+        anchor=answers_anchor(row),
     )

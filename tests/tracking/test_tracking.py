@@ -346,7 +346,7 @@ def test_a_run_names_its_data_its_model_and_who_started_it(logged_twice: tuple[B
 def test_a_sample_of_answers_is_a_table_of_the_ui(logged: tuple[Bench, Any]) -> None:
     _, outcome = logged
     table = json.loads((outcome.folder / "answers_sample.json").read_text())
-    assert table["columns"] == ["probe", "gender", "region", "answer", "refused", "valence"]
+    assert table["columns"] == ["probe", "gender", "region", "answer", "refused", "valence_context"]
     answers = pd.read_parquet(outcome.folder / "responses.parquet")
     assert {row[3] for row in table["data"]} <= set(answers["text"])
     assert {row[0] for row in table["data"]} == {probe["id"] for probe in outcome.results["probes"]}

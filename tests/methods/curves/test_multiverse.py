@@ -57,11 +57,11 @@ def test_it_is_made_on_demand_only(found: Any, block: dict[str, Any], ticks: lis
 
 
 def test_the_runs_own_specification_gives_the_numbers_of_the_run(found: Any, block: dict[str, Any]) -> None:
-    rows = {(row["probe"], row["cut"]): row for row in found[0].disparities if row["scorer"] == "valence"}
+    rows = {(row["probe"], row["cut"]): row for row in found[0].disparities if row["scorer"] == "valence_context"}
     for (probe, cut), row in rows.items():
         specification, point = of(block, curve(block, probe, cut))[0]
         assert specification == {
-            "scorer": "valence", "refusals": "missing", "question": 0, "unit": "subjects", "covariates": [],
+            "scorer": "valence_context", "refusals": "missing", "question": 0, "unit": "subjects", "covariates": [],
             "min_subjects": 10,
         }  # fmt: skip
         assert point["gap"] == pytest.approx(row["raw"] / 0.05, rel=1e-5)
@@ -81,14 +81,14 @@ def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> 
     assert row["verdict"] == "biased"
     # same data counted with each level of refusals
     by_scorer = {level["level"]: (level["n_same_verdict"], level["n"]) for level in row["by_choice"]["scorer"]}
-    assert by_scorer["valence"] == (9, 9)
+    assert by_scorer["valence_context"] == (9, 9)
     assert by_scorer["stereotype"] == (9, 9)
     assert by_scorer["economic"] == (9, 9)  # every occupation has a standing
-    own = [point for specification, point in of(block, row) if specification["scorer"] == "valence"]
+    own = [point for specification, point in of(block, row) if specification["scorer"] == "valence_context"]
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05
     assert row["share_significant"] > 0.5 > 0.07 > row["share_significant_null"]
-    assert row["n_same_direction"] == row["n_compared_direction"] == 9
+    assert row["n_same_direction"] == row["n_compared_direction"] == 12
     assert row["n_computed"] == 9
 
 
@@ -108,10 +108,12 @@ def test_refused_answers_are_missing_the_mean_or_the_bad_end(found: Any) -> None
     table = members(run.people, cut)
     specifications = choices_of(run, cut, table).specifications
     outcomes = outcomes_of(run, specifications)
-    scores = run.scores[(run.scores["probe"] == "lifestyle") & (run.scores["scorer"] == "valence")]
+    scores = run.scores[(run.scores["probe"] == "lifestyle") & (run.scores["scorer"] == "valence_context")]
     refused = scores[scores["refused"]]
     assert len(refused) > 5
-    place = {s.refusals: outcomes.place(s, "lifestyle") for s in reversed(specifications) if s.scorer == "valence"}
+    place = {
+        s.refusals: outcomes.place(s, "lifestyle") for s in reversed(specifications) if s.scorer == "valence_context"
+    }
     keys = pd.MultiIndex.from_frame(refused[["image_id", "subject_id"]])
     values = {name: outcomes.wide.loc[keys][column].to_numpy() for name, column in place.items()}
     assert np.isnan(values["missing"]).all()
@@ -179,7 +181,9 @@ def test_a_question_of_several_is_a_choice(found: Any) -> None:
     specifications = choices_of(run, run.cuts[0], members(run.people, run.cuts[0])).specifications
     assert {s.question for s in specifications} == {0, 1, 2}
     outcomes = outcomes_of(run, specifications)
-    first = {s.question: s for s in reversed(specifications) if s.scorer == "valence" and s.refusals == "missing"}
+    first = {
+        s.question: s for s in reversed(specifications) if s.scorer == "valence_context" and s.refusals == "missing"
+    }
     mean, one, two = (outcomes.wide[outcomes.place(first[k], "occupation")] for k in (0, 1, 2))
     np.testing.assert_allclose(two, one / 2)
     np.testing.assert_allclose(mean, one * 0.75)

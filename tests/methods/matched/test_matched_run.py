@@ -84,11 +84,11 @@ def test_a_rescoring_is_about_the_sets_that_vary_in_its_cuts(
 
 def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench: Bench) -> None:
     results = sets_bench.run(*words("scorer=default", "analysis.permutations=999", "report=default")).results
-    found = rows_of(results)
+    found = rows_of(results, "valence_context")
     assert len(found) == 6
     row = found["occupation"]
     assert (row["verdict"], row["worst_version"]) == ("biased", "VI")
-    assert row["family_size"] == 25
+    assert row["family_size"] == 31
     assert row["adjusted_p"] <= 0.05
     assert row["raw"] > row["null_p95"]
     pair = next(pair for pair in row["pairs"] if (pair["first"], pair["second"]) == ("I", "VI"))
@@ -102,7 +102,7 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
     assert results["dataset"]["groups"]["skin"]["VI"] == {"n_subjects": 24, "n_images": 24}
     assert results["matched"]["cuts"][0]["n_sets"] == 24
     assert any("18 images of no set" in line for line in results["limitations"])
-    assert results["matched"]["metrics"]["occupation.valence.skin.raw"] == row["raw"]
+    assert results["matched"]["metrics"]["occupation.valence_context.skin.raw"] == row["raw"]
     json.dumps(results, allow_nan=False)
 
 

@@ -47,5 +47,5 @@ def test_a_large_family_is_corrected_by_its_joint_permutations(monkeypatch: pyte
         else:
             assert new["p_value"] <= new["adjusted_p"] + 1e-12
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in stepped.disparities}
-    assert rows["occupation", "valence", "skin"]["verdict"] == "biased"
-    assert rows["occupation", "valence", "age"]["verdict"] != "biased"
+    assert rows["occupation", "valence_context", "skin"]["verdict"] == "biased"
+    assert rows["occupation", "valence_context", "age"]["verdict"] != "biased"

@@ -55,7 +55,7 @@ def test_all_tests_are_repeated_and_corrected_in_the_family_of_the_run(found: An
     assert [one["adjusted_p"] for one in [*tested, *composites]] == pytest.approx(expected)
     small = adjust_p_values([row["repeated_equivalence_p"] or 1.0 for row in tested], "holm", weights[: len(tested)])
     assert [row["adjusted_equivalence_p"] for row in tested] == pytest.approx(small)
-    assert len({row["scorer"] for row in rows}) == 6
+    assert len({row["scorer"] for row in rows}) == 7
     for row in tested:
         assert row["significant"] == (row["adjusted_p"] <= 0.05)
         assert row["verdict"] in (_verdict(row), "uninformative")
