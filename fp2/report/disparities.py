@@ -268,7 +268,7 @@ def _agreement(results: Results, scorer: str) -> str:
     shares = [s for cut in results["cuts"] for s in reading.coverage_of(results, cut, scorer).values()]
     covered = f"a value for {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the images; " if shares else ""
     dimensions = results.get("scorer_agreement", {}).get("dimensions", {})
-    beside = next((names for names in dimensions.values() if scorer in names), [])
+    beside: Sequence[str] = next((names for names in dimensions.values() if scorer in names), [])
     others = [
         f"{reading.scorer_label(name)} {_agrees(other)}"
         for name in beside if name != scorer and (other := records.get(name))
