@@ -413,7 +413,14 @@ class Disparity:
         if chart.references:
             start = chart.references[0].value
             ax.set_xlabel("group mean")
-            own = ax.secondary_xaxis("top", functions=(lambda x: x - start, lambda x: x + start))
+
+            def from_smallest(x: Any) -> Any:
+                return x - start
+
+            def to_mean(x: Any) -> Any:
+                return x + start
+
+            own = ax.secondary_xaxis("top", functions=(from_smallest, to_mean))
             own.set_xlabel("disparity (last row); grey: by chance", fontsize=ax.xaxis.label.get_fontsize())
             own.tick_params(labelsize=ax.xaxis.get_ticklabels()[0].get_fontsize())
         return ax
