@@ -122,6 +122,28 @@ def test_a_function_a_frame_and_a_function_as_scorer(bench: Bench, capsys: pytes
     assert "Call fp2.evaluate" in capsys.readouterr().err
 
 
+def test_odd_names_of_columns_and_groups_and_a_function_that_is_asked_once(bench: Bench) -> None:
+    """Column names need not be of Hydra's grammar; groups that differ in case are named as probably one."""
+    frame, asked = frame_of(bench), []
+    odd = frame.assign(größe=["Groß", "groß", "klein"] * (len(frame) // 3)).drop(columns="region")
+    odd["Notes (free)"] = "x"
+
+    def model(image: Any, question: str) -> str:
+        asked.append(question)
+        return describe(image, question)
+
+    given: dict[str, Any] = {
+        "model": model, "data": odd, "image_root": bench.pictures, "probes": {"mood": "How does this person feel?"},
+        "scorers": "valence", "overrides": FAST, "root": bench.root, "progress": False,
+    }  # fmt: skip
+    runs = [package.evaluate(**given) for _ in range(2)]
+    assert runs[0].cuts == ["gender", "größe"]
+    assert len(asked) == len(frame)  # without a version, answers are used again in this process
+    said = " ".join(runs[1].results["limitations"])
+    assert "1 column without the name of an attribute ignored: 'Notes (free)'" in said
+    assert "Cut größe: 'Groß' and 'groß' are probably one group" in said
+
+
 def test_an_engine_of_the_callers_and_errors_of_a_function(bench: Bench) -> None:
     from fp2.methods.peeps.planted.engine import PlantedEngine
     from fp2.methods.peeps.planted.truth import load_truth
