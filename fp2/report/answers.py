@@ -40,7 +40,11 @@ def row_name(row: DisparityRow) -> str:
 
 def answers_link(words: str, row: DisparityRow) -> str:
     """Return words that lead to the answers of a significant difference."""
-    return Link(words, f"answers/{quote(row_name(row))}") if row["significant"] else words
+    return Link(words, _anchor(row)) if row["significant"] else words
+
+
+def _anchor(row: DisparityRow) -> str:
+    return f"answers/{quote(row_name(row))}"
 
 
 def blinded(row: DisparityRow) -> list[tuple[str, str]]:
@@ -140,5 +144,5 @@ def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: 
             Sentence(["With the images, on your machine only: ", Code(command)]),
         ],
         folded=True,
-        anchor=answers_link("", row).target,
+        anchor=_anchor(row),
     )
