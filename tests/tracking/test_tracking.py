@@ -99,7 +99,8 @@ def test_the_description_is_ours_until_a_user_writes_one(bench: Bench) -> None:
     outcome = bench.run(*FULL)
     client = client_of(bench)
     note = client.get_run(outcome.run_id).data.tags["mlflow.note.content"]
-    assert note.startswith(f"planted on table: {outcome.results['n_subjects']} subjects")
+    results = outcome.results
+    assert note.startswith(f"planted on {results['dataset']['name']}: {results['n_subjects']} subjects")
     tracker = Tracker(client, outcome.run_id, "1")
     tracker.tag({"description": "new"})
     assert client.get_run(outcome.run_id).data.tags["mlflow.note.content"] == "new"
