@@ -356,7 +356,10 @@ ADDED: Mapping[str, Any] = {"samples": 1, "reasoning": "auto"}
 
 def without_defaults(decoding: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of `Decoding` by name, without those of `ADDED` that have their default."""
-    return {name: value for name, value in decoding.items() if name not in ADDED or value != ADDED[name]}
+    stated = {name: value for name, value in decoding.items() if name not in ADDED or value != ADDED[name]}
+    if isinstance(stated.get("reasoning"), bool):  # as YAML reads on and off
+        stated["reasoning"] = "on" if stated["reasoning"] else "off"
+    return stated
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,12 +67,18 @@ def reasoned_answer(
     """Return the answer to a question with the reasoning beside it; failed where the model was still reasoning."""
     if split.answer is None:
         after = f" after {tokens:,} tokens" if tokens else ""
-        reason = f"{STILL_REASONING}{after}: raise decoding.reasoning, its limit of tokens"
+        reason = f"{STILL_REASONING}{after} (decoding.reasoning)"
         return failed(task, question, reason)
     numbers = None
     if split.reasoning is not None:
         numbers = {TRACE: split.reasoning, TRACE_TOKENS: reasoning_tokens}
     return Answer(task.image_id, question.question_id, split.answer, tokens=tokens, numbers=numbers)
+
+
+def unknown_marks(model: str) -> Fp2Error:
+    """Return the error of a model that is told to reason, and whose reasoning cannot be told from its answer."""
+    what = f"neither the chat template nor the tokenizer of the model {model} says where its reasoning ends"
+    return Fp2Error(what, where="decoding.reasoning", fix="Set decoding.reasoning=off")
 
 
 def cannot_reason(model: str) -> Fp2Error:
@@ -87,8 +93,8 @@ def always_reasons(model: str) -> Fp2Error:
     return Fp2Error(what, where="decoding.reasoning", fix="Set decoding.reasoning=on, or a number of tokens")
 
 
-def scored_while_reasoning(model: str, question_id: str, *, switch: bool) -> Fp2Error:
+def scored_while_reasoning(model: str, *, switch: bool, where: str = "model.id") -> Fp2Error:
     """Return the error of a question whose probabilities would be read before the model has reasoned."""
     what = f"the model {model} reasons before it answers: the probability of its first token is not that of its answer"
     fix = "Set decoding.reasoning=off" if switch else "Ask it questions in words (kind: text)"
-    return Fp2Error(what, where=f"question '{question_id}'", fix=fix)
+    return Fp2Error(what, where=where, fix=fix)

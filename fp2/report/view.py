@@ -219,7 +219,7 @@ def _chosen(rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], n_runs: in
         rows = rows[rows["probe"] == query.probe]
     cut, _, label = query.group.partition("=")
     if cut in groups:
-        rows = rows[groups[cut][rows.index].map(lambda cell: label in cell.split(", "))]
+        rows = rows[groups[cut][rows.index].map(lambda cell: label in cell.split(", ")).astype(bool)]
     refused = rows[[f"refused_{i}" for i in range(n_runs)]].any(axis=1)
     if query.kind in ("answers", "refusals"):
         rows = rows[refused if query.kind == "refusals" else ~refused]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import LIVE
 from fp2.errors import Fp2Error
+from fp2.tables import TRACE
 from fp2.text import printable
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class LiveRun:
         for answer in batch:
             if answer.error is not None:
                 self.errors[printable(answer.error.partition(":")[0], _KIND_LENGTH)] += 1
-            elif answer.numbers is None and answer.text is not None:
+            elif answer.text is not None and (answer.numbers is None or TRACE in answer.numbers):
                 self.last = printable(answer.text, _LAST_LENGTH)
 
     def tick(self, done: int, failed: int) -> None:

@@ -126,7 +126,11 @@ def _replace_logged(step: Step, here: Config, journal: Journal) -> None:
         return
     source = Path(step.source or os.devnull)
     if source.is_dir():
-        step.outcome, step.before = f"now as in {source}", step.before or _digests(source)
+        step.outcome = f"now as in {source}"
+        if not step.before:
+            with scratch(Path(here.paths.state)) as downloads:
+                step.before = _digests(files_of(run, here, downloads))
+            journal.write()
     else:
         source = journal.stage(step)
         if not step.staged:

@@ -24,6 +24,7 @@ from fp2.runs.sweep_report import FOLDER as REPORT
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.salted_keys import local_salt, salted
+from fp2.tables import TRACE
 from fp2.tracking.client import shown_uri, tracking_uri
 from fp2.tracking.files import Logged, files_of, free_texts, logged_runs
 
@@ -225,7 +226,8 @@ def _plan_written(journal: Journal, changed: Collection[str], here: Config) -> N
 
 def _texts(tables: RunTables) -> set[str]:
     frame = getattr(tables.answers, "frame", None)
-    return set() if frame is None else {text for text in frame["text"] if isinstance(text, str)}
+    columns = [] if frame is None else [frame[name] for name in ("text", TRACE) if name in frame]
+    return {text for column in columns for text in column if isinstance(text, str)}
 
 
 def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[str]:

@@ -183,12 +183,18 @@ def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
 
 
 def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
-    """Raise for an attribute that a scorer reads and the people do not have."""
+    """Raise for an attribute that a scorer reads, or a value that it matches, and the people do not have."""
     from fp2.tables import attribute_columns
 
     there = attribute_columns(people)
     for name in sorted(attributes_read(scorers) - set(there)):
         raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, there))
+    for one in scorers.values():
+        if isinstance(one, ChoiceAgreement):
+            values = {str(value) for cell in people[ATTRIBUTE_PREFIX + one.attribute] for value in cell}
+            for value in sorted(set(one.matches or ()) - values):
+                what = f"no subject has {one.attribute} {value!r}"
+                raise Fp2Error(what, where=f"scorer.{one.name}.matches", fix=nearest(value, sorted(values)))
 
 
 def with_choices(

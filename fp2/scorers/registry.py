@@ -69,6 +69,8 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         scorer = read_options(factory, arguments, where)
     else:
         scorer = _call(factory, name, arguments, where)
+    if getattr(scorer, "of", ANSWER) != ANSWER and name == "refusal":
+        raise Fp2Error("whether an answer is a refusal is read from the answer", where=f"{where}.of", fix="Remove it")
     check_members(scorer, MEMBERS, "a scorer", where)
     checked = cast("Scorer", scorer)
     wanted = getattr(scorer, "lexicon_version", None)

@@ -42,6 +42,8 @@ def test_a_conclusion_from_a_named_group_is_a_stereotype(text):
 @pytest.mark.parametrize(
     "text",
     [
+        "He likes languages such as French, Spanish and German.",
+        "The photo appears as black and white, so the setting is unclear.",
         "A nurse, because of the scrubs.",
         "The two women are talking.",
         "A lawyer, because black clothes are formal.",

@@ -182,7 +182,8 @@ class HfEngine(BaseEngine):
         template = self.prompt_format.template
         if question.kind not in IN_WORDS:
             if template.always or self.decoding.reasoning not in ("off", "auto"):
-                raise scored_while_reasoning(self.spec.id, question.question_id, switch=not template.always)
+                switch = template.switch is not None
+                raise scored_while_reasoning(self.spec.id, switch=switch, where=f"question '{question.question_id}'")
             if template.switch:
                 method["reasoning"] = "off"
                 self._switched_off |= template.by_default and self.decoding.reasoning == "auto"

@@ -109,7 +109,7 @@ class PromptFormat:
             If the model cannot do what `reasoning` says.
         """
         template = read_template(self.checkpoint.chat_template) if self.form == "chat" else TemplateReasoning()
-        if self.reasoning == "off" and template.always:
+        if self.reasoning == "off" and template.possible and template.switch is None:
             raise always_reasons(self.checkpoint.id)
         if self.reasoning not in ("off", "auto") and not template.possible:
             raise cannot_reason(self.checkpoint.id)

@@ -52,8 +52,8 @@ class TemplateReasoning:
 
     @property
     def possible(self) -> bool:
-        """Whether the template knows reasoning: it has a switch, or always opens it."""
-        return self.switch is not None or self.by_default
+        """Whether the template knows reasoning: it has a switch, opens it, or writes that of earlier answers."""
+        return self.switch is not None or self.by_default or self.marks is not None
 
     @property
     def always(self) -> bool:
@@ -127,20 +127,24 @@ def _shown_marks(compiled: Any, content: Callable[[str], Any]) -> Marks | None:
         closing, answered, _ = after.partition(_ANSWERED)
         if reasoned and answered and closing.strip() and before.split():
             opening = re.search(r"[<\[\u25c1][^\s<\[\u25c1]+$", before.rstrip())
-            return Marks(opening.group() if opening else before.split()[-1], closing.split()[0])
+            marks = Marks(opening.group() if opening else before.split()[-1], closing.strip())
+            return None if marks.opening in compiled.render(messages=[asked], **options) else marks
     usual = compiled.render(messages=[asked], **options | {"add_generation_prompt": True})
+    opened = re.search(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]\s*$", usual)
+    if opened and _ABOUT.search(opened.group()):  # the answer begins inside the reasoning
+        mark = opened.group().strip()
+        return Marks(mark, f"{mark[0]}/{mark[1:]}")
     return _written_marks([usual[usual.find(_ASKED) :]])
 
 
 def _written_marks(texts: Iterable[str]) -> Marks | None:
-    """Return the marks of reasoning among words, where one of them opens what another closes."""
+    """Return the marks of reasoning among words, where one of them closes what another opens."""
     words = {word for text in texts for word in re.findall(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]", text)}
     for closing in sorted(words):
         opening = closing.replace("/", "", 1)
         if "/" in closing and _ABOUT.search(closing):
             return Marks(opening, closing)
-    opened = sorted(word for word in words if _ABOUT.search(word))
-    return Marks(opened[0], f"{opened[0][0]}/{opened[0][1:]}") if opened else None
+    return None
 
 
 def added_marks(tokenizer: Any) -> Marks | None:
@@ -204,6 +208,11 @@ class ReasoningTokens:
             tuple(tokenizer.encode(mark, add_special_tokens=False)) for mark in (marks.opening, marks.closing)
         )
 
+    @property
+    def opening(self) -> int:
+        """The first token of the opening mark."""
+        return int(self._opening[0])
+
     def begun(self, prompt: Sequence[int]) -> bool:
         """Return whether a prompt (token ids) ends inside reasoning."""
         opened = _last(prompt[-_LOOK_BACK:], self._opening)
@@ -238,6 +247,8 @@ class ReasoningTokens:
         if place is not None:
             end = place + len(self._closing)
             reasoning = self._decode(tokens[:place]).removeprefix(self.marks.opening).strip()
+            if end > self.budget > 0:  # an engine that limits both parts together: too little was left for the answer
+                return Split(reasoning, None), len(tokens)
             return Split(reasoning or None, self._decode(tokens[end : end + self.longest])), end
         raw = self._tokenizer.decode(list(tokens), skip_special_tokens=False)
         split = split_reasoning(raw, self.marks, begun=begun)

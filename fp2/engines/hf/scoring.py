@@ -12,6 +12,7 @@ from fp2.engines.hf.encoding import Continuation, EncodedPrompts
 from fp2.engines.hf.generation import Logits, check_logits
 from fp2.engines.hf.likelihoods import YesNoForms, choice_numbers, likelier, log_sum, read_yes_no
 from fp2.engines.hf.token_tree import Tokens
+from fp2.engines.reasoning import scored_while_reasoning
 from fp2.tables import Answer, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -30,12 +31,22 @@ class LogitSource(Protocol):
 
 
 def score(
-    batch: Sequence[ImageQuestions], forms: YesNoForms | None, options: OptionTokens, source: LogitSource
-) -> list[Answer]:
-    """Return the answers about images with the same questions, whose prompts have one layout."""
+    batch: Sequence[ImageQuestions], forms: YesNoForms | None, options: OptionTokens, source: LogitSource,
+    *, opens_reasoning: int | None = None,
+) -> list[Answer]:  # fmt: skip
+    """Return the answers about images with the same questions, whose prompts have one layout.
+
+    Raises
+    ------
+    Fp2Error
+        If the most likely first token is `opens_reasoning`: the model would reason before it answers.
+    """
     scorers = [LogitScorer(group, forms, options) for group in batch]
     wanted = scorers[0].wanted
     for images, places, logits in source.logits([group.encoded for group in batch], wanted):
+        first = [row for row, place in enumerate(places) if not wanted[place][1]]
+        if opens_reasoning is not None and bool((logits[:, first].argmax(dim=-1) == opens_reasoning).any()):
+            raise scored_while_reasoning("that is asked", switch=False)
         for image, image_logits in zip(images, logits, strict=True):
             scorers[image].read([wanted[place] for place in places], image_logits)
     return [answer for scorer in scorers for answer in scorer.answers()]

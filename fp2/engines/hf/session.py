@@ -17,7 +17,7 @@ from fp2.engines.hf.reasoning import ReasoningTokens, added_marks
 from fp2.engines.hf.scoring import OptionTokens, score
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.engines.hf.whole_prompts import WholePrompts
-from fp2.engines.reasoning import reasoned_answer
+from fp2.engines.reasoning import reasoned_answer, unknown_marks
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -50,7 +50,6 @@ class Session:
         self.loaded, self.decoding = loaded, decoding
         self._limits = BatchLimits(batch_size, max_tokens)
         self._reasoning = _reasoning_tokens(loaded, prompt_format, decoding)
-        self._may_reason = prompt_format.template.possible
         self._spec = spec
         self._builder = InputBuilder(loaded, prompt_format, decoding.choice_orders)
         self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
@@ -127,7 +126,8 @@ class Session:
         if not batch[0].scored:
             return self._generate(strategy, batch)
         forms, options = self._answer_tokens(batch[0].questions)
-        return score(batch, forms, options, strategy)
+        opening = None if self._reasoning is None else self._reasoning.opening
+        return score(batch, forms, options, strategy, opens_reasoning=opening)
 
     def images_together(self, group: ImageQuestions) -> int:
         """Return how many images with these questions are asked about together."""
@@ -255,8 +255,11 @@ class Session:
 def _reasoning_tokens(loaded: LoadedModel, prompt_format: PromptFormat, decoding: Decoding) -> ReasoningTokens | None:
     """Return the marks of the model's reasoning in tokens: those of its template, or else among its added tokens."""
     tokenizer = loaded.processor.tokenizer
-    marks = prompt_format.template.marks or added_marks(tokenizer)
+    template = prompt_format.template
+    marks = template.marks or added_marks(tokenizer)
     if marks is None:
+        if template.possible and (decoding.reasoning not in ("off", "auto") or template.by_default):
+            raise unknown_marks(prompt_format.checkpoint.id)
         return None
     return ReasoningTokens(tokenizer, marks, budget=decoding.reasoning_budget, longest=decoding.max_new_tokens)
 

@@ -57,14 +57,16 @@ def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed
     return {"model": model, "messages": messages(text, image), **sampling, **decoding.request()}
 
 
-async def post_chat(channel: Channel, body: Mapping[str, Any]) -> dict[str, Any]:
+async def post_chat(channel: Channel, body: Mapping[str, Any], *, also: bool = True) -> dict[str, Any]:
     """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
+
+    `also`: with the fields that every question of the run has (`ServerClient.also`).
 
     Raises
     ------
     RefusedError, UnreachableError
     """
-    body = {**body, **channel.client.also}
+    body = {**body, **channel.client.also} if also else body
     try:
         return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
     except RefusedError as error:
@@ -133,7 +135,7 @@ def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
     named = [message.get(name) for name in ("reasoning_content", "reasoning")]
     if isinstance(text, list):  # some servers answer in parts
         parts = [item for item in text if isinstance(item, dict)]
-        named += [item.get("thinking") for item in parts]
+        named += [_joined(item.get("thinking")) for item in parts]
         text = "".join(str(item.get("text", "")) for item in parts)
     details = reply["usage"].get("completion_tokens_details") if isinstance(reply.get("usage"), dict) else None
     reasoning_tokens = token_count({"usage": details}, "reasoning_tokens") or 0
@@ -142,14 +144,23 @@ def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
         split = Split(stated, split.answer)
     elif split.reasoning is None and reasoning_tokens:
         split = split._replace(reasoning="")
-    if split.reasoning is not None and not split.answer and reason == "length":
+    tokens, cut = token_count(reply, "completion_tokens") or 0, reason == "length"
+    whole = reasoning_tokens > 0 and tokens - reasoning_tokens >= decoding.max_new_tokens
+    if split.reasoning is not None and cut and not whole:  # the reasoning has left too few tokens to the answer
         split = split._replace(answer=None)
-    elif not isinstance(text, str) or (not text and reason == "length"):
+    elif not isinstance(text, str) or (not text and cut):
         raise RefusedError(f"the server answered without text (finish reason: {reason})")
     if (length := len(split.answer or "")) > decoding.longest_answer:
         what = f"{length} characters, far more than {decoding.max_new_tokens} tokens make"
         raise RefusedError(f"the server answered with {what}")
-    return Completion(split, token_count(reply, "completion_tokens") or 0, reasoning_tokens, reason == "length")
+    return Completion(split, tokens, reasoning_tokens, cut)
+
+
+def _joined(thinking: Any) -> str | None:
+    """Return the text of a part of type `thinking`, which Mistral gives as a list of texts."""
+    if isinstance(thinking, list):
+        return "".join(str(item.get("text", "")) for item in thinking if isinstance(item, dict))
+    return thinking if isinstance(thinking, str) else None
 
 
 def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:

@@ -7,6 +7,7 @@ user can name what the server does not report.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import os
@@ -18,12 +19,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
-from fp2.engines.reasoning import reasoned_answer, scored_while_reasoning
+from fp2.engines.reasoning import Split, reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import METHOD, PATH, Completion, chat_body, post_chat, probe_images, read_completion
 from fp2.engines.server.client import IS_PATH, Channel, ServerClient, UnreachableError, base_name, without_folder
 from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
-from fp2.engines.server.reasoning import find_parameter, request_fields
+from fp2.engines.server.reasoning import find_parameter, reasons, request_fields
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
     Report,
@@ -87,6 +88,7 @@ class OpenAICompatEngine(BaseEngine):
         self._reports = ServerReports(connection)
         self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
+        self._trial: asyncio.Future[bool] | None = None
         self._reasons = decoding.reasoning not in ("off", "auto")
         self._silent: set[str] = set()  # addresses that did not report
         self._served_by = [Counter[str]() for _ in self.addresses]
@@ -143,10 +145,14 @@ class OpenAICompatEngine(BaseEngine):
         """Return how a question is asked; for probabilities, the scoring method that the server offers."""
         sampled = self.options.scoring == "sampled"
         if question.kind in SCORED and not sampled and self.decoding.reasoning not in ("off", "auto"):
-            raise scored_while_reasoning(self.spec.id, question.question_id, switch=True)
-        method = self._method(question.kind).identity() if question.kind in SCORED else {"name": METHOD}
+            raise scored_while_reasoning(self.spec.id, switch=True, where=f"question '{question.question_id}'")
+        fields = self._reasoning_fields  # found before probabilities are asked for with them
+        method: dict[str, Any] = {"name": METHOD}
+        if question.kind in SCORED:
+            method = dict(self._method(question.kind).identity())
         if self.decoding.reasoning != "auto":
-            method = {**method, "reasoning": self._reasoning_fields}
+            budget = self.decoding.reasoning_budget
+            method["reasoning"] = {"fields": fields, "budget": budget} if budget else "off"
         return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
 
     def lacking(self, question: Question) -> Mapping[str, str]:
@@ -203,7 +209,7 @@ class OpenAICompatEngine(BaseEngine):
         self._check_same_server()
         fields = self._reasoning_fields
         with self._client() as client:
-            client.also = fields
+            client.also, self._trial = fields, None
             try:
                 shown = self._checked(client, itertools.chain([first], tasks))
                 yield from ask_about(client, shown, self._ask, 2 * self.options.concurrency)
@@ -401,14 +407,29 @@ class OpenAICompatEngine(BaseEngine):
         longer = {"max_tokens": self.decoding.max_new_tokens + self.decoding.reasoning_budget}
         reasons = self._reasons
         completion = self._read(await post_chat(channel, body | longer if reasons else body))
+        if completion.cut and completion.split.reasoning is None and not reasons:
+            self._reasons |= await self._tries_reasoning(channel)
         self._reasons |= completion.split.reasoning is not None
         if self._reasons and not reasons and completion.cut and self.decoding.reasoning_budget:
             self.model_calls += 1
             completion = self._read(await post_chat(channel, body | longer))
+        split = completion.split
+        if self._reasons and completion.cut and split.reasoning is None:
+            split = Split("", None)  # the prompt has opened the reasoning, and nothing has closed it
         answer = reasoned_answer(
-            task, question, completion.split, tokens=completion.tokens, reasoning_tokens=completion.reasoning_tokens
+            task, question, split, tokens=completion.tokens, reasoning_tokens=completion.reasoning_tokens
         )
         return replace(answer, seconds=time.perf_counter() - started)
+
+    async def _tries_reasoning(self, channel: Channel) -> bool:
+        """Return whether the model reasons, which an answer that ends at its limit does not show; asked once."""
+        if self._trial is None:
+            self.model_calls += 1
+            self._trial = asyncio.ensure_future(reasons(channel, self.spec.id, self.decoding))
+        try:
+            return await asyncio.shield(self._trial)
+        except (RefusedError, UnreachableError):
+            return False
 
     def _read(self, reply: dict[str, Any]) -> Completion:
         self._record_served(reply)

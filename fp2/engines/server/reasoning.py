@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fp2.engines.server.chat import chat_body, post_chat, read_completion
-from fp2.engines.server.client import ServerClient
+from fp2.engines.server.chat import PATH, chat_body, post_chat, read_completion
+from fp2.engines.server.client import Channel, ServerClient, UnreachableError
 from fp2.engines.server.replies import RefusedError
+from fp2.engines.server.report import raise_if_fatal
 from fp2.errors import Fp2Error
 from fp2.tables import Decoding
 
@@ -42,25 +43,36 @@ def request_fields(parameter: str, decoding: Decoding) -> dict[str, Any]:
     return PARAMETERS[parameter](decoding.reasoning != "off", decoding.reasoning_budget)
 
 
+async def reasons(channel: Channel, model: str, decoding: Decoding) -> bool:
+    """Return whether the model reasons before it answers a small question.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+    """
+    trial = replace(decoding, max_new_tokens=_TRIAL_TOKENS + decoding.reasoning_budget, temperature=0.0)
+    completion = read_completion(await post_chat(channel, chat_body(model, _TRIAL, None, trial, 0)), trial)
+    return completion.split.reasoning is not None
+
+
 def find_parameter(client: ServerClient, model: str, decoding: Decoding) -> str:
     """Return the first parameter with which the model does what `decoding.reasoning` says.
 
     Raises
     ------
     Fp2Error
-        If none has that effect.
-    UnreachableError
+        If none has that effect, or the server does not answer.
     """
-    trial = replace(decoding, max_new_tokens=_TRIAL_TOKENS, temperature=0.0)
     for parameter in PARAMETERS:
         client.also = request_fields(parameter, decoding)
         try:
-            reply = client.run(post_chat(client.channel(), chat_body(model, _TRIAL, None, trial, 0)))
-            reasoned = read_completion(reply, trial).split.reasoning is not None
+            reasoned = client.run(reasons(client.channel(), model, decoding))
         except RefusedError as error:
-            if error.status in (401, 404):
-                raise
+            raise_if_fatal(error, PATH)
             continue
+        except UnreachableError as error:
+            what = f"asking whether the model reasons: {error}"
+            raise Fp2Error(what, where="model.base_url", fix="Try again, or set decoding.reasoning=auto") from error
         finally:
             client.also = {}
         if reasoned == (decoding.reasoning != "off"):

@@ -187,7 +187,7 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
     sizes = []
     for shown in (None, image):
         body = chat_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
-        sizes.append(token_count(await post_chat(channel, body), "prompt_tokens"))
+        sizes.append(token_count(await post_chat(channel, body, also=False), "prompt_tokens"))
     return None in sizes or sizes[0] != sizes[1]
 
 

@@ -22,8 +22,10 @@ from fp2.hashing import digest
 from fp2.tables import ChoiceOrders, Decoding, Question
 
 _WORD = re.compile(r"\W*(\w+)")
+_LETTER = re.compile(r"\W*([A-Z])(?:[.):*]|\s*$)")
 _TOKENS = 16
-"""Most tokens of an answer, of which the first word is read."""
+"""Most tokens of an answer, of which the beginning is read."""
+_ANY_LENGTH = Decoding(max_new_tokens=1 << 20)
 
 
 @dataclass(frozen=True)
@@ -66,45 +68,64 @@ class SampledAnswers:
         ]  # fmt: skip
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
-        """Return the shares; an answer that is neither is left out of `p_yes_norm` and `p`, and counts in the mass."""
+        """Return the shares among the answers that did not fail.
+
+        An answer that is neither Yes nor No, or none of the options, counts in the mass only.
+        """
         used = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
-        said = [_first_word(reply, self.decoding) for reply in replies]
+        said = [_answer(reply) for reply in replies]
         if question.kind == "yes_no":
-            return _yes_no(said, used)
+            return _yes_no(_given(said), used)
         shown, rows, masses = option_orders(len(question.choices), orders), [], []
         for place, order in enumerate(shown):
-            words = said[place * self.samples : (place + 1) * self.samples]
-            counts = [0] * len(order)
-            for letter, option in zip(string.ascii_lowercase, order, strict=False):
-                counts[option] = sum(word in (letter, question.choices[option].casefold()) for word in words)
+            given = _given(said[place * self.samples : (place + 1) * self.samples])
+            chosen = [_option(text, question, order) for text in given]
+            counts = [chosen.count(option) for option in range(len(order))]
             if not sum(counts):
-                raise RefusedError(f"none of {self.samples} sampled answers is one of the options")
+                raise RefusedError(f"none of {len(given)} sampled answers is one of the options")
             rows.append([count / sum(counts) for count in counts])
-            masses.append(sum(counts) / self.samples)
+            masses.append(sum(counts) / len(given))
         return mean_over_orders(question, rows, masses, used)
 
 
-def _first_word(reply: Reply, decoding: Decoding) -> str | None:
-    """Return the first word of an answer, in lower case; None where there is none, or the model was still reasoning."""
+def _answer(reply: Reply) -> str | None:
+    """Return the text of an answer; None of one that failed, or that the model was still reasoning about."""
     try:
-        answer = read_completion(reply, decoding).split.answer
+        return read_completion(reply, _ANY_LENGTH).split.answer
     except RefusedError:
         return None
-    word = _WORD.match(answer or "")
-    return word.group(1).casefold() if word else None
 
 
-def _yes_no(said: Sequence[str | None], used: int) -> Probabilities:
-    yes, no = said.count("yes"), said.count("no")
+def _given(said: Sequence[str | None]) -> list[str]:
+    """Return the answers that did not fail: those that failed say nothing of the probability."""
+    given = [text for text in said if text is not None]
+    if not given:
+        raise RefusedError(f"all of {len(said)} sampled answers failed, or the model was still reasoning")
+    return given
+
+
+def _option(text: str, question: Question, order: Sequence[int]) -> int | None:
+    """Return which option an answer is: it begins with its letter, marked as one, or with its words."""
+    if letter := _LETTER.match(text):
+        place = string.ascii_uppercase.index(letter.group(1))
+        return order[place] if place < len(order) else None
+    words = text.strip().casefold()
+    begun = [option for option in order if words.startswith(question.choices[option].casefold())]
+    return max(begun, key=lambda option: len(question.choices[option]), default=None)
+
+
+def _yes_no(given: Sequence[str], used: int) -> Probabilities:
+    words = [word.group(1).casefold() if (word := _WORD.match(text)) else "" for text in given]
+    yes, no = words.count("yes"), words.count("no")
     if not yes + no:
-        raise RefusedError(f"none of {len(said)} sampled answers is Yes or No")
+        raise RefusedError(f"none of {len(given)} sampled answers is Yes or No")
     numbers = {
-        "p_yes": yes / len(said),
-        "p_no": no / len(said),
+        "p_yes": yes / len(given),
+        "p_no": no / len(given),
         "p_yes_first_token": None,
         "p_no_first_token": None,
         "p_yes_norm": yes / (yes + no),
-        "mass": (yes + no) / len(said),
+        "mass": (yes + no) / len(given),
         "logit_difference": math.log(yes) - math.log(no) if yes and no else None,
     }
     return Probabilities("Yes" if yes >= no else "No", numbers, used)

@@ -231,6 +231,9 @@ def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted, wor
     if (scale := job.scorers[name].label_scale) is None:
         fix = "Give your own file of labels: fp2 label RUN --labels FILE"
         raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
+    if getattr(job.scorers[name], "of", "answer") != "answer":
+        what = f"the scorer {name!r} scores the reasoning before an answer, and people label answers"
+        raise Fp2Error(what, where="--scorer", fix=nearest(name, [one for one in job.scorers if one != name]))
     assert job.battery is not None
     asked = {question.question_id: question.text for question in job.battery.questions}
     frame = tables.answers.answered

@@ -19,7 +19,9 @@ def plan(
     icc: Annotated[
         float | None, typer.Option(min=0, max=1, help="Intraclass correlation of one subject's images.")
     ] = None,
-    sd: Annotated[float | None, typer.Option(help="Standard deviation of one answer within its group.")] = None,
+    sd: Annotated[
+        float | None, typer.Option(min=1e-9, help="Standard deviation of one answer within its group.")
+    ] = None,
     gap: Annotated[float | None, typer.Option(help="The gap to find (default: smallest effect of interest).")] = None,
     groups: Annotated[int | None, typer.Option(help="Number of groups of a cut (default: the pilot's).")] = None,
     target: Annotated[float, typer.Option(help="The power to reach.")] = 0.8,

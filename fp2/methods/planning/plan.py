@@ -132,7 +132,7 @@ def _plan_job(config: Config, store: ResponseStore, spread: Spread, out: Output)
         protocol, inputs = load_inputs(config, store, Progress(), makes_images=False, model_needed=False)
         missing = str(error)
     if not inputs.dataset_digest:
-        missing = UNMADE.format(data=config.data.name)
+        missing = "; ".join(filter(None, (missing.removesuffix("."), UNMADE.format(data=config.data.name))))
     elif not missing:
         _print_plan(protocol, inputs, spread, out)
         return

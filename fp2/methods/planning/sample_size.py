@@ -159,7 +159,8 @@ def expected_effects(
         gaps.append(detectable_gap(spread, groups=len(sizes), subjects=mean, images=images, level=family.level))
         parts.append(f"{number(gaps[-1], 2)} by {cut_label(cut)}")
     basis = f"{scorer_label(family.scorer)}, 80 % power; SD {spread.sd:g}, ICC {spread.icc:g}"
-    text = f"{', '.join(parts)} ({basis} {'assumed' if sd is None or icc is None else 'as stated'})"
+    assumed = " and ".join(name for name, value in (("SD", sd), ("ICC", icc)) if value is None)
+    text = f"{', '.join(parts)} ({basis}{f'; {assumed} assumed' if assumed else ''})"
     least = family.smallest_effect
     if not gaps or max(gaps) <= least:
         return text, None

@@ -142,7 +142,7 @@ class VllmSession(Session):
 
     def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
-        budget = self.decoding.reasoning_budget if self._may_reason else 0
+        budget = self.decoding.reasoning_budget if self._reasoning is not None else 0
         longer = {"max_tokens": self.decoding.max_new_tokens + budget} if budget else {}
         generated = self._vllm.generate(
             [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],

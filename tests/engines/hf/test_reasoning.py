@@ -23,6 +23,11 @@ SWITCHED = CHAT.replace(
     "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}",
 )
 ALWAYS = CHAT.replace(OPENED, "{% if add_generation_prompt %}<|assistant|><think>{% endif %}")
+EARLIER = (
+    "{% for message in messages %}{% if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>"
+    "{{ message.content }}{% endif %}{% endfor %}"
+)
+"""Ends a template that writes the reasoning of earlier answers, and has no switch."""
 FOLLOWING = {"<|assistant|>": "<think>", "<think>": "h", "h": "a", "a": "t", "t": "e", "e": "</think>"}
 FOLLOWING |= {"</think>": "k", "k": "i", "i": "n", "n": "d", "d": "</s>"}
 """A model that thinks `hate` and says `kind`."""
@@ -89,7 +94,7 @@ def test_a_text_is_split_at_the_marks(text: str, begun: bool, expected: tuple[st
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    templates = {"switched": SWITCHED, "always": ALWAYS, "tokens only": CHAT}
+    templates = {"switched": SWITCHED, "always": ALWAYS, "tokens only": CHAT, "earlier answers": CHAT + EARLIER}
     folder = tmp_path_factory.mktemp("reasoning")
     return {name: save_reasoning_llava(folder / name, text, FOLLOWING) for name, text in templates.items()}
 
@@ -131,9 +136,7 @@ def test_an_answer_that_is_still_reasoned_about_at_the_limit_has_failed(
     endless = save_reasoning_llava(tmp_path, SWITCHED, FOLLOWING | {"e": "h"})
     found = answers(endless, tasks, 20, sharing=sharing)
     assert [one.text for one in found] == [None] * 4
-    assert {one.error for one in found} == {
-        "the model was still reasoning after 21 tokens: raise decoding.reasoning, its limit of tokens"
-    }
+    assert {one.error for one in found} == {"the model was still reasoning after 21 tokens (decoding.reasoning)"}
 
 
 @pytest.mark.parametrize("sharing", ["tree", "none"])
@@ -162,6 +165,7 @@ def test_keys_change_only_where_reasoning_can(checkpoints: dict[str, Path], tiny
         ("always", "off", "cannot be switched off"),
         ("plain", "on", "has no reasoning that can be switched on"),
         ("plain", 64, "has no reasoning that can be switched on"),
+        ("earlier answers", "off", "cannot be switched off"),
     ],
 )
 def test_what_a_model_cannot_do_is_refused_before_it_is_loaded(
@@ -186,6 +190,15 @@ def test_probabilities_are_read_without_reasoning_and_that_is_stated(
     for name, mode in (("switched", "on"), ("always", "auto")):
         with pytest.raises(Fp2Error, match="reasons before it answers"):
             engine(checkpoints[name], mode).method(question)
+
+
+@pytest.mark.parametrize("name", ["tokens only", "earlier answers"])
+def test_a_model_whose_first_token_opens_reasoning_gives_no_probabilities(
+    checkpoints: dict[str, Path], name: str, tasks: list[ImageTask]
+) -> None:
+    question = Question("q", "p", "Is this person kind or mean?", kind="choice", choices=("kind", "mean"))
+    with pytest.raises(Fp2Error, match="reasons before it answers"):
+        list(engine(checkpoints[name]).answer([replace(tasks[0], questions=(question,))]))
 
 
 @pytest.mark.parametrize("value", [True, False, 32, "on", "auto"])

@@ -34,8 +34,9 @@ def _message(form: str, thought: str | None, said: str) -> tuple[dict[str, Any],
         "anthropic": {"content": [{"type": "thinking", "thinking": thought or ""}, {"type": "text", "text": said}]},
         "marks": {"content": (f"<think>\n{thought}\n" if thought else "") + (f"</think>\n\n{said}" if said else "")},
         "openai": {"content": said},
+        "opened": {"content": f"{thought}\n" + (f"</think>\n\n{said}" if said else "")},  # `<think>` ends the prompt
     }
-    if form == "marks" and thought is None:
+    if form in ("marks", "opened") and thought is None:
         return {"content": said}, 0
     return messages[form], 40 if form == "openai" and thought else 0
 
@@ -87,7 +88,7 @@ def ask(server: FakeServer, tasks: list[ImageTask], reasoning: Any = "auto", **o
     return [one for batch in engine(server, reasoning, **options).answer(asked) for one in batch]
 
 
-FORMS = ["vllm", "openrouter", "anthropic", "marks", "openai"]
+FORMS = ["vllm", "openrouter", "anthropic", "marks", "openai", "opened"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -134,7 +135,9 @@ def test_the_parameter_that_a_server_follows_is_found(parameter: str, mode: Any,
     assert [one.text for one in answers] == [SAID]
     assert (answers[0].numbers is not None) == (mode != "off")
     fields = PARAMETERS[parameter](mode != "off", 300 if mode == 300 else 0 if mode == "off" else 2048)
-    assert method["reasoning"] == fields
+    assert method["reasoning"] == (
+        "off" if mode == "off" else {"fields": fields, "budget": 300 if mode == 300 else 2048}
+    )
     assert {name: sent[name] for name in fields} == fields
 
 

@@ -76,12 +76,35 @@ def test_no_yes_and_no_no_is_a_failed_answer(tasks: list[ImageTask]) -> None:
 
 def test_options_are_counted_by_letter_or_by_name_in_every_order(tasks: list[ImageTask]) -> None:
     question = Question("c", "p", "Who is it?", kind="choice", choices=("nurse", "pilot"))
-    with serving({CHAT: saying("A", "B.", "a) nurse", "nurse")}) as server:
+    with serving({CHAT: saying("A", "B.", "A) nurse", "nurse")}) as server:
         answer = ask(server, tasks[0], question, samples=4)
     # first order: A, B, A, nurse -> 3 of 4 nurse; second order (pilot, nurse): A, B, A, nurse -> 2 of 4 nurse
     assert answer.numbers is not None
     assert answer.numbers["p"] == pytest.approx([5 / 8, 3 / 8])
     assert answer.numbers["order_range"] == pytest.approx(1 / 4)
+
+
+def test_an_article_is_no_letter_and_words_name_an_option(tasks: list[ImageTask]) -> None:
+    question = Question("c", "p", "Where?", kind="choice", choices=("in a village", "in a city"))
+    with serving({CHAT: saying("A pilot lives here.", "In a village.", "in a city")}) as server:
+        answer = ask(server, tasks[0], question, samples=3)
+    assert answer.numbers is not None
+    assert answer.numbers["p"] == [0.5, 0.5]
+    assert answer.numbers["mass"] == pytest.approx(2 / 3)
+
+
+def test_samples_that_failed_say_nothing_of_the_probability(tasks: list[ImageTask]) -> None:
+    def route(seen: Seen, before: int) -> Reply:
+        if seen.body["temperature"] == 1.0 and before % 2:
+            body = completion(None, finish_reason="length")
+            body["choices"][0]["message"]["reasoning_content"] = "Let me see"
+            return Reply(body)
+        return Reply(completion("Yes", prompt=9 if picture_of(seen.body) is None else 99))
+
+    with serving({CHAT: route}) as server:
+        answer = ask(server, tasks[0], KIND, samples=6)
+    assert answer.numbers is not None
+    assert (answer.numbers["p_yes"], answer.numbers["mass"]) == (1.0, 1.0)
 
 
 def test_the_same_question_about_the_same_image_has_the_same_seeds(tasks: list[ImageTask]) -> None:

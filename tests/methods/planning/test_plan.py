@@ -207,7 +207,7 @@ def test_it_says_which_difference_would_be_found(bench: Bench, capsys: pytest.Ca
     """The table of sample sizes says the same: with as many subjects, a gap of that size is found with 80 % power."""
     rows = plan(capsys, *bench.words(), "--sd", "0.2", "--icc", "0.5")
     gap = float(rows["minimum detectable effect"].split()[0])
-    assert "SD 0.2, ICC 0.5 as stated" in rows["minimum detectable effect"]
+    assert "SD 0.2, ICC 0.5)" in rows["minimum detectable effect"]
     assert "The smallest effect of interest is 0.05" in rows["text"]
     assert fp2("plan", "--power", "--sd", "0.2", "--icc", "0.5", "--groups", "2", "--gap", str(gap), "--images", "2",
                "--json", "-", *bench.words()) == 0  # fmt: skip
