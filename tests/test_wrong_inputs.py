@@ -29,6 +29,8 @@ SETTINGS = {  # of `fp2 run`
     "engine.device=gpu": "Did you mean 'cpu'",
     "probe.protocol=fhibe_scores": "Set task=fhibe_scores",
     "task.name=gras": "Set probe.protocol=gras",
+    "probe.protocol=gras": "asks about no trait",
+    "data=fhibe data.root=no_such_folder": "no_such_folder",
     # types and ranges
     "seed=1.5": "seed",
     "analysis.alpha=five": "analysis.alpha",
@@ -69,6 +71,8 @@ ON_PEOPLE = {  # of `fp2 run` with the table of the images
     "cut.by=[gendr]": "Did you mean 'gender'",
     "cut.groups='{gender: [femal]}'": "no subject has gender 'femal'",
     "engine=hf": "is for engine=planted, not engine=hf",
+    "engine=vllm": "is for engine=planted, not engine=vllm",
+    "engine=ray": "engine",
     "model.truth='{efects: {}}'": "Did you mean 'effects'",
     "scorer.valence.target=no.such:Thing": "no.such",
     "scorer.valence.smalest=1": "smallest_effect",

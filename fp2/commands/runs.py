@@ -201,6 +201,7 @@ def export(
         If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
     """
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.engines.forms import form_of
     from fp2.runs.folders import record_written
 
     writers = [
@@ -215,6 +216,8 @@ def export(
     here = load_config(overrides)
     with _run(word, here) as folder:
         results, sections, least = _to_export(folder, here)
+    if exports.answers is not None:
+        form_of(exports.answers, form, where="--format", exists=False)
     for path in asdict(exports).values():
         if path is not None:
             record_written(Path(here.paths.state), path, [results["run_id"]])
