@@ -200,8 +200,8 @@ def export(
     Fp2Error
         If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
     """
-    from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
     from fp2.engines.forms import form_of
+    from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
     from fp2.runs.folders import record_written
 
     writers = [
