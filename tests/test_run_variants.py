@@ -74,7 +74,7 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
 ) -> None:
     import mlflow
 
-    from fp2.errors import EXIT_ERROR_BUDGET
+    from fp2.errors import EXIT_BAD_INPUT
 
     assert bench.launch("-m", "variant=original,swapped", "tracking=mlflow", "data.limit=24", PLANTED) == 0
     client = mlflow.MlflowClient(f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
@@ -83,9 +83,9 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     assert sorted(run.data.tags["fp2.variant"] for run in found) == ["original", "swapped"]
     assert len({run.data.tags["fp2.config_hash"] for run in found}) == 2
     capsys.readouterr()
-    assert bench.launch("variant=face_crop", "data.limit=24", PLANTED) == EXIT_ERROR_BUDGET
+    assert bench.launch("variant=face_crop", "data.limit=24", PLANTED) == EXIT_BAD_INPUT
     told = " ".join(capsys.readouterr().err.split())
-    assert "24 images cannot be shown as face_crop: the data do not locate the face" in told
+    assert "no image can be shown as face_crop: the data do not locate the face" in told
     assert "Traceback" not in told
 
 

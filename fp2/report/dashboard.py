@@ -78,10 +78,10 @@ def render_dashboard(
     findings = [(one, list(one.values(results[one.name], results))) for one in present(sections, results)]
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
-    lead = list(summary(results, sample))
+    lead, lead_title = list(summary(results, sample)), "In short"
     if not lead and findings:  # what the first section says of all groups
         first, values = findings[0]
-        lead = list(takewhile(_is_unfolded, values))
+        lead, lead_title = list(takewhile(_is_unfolded, values)), first.title
         findings[0] = first, values[len(lead) :]
     if lead:
         lead += sizes
@@ -89,7 +89,7 @@ def render_dashboard(
         header += sizes
     board = list(run_sections.leaderboard(results, leaderboard))
     every = [
-        PageSection("summary", "In short", lead),
+        PageSection("summary", lead_title, lead),
         *(
             PageSection(one.name, one.title, values, folded=one.detail and not _leads(values))
             for one, values in findings

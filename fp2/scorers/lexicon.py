@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import yaml
 
-from fp2.data.base import OmitDefault
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.results import ENGLISH
@@ -405,12 +404,9 @@ class LexiconScorer(BaseScorer):
     ----------
     lexicon_file : str
         A packaged lexicon's name, or the path of a YAML file; with the lists that the class names, if it names any.
-    lexicon_version : int, optional
-        The version that it has to have; part of the config hash where it is given, unlike that of a packaged lexicon.
     """
 
     lexicon_file: str = ""
-    lexicon_version: Annotated[int | None, OmitDefault()] = None
 
     lists: ClassVar[tuple[str, ...]] = ()
     optional_lists: ClassVar[tuple[str, ...]] = ()

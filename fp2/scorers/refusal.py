@@ -20,11 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.data.base import OmitDefault
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.results import ENGLISH
@@ -156,8 +155,6 @@ class Refusal(BaseScorer):
     ----------
     lexicon_file : str
         A packaged lexicon's name, or the path of a YAML file with `patterns`.
-    lexicon_version : int, optional
-        As of `LexiconScorer`.
     """
 
     name: str = "refusal"
@@ -165,7 +162,6 @@ class Refusal(BaseScorer):
     value_range: tuple[float, float] = (0.0, 1.0)
     smallest_effect: Number = 0.02
     lexicon_file: str = "refusal_2"
-    lexicon_version: Annotated[int | None, OmitDefault()] = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     yes_no: ClassVar[bool] = True

@@ -38,7 +38,7 @@ def local_salt(state_dir: Path) -> bytes:
     """
     path = state_dir / _SALT_NAME
     try:
-        state_dir.mkdir(parents=True, exist_ok=True)
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
             _create_salt(path)
         os.chmod(path, 0o600)

@@ -234,7 +234,7 @@ def _wait_briefly(lock: int, path: Path) -> None:
 def _open_lock(state: Path) -> int:
     path = state / LOCK
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Fp2Error(f"the list of withdrawn people cannot be locked: {error.strerror}", where=str(path)) from error

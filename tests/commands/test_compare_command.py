@@ -68,7 +68,7 @@ def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
     page = tmp_path / "found.html"
     assert fp2("compare", str(fair), str(harsh), *FAST, "--html", str(page), *bench.paths) == 0
     shown, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
-    for line in ("Left out, a scorer of different versions: stereotype (version 1, lexicon stereotype version 2",
+    for line in ("Left out, a scorer of different versions: stereotype (version 1, lexicon stereotype version 3",
                  "Left out, cuts of one run only: region."):  # fmt: skip
         assert line in shown
         assert line in html

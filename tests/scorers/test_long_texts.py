@@ -11,7 +11,8 @@ from fp2.scorers.registry import build_scorer
 CHARACTERS = 40_000
 SECONDS = 10
 """Of the processor: a scorer takes less than one; one that is quadratic in any of the texts takes more."""
-ASK_A_MODEL = {"classifier", "judge"}
+OTHERS = {"classifier", "judge", "choice_agreement", "choice_probability"}
+"""Scorers that ask a model, and those of choices, which read no text."""
 REPEATED = [
     "7", "9.", "7 / ", "7 to ", " ", "\n", "\n1. ", "a ", "a-", "-", " - ", "(", "[(", "\u200b", "a\u0301\u0316",
     "\U0001f600", "GOOD! ", "not ", "the ", "left hand ", "the other one to his left ", "i cannot ",
@@ -33,7 +34,7 @@ def limited():
     signal.signal(signal.SIGPROF, before)
 
 
-@pytest.fixture(scope="module", params=sorted({*installed(SCORERS)} - ASK_A_MODEL))
+@pytest.fixture(scope="module", params=sorted({*installed(SCORERS)} - OTHERS))
 def scorer(request):
     built = build_scorer(request.param, {})
     built.score(["a"], [(built.probes or ("trust",))[0]])  # what is loaded once

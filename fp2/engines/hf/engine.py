@@ -133,8 +133,8 @@ class HfEngine(BaseEngine):
     def limitations(self) -> Sequence[str]:
         """Whose code runs with the model, if any does, and whether it is kept from reasoning."""
         code = remote_code(self.identity())
-        lines = [f"{REMOTE_CODE}: {code}"] if code else []
-        return [*lines, WITHOUT_REASONING] if self._switched_off else lines
+        remote = (f"{REMOTE_CODE}: {code}",) if code else ()
+        return (*remote, WITHOUT_REASONING) if self._switched_off else remote
 
     @property
     def notices(self) -> Sequence[str]:
