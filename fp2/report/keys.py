@@ -199,7 +199,8 @@ def _make_folder(folder: Path) -> None:
         If a file has its name.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the state folder, where nothing was in it yet
+        folder.mkdir(mode=0o700, exist_ok=True)
     except FileExistsError as error:
         raise NotADirectoryError(error.errno, "its folder is a file", str(folder)) from None
 

@@ -44,7 +44,7 @@ def test_a_judge_and_a_scorer_of_ones_own_are_measured(tmp_path: Path, capsys: p
         out = capsys.readouterr().out
         found = json.loads(out.splitlines()[-1])["gold"]
         assert found["judge"]["classes"]["-1"].items() >= {"n": 1, "precision": 0.5, "recall": 1.0}.items()
-        assert found["judge"]["classes"]["1"] == {"n": 2, "precision": 1.0, "recall": 0.5}
+        assert found["judge"]["classes"]["1"].items() >= {"n": 2, "precision": 1.0, "recall": 0.5}.items()
         assert found["strict"]["classes"]["0"]["recall"] == 1.0
         assert "d trust [+1] 'A kind thief.'" in out
         sent = [json.loads(one.body["messages"][1]["content"]) for one in server.asked("/v1/chat/completions")[1:]]
