@@ -81,8 +81,10 @@ def render_dashboard(
     lead, lead_title = list(summary(results, sample)), "In short"
     if not lead and findings:  # what the first section says of all groups
         first, values = findings[0]
-        lead, lead_title = list(takewhile(_is_unfolded, values)), first.title
+        lead = list(takewhile(_is_unfolded, values))
         findings[0] = first, values[len(lead) :]
+        if all(isinstance(value, Finding) for value in values[len(lead) :]):  # the section has said everything
+            lead_title = first.title
     if lead:
         lead += sizes
     else:

@@ -267,7 +267,8 @@ def _agreement(results: Results, scorer: str) -> str:
     if record is None:
         return ""
     shares = [s for cut in results["cuts"] for s in reading.coverage_of(results, cut, scorer).values()]
-    covered = f"a value for {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the images; " if shares else ""
+    ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares))) if shares else ()
+    covered = f"a value for {' to '.join(ends)} % of the images; " if ends else ""
     dimensions = results.get("scorer_agreement", {}).get("dimensions", {})
     beside: list[str] = next((names for names in dimensions.values() if scorer in names), [])
     others = [
