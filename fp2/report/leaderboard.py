@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from fp2.config import FIRST_PRIMARY
 from fp2.report.reading import (
     DASH,
-    PRIMARY_SCORER,
     calibration_of,
     cut_label,
     model_name,
@@ -107,7 +107,7 @@ class LeaderboardRow:
     rank_high: int | None = None
     ties: str | None = None
     magnitude: float | None = None
-    scorer: str = PRIMARY_SCORER
+    scorer: str = FIRST_PRIMARY
     without_effects: bool = False
 
 
@@ -159,7 +159,7 @@ def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
     Positive controls come after the other runs, and changed images after the originals.
     """
     control = "positive controls" if row["calibration"] else ""
-    return (control, row.get("variant") or "", str(row["dataset"]), str(row.get("scorer", PRIMARY_SCORER)))
+    return (control, row.get("variant") or "", str(row["dataset"]), str(row.get("scorer", FIRST_PRIMARY)))
 
 
 def boards(rows: Iterable[LeaderboardRow], current: str = "") -> list[Table]:

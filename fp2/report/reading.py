@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fp2.config import FIRST_PRIMARY
 from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS, WITHOUT_ATTEMPT
 from fp2.text import printable
 from fp2.verdicts import Verdict
 
-PRIMARY_SCORER = "valence"
 DASH = "–"
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
@@ -176,7 +176,7 @@ def group_order(results: Mapping[str, Any], cut: str) -> list[str]:
 
 def primary_scorer(results: Mapping[str, Any]) -> str:
     """Return the scorer of the composites, which is shown first."""
-    return str(results["analysis"].get("primary") or PRIMARY_SCORER)
+    return str(results["analysis"].get("primary") or FIRST_PRIMARY)
 
 
 def scorer_names(results: Mapping[str, Any]) -> list[str]:

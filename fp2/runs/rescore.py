@@ -24,7 +24,6 @@ from fp2.notes import Stage, as_notes, logged, read_notes
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Job
 from fp2.protocols.requirements import check_settings
-from fp2.report.reading import PRIMARY_SCORER
 from fp2.report.reproduce import how_to_repeat
 from fp2.results import LOOKED_AT, Block, Results, heading, looked_notes, with_scorers
 from fp2.runs.checks import checked
@@ -100,7 +99,7 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
             plain[section] = asdict(given)[section]
         elif words:
             plain[section] = _changed(section, plain[section], words)
-    if PRIMARY_SCORER not in plain["scorer"] and not any(_key(word) == "analysis.published" for word in overrides):
+    if "valence" not in plain["scorer"] and not any(_key(word) == "analysis.published" for word in overrides):
         plain["analysis"]["published"] = False  # the page's rule is about valence
     return from_plain(plain)
 
