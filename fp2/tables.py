@@ -318,7 +318,7 @@ class Decoding:
         return self.reasoning if isinstance(self.reasoning, int) else REASONING_TOKENS
 
     def stated(self) -> dict[str, Any]:
-        """Return the options by name, without those of `ADDED` that have their default."""
+        """Return the options by name, as `without_defaults` does."""
         return without_defaults(asdict(self))
 
     def in_key(self, kind: QuestionKind) -> dict[str, Any]:
@@ -350,13 +350,13 @@ class Decoding:
                 raise Fp2Error("the engine does not support it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
 
 
-ADDED: Mapping[str, Any] = {"samples": 1, "reasoning": "auto"}
-"""Options of `Decoding` that version 0.1 had not, with their defaults: hashes and passports leave them out at these."""
-
-
 def without_defaults(decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of `Decoding` by name, without those of `ADDED` that have their default."""
-    stated = {name: value for name, value in decoding.items() if name not in ADDED or value != ADDED[name]}
+    """Return options of `Decoding` by name, without those that have their default and came after version 0.1.
+
+    Those are the ones that are not in every response key. Hashes and passports leave them out, so that they stay.
+    """
+    added = {name: default for name, default, option in _decoding_options(Decoding) if not option.in_every_key}
+    stated = {name: value for name, value in decoding.items() if name not in added or value != added[name]}
     if isinstance(stated.get("reasoning"), bool):  # as YAML reads on and off
         stated["reasoning"] = "on" if stated["reasoning"] else "off"
     return stated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
 from fp2.tables import IN_WORDS
@@ -67,30 +67,22 @@ def expected_cost(
     tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words * TOKENS_A_WORD
     most = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
     tokens_out = float(most) if forecast.tokens is None else forecast.tokens
-    scored = [question for question in questions if question.kind not in IN_WORDS]
-    methods = [engine.method(question) for question in scored]
-    samples = (
-        len(questions)
-        - len(methods)
-        + sum(
-            int(method.get("samples", 1)) * _n_orders(question, method, decoding)
-            for question, method in zip(scored, methods, strict=True)
-        )
-    )
-    requests = round(forecast.left * samples / max(1, len(questions)))
+    needed = sum(_n_requests(engine, question, decoding) for question in questions)
+    requests = round(forecast.left * needed / max(1, len(questions)))
     if forecast.tokens is not None:
         tokens_out *= forecast.left / max(1, requests)  # those of a stored answer are of all its samples
     amount = requests * (tokens_in * price.input + tokens_out * price.output) / 1e6
     return Cost(amount, requests, tokens_in, tokens_out, forecast.tokens is not None)
 
 
-def _n_orders(question: Question, method: Mapping[str, Any], decoding: Decoding) -> int:
-    """Return in how many orders the options of a sampled choice are shown, each asked by itself."""
+def _n_requests(engine: Engine, question: Question, decoding: Decoding) -> int:
+    """Return how many requests an answer takes: one, or as many as are sampled in each order of the options."""
     from fp2.engines.base import option_orders
 
-    if question.kind != "choice" or "samples" not in method:
-        return 1
-    return len(option_orders(len(question.choices), decoding.choice_orders))
+    samples = 1 if question.kind in IN_WORDS else int(engine.method(question).get("samples", 0))
+    if question.kind != "choice" or not samples:
+        return samples or 1
+    return samples * len(option_orders(len(question.choices), decoding.choice_orders))
 
 
 @dataclass(frozen=True)

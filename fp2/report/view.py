@@ -153,7 +153,7 @@ def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, An
     of_probe = viewed.rows[viewed.rows["probe"] == row["probe"]].sort_values("image_id", kind="stable")
     in_groups, cells = [], viewed.groups[row["cut"]][of_probe.index]
     for letter, group in blinded(row):
-        mine = of_probe[cells.map(lambda cell, group=group: group in cell.split(", "))]
+        mine = of_probe[_is_in(cells, group)]
         in_groups.append((letter, group, mine))
     pages = max(1, *(-(-len(mine) // PER_GROUP) for _, _, mine in in_groups))
     page = min(query.page, pages)
@@ -219,7 +219,7 @@ def _chosen(rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], n_runs: in
         rows = rows[rows["probe"] == query.probe]
     cut, _, label = query.group.partition("=")
     if cut in groups:
-        rows = rows[groups[cut][rows.index].map(lambda cell: label in cell.split(", ")).astype(bool)]
+        rows = rows[_is_in(groups[cut][rows.index], label)]
     refused = rows[[f"refused_{i}" for i in range(n_runs)]].any(axis=1)
     if query.kind in ("answers", "refusals"):
         rows = rows[refused if query.kind == "refusals" else ~refused]
@@ -231,6 +231,11 @@ def _chosen(rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], n_runs: in
     if query.order == "apart" and n_runs > 1:
         return rows.assign(d=(rows["value_0"] - rows["value_1"]).abs()).sort_values("d", ascending=False, kind="stable")
     return rows
+
+
+def _is_in(cells: pd.Series[str], group: str) -> pd.Series[bool]:
+    """Return which cells, each with the groups of a row, have a group."""
+    return cells.map(lambda cell: group in cell.split(", ")).astype(bool)
 
 
 def _value(row: Mapping[Any, Any], column: str) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -100,7 +100,7 @@ def _read(template: str, content: Callable[[str], Any]) -> TemplateReasoning:
         if not _ABOUT.search(name) and not (marks and any(mark in changed for mark in marks)):
             continue
         off = bool(marks and (_is_open(no, marks) or (marks.closing in yes and marks.closing not in no)))
-        return TemplateReasoning(marks or _written_marks([changed]), name, off, usual != values[off])
+        return TemplateReasoning(marks or _written_marks(changed), name, off, usual != values[off])
     return TemplateReasoning(marks, by_default=bool(marks and _is_open(usual, marks)))
 
 
@@ -134,12 +134,12 @@ def _shown_marks(compiled: Any, content: Callable[[str], Any]) -> Marks | None:
     if opened and _ABOUT.search(opened.group()):  # the answer begins inside the reasoning
         mark = opened.group().strip()
         return Marks(mark, f"{mark[0]}/{mark[1:]}")
-    return _written_marks([usual[usual.find(_ASKED) :]])
+    return _written_marks(usual[usual.find(_ASKED) :])
 
 
-def _written_marks(texts: Iterable[str]) -> Marks | None:
+def _written_marks(text: str) -> Marks | None:
     """Return the marks of reasoning among words, where one of them closes what another opens."""
-    words = {word for text in texts for word in re.findall(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]", text)}
+    words = set(re.findall(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]", text))
     for closing in sorted(words):
         opening = closing.replace("/", "", 1)
         if "/" in closing and _ABOUT.search(closing):
@@ -150,7 +150,7 @@ def _written_marks(texts: Iterable[str]) -> Marks | None:
 def added_marks(tokenizer: Any) -> Marks | None:
     """Return the marks of reasoning among the added tokens of a loaded tokenizer, if a pair is there."""
     tokens = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
-    marks = _written_marks([" ".join(tokens)])
+    marks = _written_marks(" ".join(tokens))
     return marks if marks and {*marks} <= set(tokens) else None
 
 
@@ -225,7 +225,9 @@ class ReasoningTokens:
         def choose(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
             chosen = pick(pairs, logits)
             for place, pair in enumerate(pairs):
-                text = texts.setdefault(pair, _Progress(begun(pair)))
+                if pair not in texts:
+                    texts[pair] = _Progress(begun(pair))
+                text = texts[pair]
                 if self._is_full(text):
                     chosen[place] = end_token
                 text.tokens.append(chosen[place])

@@ -207,9 +207,9 @@ class OpenAICompatEngine(BaseEngine):
         if first is None:
             return
         self._check_same_server()
-        fields = self._reasoning_fields
+        _ = self._reasoning_fields  # found before the client is made, which sends them
+        self._trial = None  # of another event loop
         with self._client() as client:
-            client.also, self._trial = fields, None
             try:
                 shown = self._checked(client, itertools.chain([first], tasks))
                 yield from ask_about(client, shown, self._ask, 2 * self.options.concurrency)

@@ -13,15 +13,13 @@ from fp2.extension import (
     Row,
     Section,
     Sentence,
-    Strong,
     Table,
     Value,
     Weight,
     cut_label,
-    number,
 )
 from fp2.methods.gras.published_tests import BLOCK
-from fp2.methods.gras.section import ATTRIBUTED, MEASURES, SCORE_COLUMNS
+from fp2.methods.gras.section import ATTRIBUTED, MEASURES, SCORE_COLUMNS, orientations
 
 
 class PublishedTestsSection(Section):
@@ -37,16 +35,7 @@ class PublishedTestsSection(Section):
             f"{len(block['traits'])} traits in {len(block['templates'])} templates: {scores['n_tests']:,} published "
             f"tests in {scores['n_cells']:,} cells (a cell is one attribute and one trait)."
         )
-        yield Sentence(
-            [
-                "GRAS Bias Score, images as units: ",
-                Strong(number(scores["published_orientation"], 2)),
-                " published orientation (ideal 0), ",
-                Strong(number(scores["seed_orientation"], 2)),
-                " orientation of the abstract (ideal 100).",
-            ],
-            Weight.LEAD,
-        )
+        yield orientations("images as units", scores["published_orientation"], scores["seed_orientation"])
         yield Sentence(ABOUT, Weight.WARNING)
         rows = [Row([label, Cell(scores[measure], strong=True)]) for measure, label in MEASURES.items()]
         rows += [

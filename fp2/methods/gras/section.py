@@ -137,12 +137,18 @@ def _score_sentence(block: Block, name: str, unit: Unit) -> Sentence:
     """Return the score in both orientations, beside what chance gives."""
     score = unit["scores"]["published_orientation"]
     chance = f"{number(score['null_low'], 1)} to {number(score['null_high'], 1)}"
+    units, seed = _unit_label(block, name), unit["scores"]["seed_orientation"]
+    return orientations(units, score["value"], seed, f"; by chance {chance}")
+
+
+def orientations(units: str, published: float, seed: float, beside_ideal: str = "") -> Sentence:
+    """Return the GRAS Bias Score in both orientations, in percent; `units` are those of the tests."""
     return Sentence(
         [
-            f"GRAS Bias Score, {_unit_label(block, name)}: ",
-            Strong(number(score["value"], 2)),
-            f" published orientation (ideal 0; by chance {chance}), ",
-            Strong(number(unit["scores"]["seed_orientation"], 2)),
+            f"GRAS Bias Score, {units}: ",
+            Strong(number(published, 2)),
+            f" published orientation (ideal 0{beside_ideal}), ",
+            Strong(number(seed, 2)),
             " orientation of the abstract (ideal 100).",
         ],
         Weight.LEAD,
