@@ -102,7 +102,8 @@ class ProbeConfig:
     """What is asked: a battery (see `fp2/probes/battery.py`), and the protocol that analyses the answers.
 
     `templates`, `traits`, `traits_file` and `published` make the questions of a battery of traits; `variants` shows
-    every image in several variants in one run; `options` are those of the protocol.
+    every image in several variants in one run; `options` are those of the protocol; `fields` are filled in for each
+    item.
     """
 
     name: str = "fingerprint"
@@ -119,6 +120,7 @@ class ProbeConfig:
     published: str | None = None
     variants: list[dict[str, Any]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    fields: list[str] | None = None
 
 
 @dataclass

@@ -144,7 +144,7 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
     assert inputs.battery is not None
-    probes = {question.question_id: question.probe for question in inputs.battery.asked}
+    probes = {question.question_id: question.probe for question in inputs.battery.questions}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
     with (

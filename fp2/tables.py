@@ -2,7 +2,7 @@
 
 Every stage can be run again from the table before it. Each schema lists the columns that are always present. `people`
 has one more column per attribute, `attr_<attribute>`, with the **list** of a subject's values (an empty list for none).
-Columns `private_<name>` hold what must not leave the data folder.
+Columns `private_<name>` hold what must not leave the data folder, columns `field_<name>` the texts of items.
 Depending on the data set, `people` also has `face_x, face_y, face_w, face_h` (the face box in pixels) and `mask_path`
 (an image that is not black where the person is; a path of this machine, which never leaves it). In a run about images
 of two people it has `side` (`left` or `right`); one answer, stored under one of the two, is about both, and has scores
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 ATTRIBUTE_PREFIX = "attr_"
+FIELD_PREFIX = "field_"
+"""Of columns with the texts of an item, which questions are filled in with (`fp2.probes.items`)."""
 PRIVATE_PREFIX = "private_"
 """Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
 cut or digest has them."""
@@ -163,6 +165,11 @@ def attribute_columns(people: pd.DataFrame) -> list[str]:
     return [name.removeprefix(ATTRIBUTE_PREFIX) for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
 
 
+def field_columns(people: pd.DataFrame) -> list[str]:
+    """Return the names of the fields of items (without the prefix) that `people` carries."""
+    return [name.removeprefix(FIELD_PREFIX) for name in people.columns if name.startswith(FIELD_PREFIX)]
+
+
 def with_values(people: pd.DataFrame) -> list[str]:
     """Return the attributes that some row of `people` has a value of."""
     return [name for name in attribute_columns(people) if any(map(len, people[ATTRIBUTE_PREFIX + name]))]
@@ -215,9 +222,13 @@ def sample_id(question_id: str, sample: int) -> str:
     return f"{question_id}{SAMPLE}{sample + 1}" if sample else question_id
 
 
+ITEM = "#item"
+"""What follows the id of a question where the items of one image are asked about at once, before the item's number."""
+
+
 def question_of(name: str) -> str:
-    """Return the id of the question that `name` is a sample of."""
-    return name.partition(SAMPLE)[0]
+    """Return the id of the question that `name` is a sample of, or the question of an item."""
+    return name.partition(ITEM)[0].partition(SAMPLE)[0]
 
 
 def sample_of(name: str) -> int:

@@ -9,11 +9,13 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fp2.data.stimuli import shown_to
 from fp2.errors import Fp2Error
+from fp2.probes.items import Items
 from fp2.tables import BY_REGION, ImageTask, Question
 from fp2.text import plural
 
@@ -56,16 +58,20 @@ class Plan:
     Attributes
     ----------
     questions : tuple of Question
-        The battery's, in its order.
+        The battery's, in its order; where it has fields, before they are filled in.
     rows : tuple of PlannedRow
         Variant by variant, each in the order of the people table.
     tasks : tuple of ImageTask
-        The distinct stimuli, without questions.
+        The distinct stimuli, without questions; where the battery has fields, one for each item, with its questions.
     """
 
     questions: tuple[Question, ...]
     rows: tuple[PlannedRow, ...]
     tasks: tuple[ImageTask, ...]
+
+    def questions_of(self, task: int) -> tuple[Question, ...]:
+        """Return the questions about a stimulus, in the order of `questions`."""
+        return self.tasks[task].questions or self.questions
 
     @property
     def n_planned(self) -> int:
@@ -81,6 +87,7 @@ class Plan:
 def make_plan(
     shown: Iterable[tuple[pd.DataFrame, str, Sequence[Stimulus]]],
     questions: Sequence[Question],
+    fields: Sequence[str] = (),
     *,
     by_file: bool = False,
 ) -> Plan:
@@ -93,6 +100,8 @@ def make_plan(
         may be shown for several rows; it is asked about once.
     questions : sequence of Question
         The battery's.
+    fields : sequence of str
+        The battery's: every row is then an item with questions of its own (`fp2.probes.items`).
     by_file : bool
         Whether the stimuli made from one file follow each other, so that it is opened once.
     """
@@ -100,14 +109,18 @@ def make_plan(
     tasks: list[ImageTask] = []
     for people, variant, stimuli in shown:
         task_index: dict[tuple[str, str], int] = {}
-        for image_id, subject_id, stimulus in zip(people["image_id"], people["subject_id"], stimuli, strict=True):
+        items = Items(questions, fields, people) if fields else None
+        names = zip(people["image_id"], people["subject_id"], strict=True)
+        for number, ((image_id, subject_id), stimulus) in enumerate(zip(names, stimuli, strict=True)):
+            asked = items.of(number) if items else ()
             if stimulus.error is not None:
                 rows.append(PlannedRow(image_id, subject_id, variant, -1, stimulus.error))
                 continue
-            name = (stimulus.image_id, stimulus.subject_id)
+            shown_id = stimulus.image_id if items is None else shown_to(stimulus.image_id, image_id)
+            name = (shown_id, stimulus.subject_id)
             if name not in task_index:
                 task_index[name] = len(tasks)
-                tasks.append(stimulus.task(()))
+                tasks.append(replace(stimulus.task(asked), image_id=shown_id))
             rows.append(PlannedRow(image_id, subject_id, variant, task_index[name]))
     plan = Plan(tuple(questions), tuple(rows), tuple(tasks))
     return _by_file(plan) if by_file else plan

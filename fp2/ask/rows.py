@@ -25,7 +25,7 @@ from fp2.store.leases import Leases
 from fp2.store.merge import take_answers
 from fp2.store.response_keys import ResponseKeys, response_set
 from fp2.store.rows import answered_keys, distinct, stored_keys
-from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, TRACE, Answer, Decoding, ImageTask, Question
+from fp2.tables import ANSWERS, ITEM, NOT_ASKED, NOT_SUPPLIED, TRACE, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,12 +158,33 @@ class RowStorage:
         tasks, seen = [], self._have | self._absent
         for index in np.flatnonzero(~seen[self._of].all(axis=1)).tolist():
             keys = self._of[index].tolist()
-            asked = dict(zip(keys, self.plan.questions, strict=True))
+            asked = dict(zip(keys, self.plan.questions_of(index), strict=True))
             questions = tuple(question for key, question in asked.items() if not seen[key])
             seen[keys] = True
             if questions:
                 tasks.append(replace(self.plan.tasks[index], questions=questions))
-        return tasks
+        return tasks if isinstance(self._engine, SuppliesAnswers) else self._of_one_image(tasks)
+
+    def _of_one_image(self, tasks: Sequence[ImageTask]) -> list[ImageTask]:
+        """Return the tasks with those of items that show the same together, so that an engine encodes it once."""
+        together: dict[object, list[ImageTask]] = {}
+        for task in tasks:
+            item = bool(self.plan.tasks[self._task[task.image_id]].questions)
+            same = (task.path, task.subject_id, task.variant, canonical_json(dict(task.variant_params)))
+            together.setdefault(same if item else task.image_id, []).append(task)
+        return [
+            first if not others else replace(first, questions=tuple(
+                replace(question, question_id=f"{question.question_id}{ITEM}{self._task[task.image_id]}")
+                for task in (first, *others)
+                for question in task.questions
+            ))
+            for first, *others in together.values()
+        ]  # fmt: skip
+
+    def _position(self, image_id: str, question_id: str) -> tuple[int, int]:
+        """Return where the digest of an answer is: the number of its stimulus, and that of its question."""
+        name, _, item = question_id.partition(ITEM)
+        return int(item) if item else self._task[image_id], self._question[name]
 
     def leases(self) -> Leases:
         """Return the leases on the open questions."""
@@ -171,8 +192,8 @@ class RowStorage:
 
     def lease_keys(self, task: ImageTask) -> list[str]:
         """Return the response key of each question of a task."""
-        index = self._task[task.image_id]
-        return _hex(self._digests[index, [self._question[question.question_id] for question in task.questions]])
+        positions = [self._position(task.image_id, question.question_id) for question in task.questions]
+        return [self._digests[position].tobytes().hex() for position in positions]
 
     def refresh(self) -> int:
         """Take over what other runs have answered since."""
@@ -186,7 +207,7 @@ class RowStorage:
 
     def keep(self, batch: Sequence[Answer]) -> int:
         """Store a batch; what the engine was not supplied with is neither an answer nor a failure."""
-        where = [(self._task[answer.image_id], self._question[answer.question_id]) for answer in batch]
+        where = [self._position(answer.image_id, answer.question_id) for answer in batch]
         for answer, position in zip(batch, where, strict=True):
             if answer.error == NOT_SUPPLIED:
                 self._absent[self._of[position]] = True
@@ -303,6 +324,7 @@ def _task_digests(plan: Plan, engine: Engine, decoding: Decoding) -> NDArray[np.
     digests = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
     for index, task in enumerate(plan.tasks):
         task_identity = engine.task_identity(task)
-        body = keys[task.blind].of(task.pixel_sha256, task.variant, task.variant_params, task_identity)
+        task_keys = keys[task.blind].asking(task.questions) if task.questions else keys[task.blind]
+        body = task_keys.of(task.pixel_sha256, task.variant, task.variant_params, task_identity)
         digests[index] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
     return digests

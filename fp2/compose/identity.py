@@ -88,10 +88,14 @@ def _truth_identity(truth: Mapping[str, Any]) -> Plain:
     return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
+_IN_EVERY_HASH = {"name", "version", "description", "decoding", "select", "probes"}
+"""The keys of a battery in version 0.1."""
+
+
 def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
     """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
     own, usual = asdict(probe), asdict(ProbeConfig())
-    for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
+    for name in set(usual) - _IN_EVERY_HASH:
         if own[name] == usual[name]:
             del own[name]
     own["decoding"] = without_defaults(own["decoding"])

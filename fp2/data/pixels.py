@@ -26,7 +26,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, file_stamp
-from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, FIELD_PREFIX, NOT_DIGESTED, attribute_columns, field_columns
 from fp2.text import printable
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def digest_image(path: Path) -> PixelDigest:
 
 
 def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None]) -> str:
-    """Return the hex SHA-256 of a data set: image and subject ids, pixels and attributes, in no particular order.
+    """Return the hex SHA-256 of a data set: image and subject ids, pixels, attributes, fields, in no particular order.
 
     Attributes of the camera are left out (`NOT_DIGESTED`).
 
@@ -171,10 +171,13 @@ def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None])
     """
     names = sorted(set(attribute_columns(people)) - NOT_DIGESTED)
     attributes = zip(*(people[ATTRIBUTE_PREFIX + name] for name in names), strict=True) if names else iter(())
+    fields = [FIELD_PREFIX + name for name in field_columns(people)]
+    texts = people[fields].to_dict("records") if fields else [None] * len(people)
     lines = []
-    for image_id, subject_id in zip(people["image_id"], people["subject_id"], strict=True):
+    for image_id, subject_id, text_of in zip(people["image_id"], people["subject_id"], texts, strict=True):
         values = {name: sorted(cell) for name, cell in zip(names, next(attributes, ()), strict=True)}
-        lines.append(canonical_json([image_id, subject_id, pixel_sha256[image_id], values]))
+        item = [text_of] if fields else []
+        lines.append(canonical_json([image_id, subject_id, pixel_sha256[image_id], values, *item]))
     return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
 
 

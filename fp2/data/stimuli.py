@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VERSION = 1  # of the image variants: raise it when a change here can change the pixels that are shown
 GREY_LEVEL = 128
 NO_PIXELS = "no picture"
+_ITEM = "#item:"
 
 Change = Callable[["Image.Image"], "Image.Image"]
 
@@ -122,8 +123,14 @@ def with_variant_id(shown: Stimulus) -> Stimulus:
     return replace(shown, image_id=f"{shown.image_id}#{shown.variant}")
 
 
+def shown_to(shown_id: str, image_id: str) -> str:
+    """Return the image id of a stimulus whose questions are those of the item `image_id`, which may show another."""
+    return shown_id if original_image_id(shown_id) == image_id else f"{shown_id}{_ITEM}{image_id}"
+
+
 def original_image_id(image_id: str) -> str:
-    """Return the image id of the data set for the image id of a stimulus, which may name a variant too."""
+    """Return the image id of the data set for the image id of a stimulus, which may name a variant and an item too."""
+    image_id = image_id.partition(_ITEM)[0]
     head, separator, kind = image_id.rpartition("#")
     return head if separator and kind in (MIRRORED, *VARIANT_PARAMETERS) else image_id
 

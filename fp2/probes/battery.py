@@ -1,11 +1,12 @@
 """A battery: its probes, their questions, and how answers are generated; one YAML file each.
 
 The file has the keys `name, version, probes`, and optionally `description, people, decoding, select, protocol,
-variants, options` and `templates, traits, traits_file, published` (the last four define a battery of
+variants, options, fields` and `templates, traits, traits_file, published` (the last four define a battery of
 traits, see `trait_battery`). Each probe has a `label`, what it `measures`, and one or more `questions` with an `id`
 (unique in the battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes to ask,
 null for all. `people` is the number of people in the images that are asked about: 1 (default), or 2 for questions about
-both.
+both. `fields` are names that stand in braces in texts and choices, and are filled in for each row of the data (see
+`items`).
 
 `kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
@@ -25,7 +26,7 @@ from fp2.config import DEFAULT_PROTOCOL
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.plugins import read_options
-from fp2.tables import OPTIONS, SAMPLE, TRAIT, Decoding, Question, QuestionKind, sample_id
+from fp2.tables import ITEM, OPTIONS, SAMPLE, TRAIT, Decoding, Question, QuestionKind, sample_id
 
 if TYPE_CHECKING:
     from fp2.probes.trait_battery import TraitTemplates
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
-    "templates", "traits", "traits_file", "published",
+    "templates", "traits", "traits_file", "published", "fields",
 )  # fmt: skip
 PROBE_KEYS = ("label", "measures", "questions")
 QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
@@ -75,6 +76,8 @@ class Battery:
         Question id -> label -> wordings, for choices whose options are wordings of labels.
     options : mapping
         The protocol's own options.
+    fields : tuple of str
+        Names in braces that are filled in for each item; each occurs in a question.
     trait_templates : TraitTemplates or None
         Of a battery of traits: its trait words, templates and instruction.
     """
@@ -89,6 +92,7 @@ class Battery:
     variants: tuple[Mapping[str, Any], ...] = ()
     classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    fields: tuple[str, ...] = ()
     trait_templates: TraitTemplates | None = None
 
     @cached_property
@@ -127,7 +131,8 @@ class Battery:
         questions = tuple(question for question in self.questions if question.probe in probe_ids)
         probes = tuple(probe for probe in self.probes if probe.id in probe_ids)
         templates = self.trait_templates.subset(questions) if self.trait_templates else None
-        return replace(self, questions=questions, probes=probes, trait_templates=templates)
+        fields = tuple(_fields_read(questions, self.fields))
+        return replace(self, questions=questions, probes=probes, fields=fields, trait_templates=templates)
 
 
 def is_trait_battery(spec: Mapping[str, Any]) -> bool:
@@ -179,6 +184,7 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
         variants=tuple(dict(variant) for variant in spec.get("variants") or ()),
         classes=_classes(body),
         options=dict(spec.get("options") or {}),
+        fields=_fields(spec.get("fields"), questions, where),
         trait_templates=trait_templates,
     )
     select = spec.get("select")
@@ -201,8 +207,8 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
     if OPTIONS in text and (kind != "choice" or text.count(OPTIONS) > 1):
         fix = f"Write {OPTIONS} once, in the text of a question of kind: choice"
         raise Fp2Error(f"{OPTIONS} is replaced by the options of one choice", where=where, fix=fix)
-    if SAMPLE in str(content["id"]):
-        raise Fp2Error(f"the id contains '{SAMPLE}', which marks further samples of a question", where=where)
+    if mark := next((mark for mark in (SAMPLE, ITEM) if mark in str(content["id"])), None):
+        raise Fp2Error(f"the id contains '{mark}', which marks samples and items of a question", where=where)
     return Question(str(content["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
 
 
@@ -239,6 +245,25 @@ def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]
         name: {str(label): tuple(str(w).strip() for w in wordings) for label, wordings in labels.items()}
         for name, labels in labelled.items()
     }
+
+
+def _fields(content: Any, questions: Sequence[Question], where: str) -> tuple[str, ...]:
+    """Return the fields, each of which a question has to read."""
+    if content is None:
+        return ()
+    names = [str(name) for name in content] if _is_list(content) else []
+    if not names or not all(name.isidentifier() for name in names):
+        raise Fp2Error("fields is not a list of names", where=where, fix="Write fields: [NAME, ...]")
+    for name in names:
+        if name not in _fields_read(questions, names):
+            fix = f"Write {{{name}}} in a text or a choice, or leave the field out"
+            raise Fp2Error(f"no question reads the field {name!r}", where=where, fix=fix)
+    return tuple(names)
+
+
+def _fields_read(questions: Sequence[Question], fields: Sequence[str]) -> list[str]:
+    texts = [text for question in questions for text in (question.text, *question.choices)]
+    return [name for name in fields if any(f"{{{name}}}" in text for text in texts)]
 
 
 def _check_decoding(battery: Battery, where: str) -> None:

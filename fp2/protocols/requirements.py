@@ -64,6 +64,9 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
             raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
         if battery.variants and config.variant.kind != ORIGINAL:
             raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
+        if battery.fields and requires.dense:
+            what = f"protocol {protocol.name!r} asks the same questions about every image"
+            raise Fp2Error(what, where="probe.fields", fix="Omit it, or use probe.protocol=fingerprint")
         if battery.decoding.samples > 1 and not requires.takes_samples:
             what = f"protocol {protocol.name!r} analyses one answer to each question"
             raise Fp2Error(what, where="probe.decoding.samples", fix="Set it to 1")

@@ -337,7 +337,8 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
         return show(people, variant, inputs.pixels, folder, inputs.progress)
 
     stimuli: Iterator[tuple[pd.DataFrame, str, list[Stimulus]]] = protocol.stimuli(inputs, shown)
-    plan = make_plan(stimuli, inputs.battery.asked, by_file=bool(inputs.battery.variants))
+    battery = inputs.battery
+    plan = make_plan(stimuli, battery.asked, battery.fields, by_file=bool(battery.variants))
     if isinstance(inputs.engine, SuppliesAnswers):
         for line in inputs.engine.match(plan.tasks, plan.questions):
             inputs.progress.note(line)

@@ -129,7 +129,7 @@ def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
     if not isinstance(tables.answers, RowAnswers):
         return tables
     answers = flag_refusals(tables.answers.frame, job.scorers)
-    read = with_choices(answers, tables.people, job.battery.asked if job.battery else (), job.scorers)
+    read = with_choices(answers, tables.people, job.battery, job.scorers)
     scores = protocol.assign_scores(score_answers(read, job.scorers), tables.people, job.scorers)
     return replace(tables, answers=RowAnswers(answers), scores=scores)
 

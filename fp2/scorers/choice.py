@@ -10,21 +10,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from fp2.errors import Fp2Error, nearest
+from fp2.probes.items import Items
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
 from fp2.tables import ATTRIBUTE_PREFIX, Question
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.probes.battery import Battery
     from fp2.scorers.base import Scorer
 
 CHOICES = "choices"
 """The column of answers with the choices of their question."""
+
+
+class Choice(NamedTuple):
+    """A choice as the battery has it, which may be the name of a field in braces, and as it was shown."""
+
+    written: str
+    shown: str
 
 
 @dataclass(frozen=True)
@@ -88,10 +97,10 @@ class ChoiceScorer(BaseScorer):
         for number, (numbers, choices, *cells) in enumerate(zip(*(rows[name] for name in names), strict=True)):
             p = json.loads(numbers)["p"] if isinstance(numbers, str) else ()
             if len(p) == len(choices) and p:
-                values[number] = self.value(dict(zip(choices, p, strict=True)), *cells)
+                values[number] = self.value(p, choices, *cells)
         return Scored(values)
 
-    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+    def value(self, p: Sequence[float], choices: Sequence[Choice], *cells: Sequence[str]) -> float:
         """Return the score from the probability of each choice and the values of each of `attributes`."""
         raise NotImplementedError
 
@@ -129,14 +138,17 @@ class ChoiceProbability(ChoiceScorer):
         """`choice`, and `minus` where it is given."""
         return (self.choice, self.minus) if self.minus else (self.choice,)
 
-    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+    def value(self, p: Sequence[float], choices: Sequence[Choice], *cells: Sequence[str]) -> float:
         """Return the probability, or the difference."""
-        return p[self.choice] - (p[self.minus] if self.minus else 0.0)
+        of = {choice.written: probability for choice, probability in zip(choices, p, strict=True)}
+        return of[self.choice] - (of[self.minus] if self.minus else 0.0)
 
 
 @dataclass(frozen=True)
 class ChoiceAgreement(ChoiceScorer):
     """Whether the most probable choice is the one that belongs to the subject's value of an attribute: 1 or 0.
+
+    Where choices are filled in for each item, a value can be that of the field or the name of the field in braces.
 
     Missing for subjects without a value, with several, or with one that no choice belongs to. Of equally probable
     choices the first counts.
@@ -167,14 +179,14 @@ class ChoiceAgreement(ChoiceScorer):
         """The choices that belong to a value."""
         return tuple(dict.fromkeys((self.matches or {}).values()))
 
-    def value(self, p: Mapping[str, float], *cells: Sequence[str]) -> float:
+    def value(self, p: Sequence[float], choices: Sequence[Choice], *cells: Sequence[str]) -> float:
         """Return 1 where the most probable choice is the subject's, 0 where it is another, NaN without either."""
         (values,) = cells
         own = values[0] if len(values) == 1 else None
         right = self.matches.get(str(own)) if self.matches else own
-        if right not in p:
+        if not any(right in choice for choice in choices):
             return float("nan")
-        return float(max(p, key=p.__getitem__) == right)
+        return float(right in choices[p.index(max(p))])
 
 
 def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
@@ -198,13 +210,26 @@ def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -
 
 
 def with_choices(
-    answers: pd.DataFrame, people: pd.DataFrame, questions: Iterable[Question], scorers: Mapping[str, Scorer]
+    answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None, scorers: Mapping[str, Scorer]
 ) -> pd.DataFrame:
     """Return the answers with the choices of their questions and the attributes of their subjects that scorers read."""
     if not any(isinstance(scorer, ChoiceScorer) for scorer in scorers.values()):
         return answers
     check_attributes_read(people, scorers)
-    choices: dict[str, Any] = {question.question_id: question.choices for question in questions}
     keys = ["image_id", "subject_id"]
     read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]
-    return answers.assign(**{CHOICES: answers["question_id"].map(choices)}).merge(read, on=keys, how="left")
+    fields = battery.fields if battery else ()
+    items = Items(battery.asked, fields, people) if battery and fields else None
+    row_of = {pair: row for row, pair in enumerate(zip(*(people[key] for key in keys), strict=True))} if items else {}
+    written = {question.question_id: question.choices for question in battery.asked} if battery else {}
+
+    def choices_of(question_id: str, image_id: str, subject_id: str) -> list[Choice]:
+        choices = written[question_id]
+        if items is None:
+            return [Choice(choice, choice) for choice in choices]
+        asked = {question.question_id: question for question in items.of(row_of[image_id, subject_id])}
+        return list(map(Choice, choices, asked[question_id].choices))
+
+    of_answers = [choices_of(*row) for row in answers[["question_id", *keys]].itertuples(index=False, name=None)]
+    read_with: dict[str, Any] = {CHOICES: of_answers}
+    return answers.assign(**read_with).merge(read, on=keys, how="left")

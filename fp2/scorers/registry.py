@@ -17,7 +17,7 @@ from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import BaseScorer, Scored, Scorer
 from fp2.scorers.by_model import ModelScorer, Resources
 from fp2.scorers.choice import ChoiceScorer
-from fp2.tables import SCORES, TRACE
+from fp2.tables import SCORES, TRACE, question_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,9 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
     texts = [answer for answer in batch if answer.text is not None and "p_yes" not in (answer.numbers or {})]
     if isinstance(scorer, ModelScorer) or not texts:
         return 0
-    scored = scorer.score([str(answer.text) for answer in texts], [probes[answer.question_id] for answer in texts])
+    scored = scorer.score(
+        [str(answer.text) for answer in texts], [probes[question_of(answer.question_id)] for answer in texts]
+    )
     return int((scored.values == 1).sum())
 
 

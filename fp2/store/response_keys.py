@@ -5,6 +5,7 @@ A response key contains everything that can change an answer, and nothing else: 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -85,12 +86,18 @@ class ResponseKeys:
         methods: Sequence[Mapping[str, Any]],
         decoding: Decoding,
     ) -> None:
-        self._parts = []
-        for question, method in zip(questions, methods, strict=True):
-            asked = {"text": question.text, "kind": question.kind, "choices": list(question.choices)}
-            head = _open_json({"decoding": decoding.in_key(question.kind), "engine": engine, "method": method})
-            tail = _open_json({"question": asked, "sample_index": question.sample, "schema": KEY_SCHEMA})
-            self._parts.append((hashlib.sha256(head + b',"picture":'), b"," + tail[1:] + b',"task":'))
+        heads = (
+            _open_json({"decoding": decoding.in_key(question.kind), "engine": engine, "method": method})
+            for question, method in zip(questions, methods, strict=True)
+        )
+        self._heads = [hashlib.sha256(head + b',"picture":') for head in heads]
+        self._tails = [_tail(question) for question in questions]
+
+    def asking(self, questions: Sequence[Question]) -> ResponseKeys:
+        """Return those of the same questions with other texts or choices (the same kinds, in the same order)."""
+        keys = copy.copy(self)
+        keys._tails = [_tail(question) for question in questions]
+        return keys
 
     def of(
         self, pixel_sha256: str, variant: str, variant_params: Mapping[str, Any], task_identity: Mapping[str, Any]
@@ -99,11 +106,17 @@ class ResponseKeys:
         shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
         end = canonical_json(dict(task_identity)) + b"}"
         keys = bytearray()
-        for head, tail in self._parts:
+        for head, tail in zip(self._heads, self._tails, strict=True):
             hasher = head.copy()
             hasher.update(shown + tail + end)
             keys += hasher.digest()
         return bytes(keys)
+
+
+def _tail(question: Question) -> bytes:
+    asked = {"text": question.text, "kind": question.kind, "choices": list(question.choices)}
+    tail = _open_json({"question": asked, "sample_index": question.sample, "schema": KEY_SCHEMA})
+    return b"," + tail[1:] + b',"task":'
 
 
 def _open_json(value: Mapping[str, Any]) -> bytes:

@@ -154,7 +154,7 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: s.update(decoding={"samples": 0, "temperature": 1}), "greater than or equal to 1, not 0"),
         (lambda s: s.update(decoding={"samples": 2, "temperature": 1}), "'k1' is answered by probabilities"),
         (lambda s: s.update(decoding={"samples": 2}, select=["age"]), "at temperature 0 the samples would be equal"),
-        (lambda s: first(s).update(id="k#sample2"), "marks further samples"),
+        (lambda s: first(s).update(id="k#sample2"), "marks samples and items"),
         (lambda s: s.update(decoding={"temprature": 0}), "Did you mean 'temperature'"),
         (
             lambda s: s.update(decoding={"choice_orders": "rotation"}),

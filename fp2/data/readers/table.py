@@ -20,10 +20,10 @@ from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
-from fp2.tables import PRIVATE_PREFIX
+from fp2.tables import FIELD_PREFIX, PRIVATE_PREFIX
 from fp2.text import plural
 
-_IMAGE = "image"
+_IMAGE, _ITEM = "image", "item"
 _SUBJECT = ("subject", "subject_id")
 _MASK = "person_mask"
 _BOXES = tuple(tuple(f"{what}_{side}" for side in "xywh") for what in ("box", "face"))
@@ -49,6 +49,8 @@ def load_table(
     - `box_x, box_y, box_w, box_h` and `face_x, face_y, face_w, face_h`: boxes in pixels; `person_mask`: the path of an
       image that is not black where the person is;
     - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
+    - `item`: the id of the row, where an image stands in several rows; it takes the place of the image's;
+    - `field_<name>`: a text of the item, which questions are filled in with (`fp2.probes.items`);
     - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell and `nan`
       are no value. An age in whole years is replaced by its age group.
     """
@@ -67,6 +69,8 @@ def frame_people(
         raise Fp2Error("the table has no rows", where=str(path))
     notes: list[str] = []
     image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes, found)
+    if _ITEM in columns:
+        image_ids = _filled(frame[columns[_ITEM]].tolist(), columns[_ITEM], path)
     if subject_key is None:
         subject_ids = image_ids
         notes.append("no subject column is given: each image counts as a subject of its own")
@@ -84,6 +88,9 @@ def frame_people(
     people |= _regions(frame, columns, root, path)
     if _SET in columns:
         people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
+    for name in columns:
+        if name.startswith(FIELD_PREFIX):
+            people[name] = list(_filled(frame[columns[name]].tolist(), columns[name], path))
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)
@@ -103,8 +110,8 @@ def can_be_name(name: str) -> bool:
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
     """Return those of our names that are attributes: all that `load_table` does not define."""
-    other_names = {_IMAGE, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
-    return [name for name in columns if name not in other_names]
+    other_names = {_IMAGE, _ITEM, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
+    return [name for name in columns if name not in other_names and not name.startswith(FIELD_PREFIX)]
 
 
 def read_table(path: Path) -> pd.DataFrame:
