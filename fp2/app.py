@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,8 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
         _print_help(expanded, program)
         return 0, None
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
-        _hydra_main([*flags, *expanded])
+        with _hydra([*flags, *expanded]) as launch:
+            launch()
         return 0, None
     for flag in flags:
         if flag.partition("=")[0] not in HYDRA_FLAGS:
@@ -117,7 +118,8 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     variables["FP2_VARIED"] = json.dumps(_varied(expanded) if several or len(configs) > 1 else [])  # read by `task`
     try:
         os.environ.update(variables)
-        _hydra_main([*flags, *expanded])
+        with _hydra([*flags, *expanded]) as launch:
+            launch()
     finally:
         folder = _place(folder)
         (folder / SWEEP).unlink(missing_ok=True)  # it has the ids of chosen images, and this machine's paths
@@ -168,47 +170,76 @@ def _print_help(overrides: list[str], program: str) -> None:
     print("Use --hydra-help to view Hydra specific help")
 
 
-def _hydra_main(argv: list[str]) -> None:
-    """Call Hydra with an absolute config folder; the task is in this module, never in `__main__`."""
+@contextmanager
+def _hydra(argv: list[str]) -> Iterator[Callable[[], None]]:
+    """Yield Hydra's entry point for these words; the task is in this module, never in `__main__`."""
     import hydra
 
     typed, sys.argv = sys.argv, ["fp2", *argv]
     try:
-        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+        yield hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)
     finally:
         sys.argv = typed
 
 
 def task(cfg: Any) -> None:
-    """Run one job. Errors are written to its `status.json`; a sweep continues with the next job."""
+    """Run one job, and write how it ended to its `status.json`."""
     from hydra.core.hydra_config import HydraConfig
 
+    from fp2.progress import Progress, Terminal
+    from fp2.report.terminal import print_results
+    from fp2.run import run
+
+    hydra_cfg = HydraConfig.get()
+    folder, overrides = Path(hydra_cfg.runtime.output_dir), list(hydra_cfg.overrides.task)
+    with _status(folder, Path(cfg.paths.state), hydra_cfg) as status:
+        config = validate(cfg)
+        if "sweep" not in status:
+            config.tracking.sweep_id = None
+        outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
+        places, least = places_of(config, outcome), config.report.suppress_below
+        print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
+        status |= {
+            "exit_status": outcome.exit_status,
+            "message": outcome.message,
+            "run_id": outcome.run_id,
+            "experiment_id": outcome.experiment_id,
+            "model": outcome.results["model"]["name"],  # of a task, the model of its files
+            "variant": config.variant.name,
+            "cuts": outcome.results["cuts"],
+            "composite": outcome.results["composite"],
+            "severity": outcome.results["severity"],
+            "complete": outcome.results["complete"],
+        }
+
+
+@contextmanager
+def _status(folder: Path, state: Path, hydra_cfg: Any) -> Iterator[dict[str, Any]]:
+    """Yield the status of a job, and write it; errors are stated in it, and a sweep continues with the next job."""
     from fp2.runs.local_paths import overrides_without_ids
     from fp2.store.withdrawn import redacting
 
-    hydra_cfg = HydraConfig.get()
-    folder = Path(hydra_cfg.runtime.output_dir)
     sweep = str(hydra_cfg.mode).endswith("MULTIRUN")
     top = Path(hydra_cfg.runtime.cwd, hydra_cfg.sweep.dir) if sweep else folder
     if top != Path(os.environ["FP2_RUN_DIR"]):
         (Path(os.environ["FP2_RUN_DIR"]) / PLACE).write_text(str(top), encoding="utf-8")
+    status: dict[str, Any] = {"overrides": overrides_without_ids(hydra_cfg.overrides.task)}
+    if sweep:
+        status |= {"job": int(hydra_cfg.job.num), "sweep": os.path.relpath(top, folder)}
     try:
-        status = _one(cfg, folder, list(hydra_cfg.overrides.task), sweep)
+        yield status
     except Fp2Error as error:
-        status = {"exit_status": error.exit_status, "message": str(error)}
+        status |= {"exit_status": error.exit_status, "message": str(error)}
     except KeyboardInterrupt:
-        status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
+        status |= {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
         atexit.register(gc.freeze)  # else the interpreter frees every object one by one, for a second or more
     except Exception as error:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
-        status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
-    if sweep:
-        status |= {"job": int(hydra_cfg.job.num), "sweep": os.path.relpath(top, folder)}
-    status["overrides"] = overrides_without_ids(hydra_cfg.overrides.task)
+        status |= {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
     with ExitStack() as stack:
         with suppress(Fp2Error):  # a state folder that cannot be used: nobody was asked about
-            redact = stack.enter_context(redacting(Path(cfg.paths.state)))
+            redact = stack.enter_context(redacting(state))
             status["message"] = status["message"] and redact(str(status["message"]))
         _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
@@ -238,31 +269,6 @@ def _own_settings(overrides: list[str]) -> list[str]:
 
     varied = json.loads(os.environ.get("FP2_VARIED", "[]"))
     return overrides_without_places([word for word in overrides if word.partition("=")[0] in varied])
-
-
-def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
-    from fp2.progress import Progress, Terminal
-    from fp2.report.terminal import print_results
-    from fp2.run import run
-
-    config = validate(cfg)
-    if not sweep:
-        config.tracking.sweep_id = None
-    outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
-    places, least = places_of(config, outcome), config.report.suppress_below
-    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
-    return {
-        "exit_status": outcome.exit_status,
-        "message": outcome.message,
-        "run_id": outcome.run_id,
-        "experiment_id": outcome.experiment_id,
-        "model": outcome.results["model"]["name"],  # of a task, the model of its files
-        "variant": config.variant.name,
-        "cuts": outcome.results["cuts"],
-        "composite": outcome.results["composite"],
-        "severity": outcome.results["severity"],
-        "complete": outcome.results["complete"],
-    }
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:

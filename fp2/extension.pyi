@@ -7,7 +7,7 @@
 
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
-from fp2.text import printable as printable, quoted as quoted, unquoted as unquoted
+from fp2.text import plural as plural, printable as printable, quoted as quoted, unquoted as unquoted
 
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
 from fp2.plugins import (
@@ -119,9 +119,14 @@ from fp2.data.readers.table import (
     read_table as read_table,
 )
 from fp2.data.readers.labelled import (
-    images_below as images_below,
     EACH_ITS_OWN as EACH_ITS_OWN,
+    LabelledImages as LabelledImages,
+    fairface_labels as fairface_labels,
     find_files as find_files,
+    image_folder as image_folder,
+    images_below as images_below,
+    label_rows as label_rows,
+    labelled_people as labelled_people,
 )
 from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
@@ -172,6 +177,8 @@ from fp2.engines.base import (
     SuppliesAnswers as SuppliesAnswers,
     failed as failed,
     open_image as open_image,
+    open_original as open_original,
+    prefetched as prefetched,
     version_family as version_family,
     versions as versions,
 )
@@ -192,7 +199,7 @@ from fp2.engines.worker_options import (
     worker_devices as worker_devices,
 )
 
-# Parts of our engines: transformers, dual encoders, servers.
+# Parts of our engines: transformers, servers.
 from fp2.engines.hf.encoding import Continuation as Continuation, EncodedPrompts as EncodedPrompts
 from fp2.engines.hf.engine import HfEngine as HfEngine, HfOptions as HfOptions
 from fp2.engines.hf.families import facts_for as facts_for
@@ -208,20 +215,27 @@ from fp2.engines.hf.loading import (
     silence_loaders as silence_loaders,
 )
 from fp2.engines.hf.model import (
+    NEEDS_ID as NEEDS_ID,
     PICKLED as PICKLED,
     HfSpec as HfSpec,
     LoadedModel as LoadedModel,
+    cached_model as cached_model,
+    free_memory as free_memory,
     is_out_of_memory as is_out_of_memory,
 )
 from fp2.engines.hf.placement import (
     GPU_BATCH as GPU_BATCH,
     LocalOptions as LocalOptions,
+    Placement as Placement,
+    default_threads as default_threads,
+    input_device as input_device,
     resolve_device as resolve_device,
 )
 from fp2.engines.hf.prefix_policy import candidates as candidates
 from fp2.engines.hf.processors import (
     RAW_PIXELS as RAW_PIXELS,
     LastImageProcessor as LastImageProcessor,
+    check_backend as check_backend,
     image_of as image_of,
     raw_image as raw_image,
     raw_pixels as raw_pixels,
@@ -230,9 +244,6 @@ from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as Pro
 from fp2.engines.hf.scoring import score as score
 from fp2.engines.hf.session import Session as Session, Strategy as Strategy
 from fp2.engines.hf.token_tree import Tokens as Tokens
-from fp2.engines.dual.encoder import ImageEncoder as ImageEncoder
-from fp2.engines.dual.engine import DualEngine as DualEngine
-from fp2.engines.dual.loading import reads_no_text as reads_no_text
 from fp2.engines.server.replies import RefusedError as RefusedError
 from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
 from fp2.engines.server.client import (

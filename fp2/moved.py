@@ -21,6 +21,7 @@ MOVED = {
     "fp2.data.readers.hf": "fp2.methods.public_sets.hf",
     "fp2.data.readers.portraits": "fp2.methods.public_sets.portraits",
     "fp2.data.readers.public": "fp2.methods.public_sets.public",
+    "fp2.engines.dual": "fp2.methods.dual",
     "fp2.engines.hf.custom_code": "fp2.methods.custom_code",
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.recorded.forms": "fp2.engines.forms",

@@ -34,7 +34,7 @@ from fp2.runs.inputs import CallerObjects, check_machine, check_run_cost, load_i
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
-from fp2.runs.stages import about_inputs, analyse_present, collect, passport_extra, score
+from fp2.runs.stages import about_inputs, analyse, collect, passport_extra, score
 from fp2.store.withdrawn import WithdrawnImages
 
 
@@ -109,7 +109,7 @@ def run(
             def keys_of(images: Collection[str]) -> set[str]:
                 return {key for image in images for key in keys[image]}
 
-            evaluation, results = analyse_present(evaluation, withdrawn, keys_of, stack)
+            evaluation, results = analyse(evaluation, withdrawn, keys_of, stack)
             for note in read_notes(results):
                 if note.stage is Stage.TABLES and note not in inputs.notes:  # a task may have left out people
                     progress.note(note)

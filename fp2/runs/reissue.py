@@ -22,7 +22,7 @@ from fp2.results import Block, Results
 from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.outputs import write_run
 from fp2.runs.reader import read_results
-from fp2.runs.stages import Evaluation, analyse, digest_without
+from fp2.runs.stages import Evaluation, digest_without, results_from
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
@@ -78,7 +78,8 @@ def reissue(
     }
     notes = [*read_notes(before), REMOVED(n=removed, day=today[:10])]
     calls = before["answers"]["model_calls"]
-    results = analyse(Evaluation(protocol, job, tables, about, notes, model_calls=calls))
+    evaluation = Evaluation(protocol, job, tables, about, notes, model_calls=calls)
+    results = results_from(evaluation, protocol.analyse(tables, job))
     sections, figures = load_sections(protocol.section_targets()), folder / artifacts.FIGURES
     report = replace(
         config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file()

@@ -33,7 +33,7 @@ from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.origin import is_own, named_outside, read_plain, states_again
 from fp2.runs.outputs import RunOutcome, tracked
 from fp2.runs.reader import read_results
-from fp2.runs.stages import Evaluation, analyse_present, scored
+from fp2.runs.stages import Evaluation, analyse, scored
 from fp2.store.withdrawn import WithdrawnImages
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
             attributes = {*config.analysis.adjust, *protocol.attributes(config)}
             evaluation = Evaluation(protocol, job, tables, about, notes, attributes)
             withdrawn = WithdrawnImages(Path(here.paths.state), tables.people, keyed=True)
-            evaluation, results = analyse_present(evaluation, withdrawn, tables.keys_of, stack)
+            evaluation, results = analyse(evaluation, withdrawn, tables.keys_of, stack)
             extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
             extra |= {key: value for key, value in passport_part(source, "protocol").items() if key in _TAKEN_OVER}
             remember(Path(config.paths.state), record.run_id, places)

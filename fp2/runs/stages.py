@@ -21,7 +21,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.notes import Note, NoteKind, Stage, as_notes, in_order, without
 from fp2.protocols.base import Asks, Collects, Inputs, Job, Protocol
-from fp2.results import Block, Results, assemble, heading, limitations
+from fp2.results import Analysis, Block, Results, assemble, heading, limitations
 from fp2.runs.describe import (
     count_tables,
     describe_architecture,
@@ -160,8 +160,8 @@ def collect(protocol: Collects[Any], inputs: Inputs, about: Block) -> Evaluation
     return Evaluation(protocol, job, collected.tables, about, stated, collected.attributes)
 
 
-def analyse(evaluation: Evaluation) -> Results:
-    """Compare the groups, count the tables, and return `results.json`.
+def results_from(evaluation: Evaluation, analysis: Analysis) -> Results:
+    """Count the tables, and return `results.json`.
 
     Notes that the evaluation has of the stages that are repeated are replaced. The balance of attributes that the
     tables of a logged run no longer hold is that of its earlier results.
@@ -171,7 +171,6 @@ def analyse(evaluation: Evaluation) -> Results:
     from fp2.scorers.registry import notes_of
 
     protocol, job, tables, about = evaluation.protocol, evaluation.job, evaluation.tables, evaluation.about
-    analysis = protocol.analyse(tables, job)
     versions = {name: version for name, version, _ in protocol.all_methods()}
     analysis = replace(
         analysis,
@@ -192,10 +191,10 @@ def analyse(evaluation: Evaluation) -> Results:
     return assemble({**about, "limitations": notes}, counts, analysis)
 
 
-def analyse_present(
+def analyse(
     evaluation: Evaluation, withdrawn: WithdrawnImages, keys_of: Callable[[Collection[str]], set[str]], stack: ExitStack
 ) -> tuple[Evaluation, Results]:
-    """Analyse a run without people who were withdrawn since it began.
+    """Compare the groups of a run without people who were withdrawn since it began, and return its results.
 
     The lock is then held on `stack`, so that nobody can be withdrawn until the run is written.
 
@@ -214,7 +213,8 @@ def analyse_present(
                 return evaluation, results
         if present:
             evaluation = _without_images(evaluation, present, keys_of(present))
-        results = analyse(evaluation)
+        analysis = evaluation.protocol.analyse(evaluation.tables, evaluation.job)
+        results = results_from(evaluation, analysis)
 
 
 def _without_images(evaluation: Evaluation, images: Collection[str], keys: Collection[str]) -> Evaluation:

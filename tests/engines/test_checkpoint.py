@@ -19,12 +19,16 @@ import numpy as np
 import pytest
 
 from fp2.engines.checkpoint import FileDigests, resolve_checkpoint, with_weights
-from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
+from fp2.store.database import CachedTable
 from fp2.store.rows import ResponseStore
 
 COMMIT = "a" * 40
+
+
+def vectors_in(connection: sqlite3.Connection) -> CachedTable:
+    return CachedTable(connection, "embeddings", ["key"], "vector BLOB NOT NULL")
 
 
 def test_a_folder_is_pinned_by_its_files_and_read_once(tiny_llava: Path, tmp_path: Path) -> None:
@@ -65,7 +69,7 @@ def locked(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     path = tmp_path / "locked.sqlite"
     (tmp_path / "known.bin").write_bytes(b"known")
     with ResponseStore(path) as store:
-        for make in (ServerReports, EmbeddingCache):
+        for make in (ServerReports, vectors_in):
             make(store.connection)
         FileDigests(store.connection).sha256(tmp_path / "known.bin")
         store.connection.execute("PRAGMA busy_timeout = 10")
@@ -87,12 +91,12 @@ def test_a_locked_store_costs_a_reading_of_the_files_and_no_more(locked: sqlite3
 
 
 def test_what_has_to_be_kept_in_a_locked_store_is_one_line(locked: sqlite3.Connection) -> None:
-    reports, vectors = ServerReports(locked), EmbeddingCache(locked)
+    reports, vectors = ServerReports(locked), vectors_in(locked)
     assert reports.get("http://a", "m") is None
-    assert vectors.get(["a"]) == {}
+    assert vectors.get([("a",)]) == {}
     for keep in (
         lambda: reports.put("http://a", "m", Report({})),
-        lambda: vectors.put({"a": np.zeros(3, np.float32)}),
+        lambda: vectors.put([("a", np.zeros(3, np.float32).tobytes())]),
     ):
         with pytest.raises(Fp2Error, match="the response store is locked") as told:
             keep()
@@ -103,7 +107,7 @@ def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "no.sqlite", isolation_level=None)
     (tmp_path / "no.sqlite").write_bytes(b"not a database at all " * 100)
     assert FileDigests(connection).files_read == 0
-    for make in (ServerReports, EmbeddingCache):
+    for make in (ServerReports, vectors_in):
         with pytest.raises(Fp2Error, match="not a response store"):
             make(connection)
     connection.close()

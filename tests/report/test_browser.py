@@ -36,7 +36,7 @@ from fp2.report.section import load_sections
 from fp2.report.sweep import render_sweep
 from fp2.report.values import ChartKind
 from fp2.runs.logged import logged_config, logged_protocol
-from fp2.runs.stages import Evaluation, analyse
+from fp2.runs.stages import Evaluation, results_from
 from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.runs.sweep_report import make_report
 
@@ -145,7 +145,8 @@ def analysed_again(folder: Path, here: Any) -> tuple[dict[str, Any], Any]:
     tables = read_tables(folder)
     protocol, job = logged_protocol(config, tables.people)
     job = replace(job, facts=protocol.recall(before))
-    results = analyse(Evaluation(protocol, job, tables, before, read_notes(before)))
+    evaluation = Evaluation(protocol, job, tables, before, read_notes(before))
+    results = results_from(evaluation, protocol.analyse(tables, job))
     return results, load_sections(protocol.section_targets())
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fp2.engines.dual.cache import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
 from fp2.store import origins
@@ -20,7 +19,7 @@ from fp2.store.merge import merge_stores
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer
 
-pytestmark = pytest.mark.package(name="fhibe")  # its predictions are among the rows checked
+pytestmark = [pytest.mark.package(name="fhibe"), pytest.mark.package(name="dual")]  # their rows are checked too
 
 A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
 PICTURE = ("table", "", "image", "subject", "/a.png")
@@ -112,6 +111,8 @@ def test_origins_of_a_version_without_checksums_are_read_and_get_them(tmp_path: 
 
 
 def test_a_changed_embedding_is_computed_again(tmp_path: Path) -> None:
+    from fp2.methods.dual.cache import EmbeddingCache
+
     connection = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)
     cache, vector = EmbeddingCache(connection), np.array([1, 2], np.float32)
     cache.put({"k": vector})
@@ -139,6 +140,7 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from fp2.methods.dual.cache import EmbeddingCache
     from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 
     """A store with a row in every table that is not a mere cache of a file's digest."""

@@ -1,4 +1,4 @@
-"""The data sets that are read from tables, folders and lists: their options; the readers are in the modules beside."""
+"""The data sets that are read from tables and folders: their options; the readers are in the modules beside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fp2.data.base import ATTRIBUTE_NAME, DataOptions, Dataset, DataSource, LoadContext, Local, OmitDefault, Required
+from fp2.data.base import ATTRIBUTE_NAME, DataOptions, Dataset, DataSource, LoadContext, Local, Required
 from fp2.errors import Fp2Error
 
 COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
@@ -69,72 +69,6 @@ class Folder(DataSource[FolderOptions]):
         from fp2.data.readers.labelled import load_folders
 
         return load_folders(self.options.root.expanduser(), self.options.attribute)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListsOptions(DataOptions):
-    """`root` is the folder of the lists, `image_root` the folder that their paths start from."""
-
-    root: Annotated[Path, Local(), Required("the folder with the official lists")]
-    image_root: Annotated[Path | None, Local()] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrasDataOptions(ListsOptions):
-    """`images: false` reads the lists alone, for answers that exist already."""
-
-    images: Annotated[bool, OmitDefault()] = True
-
-
-class Gras(DataSource[GrasDataOptions]):
-    """The images of GRAS, by its official lists."""
-
-    Options = GrasDataOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of both lists; see `load_gras`."""
-        from fp2.data.readers.labelled import load_gras
-
-        options = self.options
-        return load_gras(options.root.expanduser(), _folder(options.image_root), needs_images=options.images)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FairFaceOptions(ListsOptions):
-    """`root` is the folder of the label files, `image_root` the folder that their paths start from."""
-
-    root: Annotated[Path, Local(), Required("the folder with the label files")]
-
-
-class FairFace(DataSource[FairFaceOptions]):
-    """FairFace, by its own label files."""
-
-    Options = FairFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of all label files; see `load_fairface`."""
-        from fp2.data.readers.labelled import load_fairface
-
-        return load_fairface(self.options.root.expanduser(), _folder(self.options.image_root))
-
-
-@dataclass(frozen=True, kw_only=True)
-class UtkFaceOptions(DataOptions):
-    """`root` is the folder of the images."""
-
-    root: Annotated[Path, Local(), Required("the folder of the images")]
-
-
-class UtkFace(DataSource[UtkFaceOptions]):
-    """UTKFace, whose labels are in the names of its files."""
-
-    Options = UtkFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images below the folder; see `load_utkface`."""
-        from fp2.data.readers.labelled import load_utkface
-
-        return load_utkface(self.options.root.expanduser())
 
 
 def _attributes(columns: Columns) -> list[str]:

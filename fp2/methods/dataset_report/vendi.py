@@ -5,7 +5,7 @@ the Shannon entropy of the eigenvalues of K / n, where K is the similarity matri
 diagonal). It is between 1 (all equal) and n (all orthogonal). Order q other than 1 is Renyi's entropy: Pasarkar and
 Dieng, "Cousins of the Vendi score" (AISTATS 2024).
 
-Embeddings are the user's file, or those of an encoder of `fp2.engines.dual`, also of images without person or scene.
+Embeddings are the user's file, or those of an encoder of `fp2.methods.dual`, also of images without person or scene.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fp2.extension import Config, Decoding, Fp2Error, Progress, VariantConfig
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import ImageEncoder
+    from fp2.methods.dual.encoder import ImageEncoder
 
 Floats = NDArray[np.float64]
 
@@ -168,7 +168,10 @@ def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> Imag
     Fp2Error
         If the model is neither, or a dual encoder is to see images without cropping.
     """
-    from fp2.extension import DualEngine, ImageEncoder, create, reads_no_text
+    from fp2.extension import create
+    from fp2.methods.dual.encoder import ImageEncoder
+    from fp2.methods.dual.engine import DualEngine
+    from fp2.methods.dual.loading import reads_no_text
 
     dual = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store).encoder
     if reads_no_text(dual.checkpoint):

@@ -15,9 +15,8 @@ from tiny import save_tiny_llava
 
 from fp2.compose import config_hash, load_config
 from fp2.config import ModelConfig
-from fp2.engines.build import build_engine, create
+from fp2.engines.build import build_engine
 from fp2.engines.checkpoint import resolve_checkpoint
-from fp2.engines.dual.engine import DualEngine
 from fp2.engines.hf.engine import HfOptions
 from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec, LoadedModel
@@ -229,10 +228,6 @@ def test_what_changes_an_answer_is_in_its_key_and_the_machine_is_not(
     machines = ({"device": "cpu"}, {"device_map": "auto"}, {"device_map": {"": "cpu"}}, {"attention": "eager"})
     for engine in (*machines, {"device_map": "auto", "max_memory": {0: "20GiB"}}, {"attention": "sdpa", "threads": 3}):
         assert keys_of(models[0], engine) == keys_of(models[0])
-    dual = {
-        name: create(DualEngine, models[0], {"attention": name}, Decoding()).encoder.spec for name in ("eager", None)
-    }
-    assert (dual["eager"].placement.attention, dual[None].placement.attention) == ("eager", None)
 
 
 def test_the_configs_hash_holds_the_numbers_and_not_the_machine() -> None:

@@ -14,7 +14,6 @@ from family_checkpoints import save
 from family_checkpoints.duals import DUALS
 
 from fp2.engines import base
-from fp2.engines.dual.encoder import DualEncoder
 from fp2.engines.hf.engine import HfEngine
 from fp2.engines.hf.model import HfSpec
 from fp2.tables import Decoding
@@ -42,10 +41,15 @@ def test_code_of_a_checkpoints_own_counts_where_it_may_run(tiny_family: Callable
 
 
 def dual(folder: Path, **how: Any) -> dict[str, Any]:
+    from fp2.methods.dual.encoder import DualEncoder
+
     return DualEncoder(HfSpec(str(folder), **how)).identity()
 
 
-@pytest.mark.parametrize(("family", "identity"), [("llava", hf), ("clip", dual)])
+CLIP = pytest.param("clip", dual, marks=pytest.mark.package(name="dual"))
+
+
+@pytest.mark.parametrize(("family", "identity"), [("llava", hf), CLIP])
 @pytest.mark.parametrize(
     ("package", "how", "counts"),
     [

@@ -16,12 +16,13 @@ from tolerances import epsilons
 
 from fp2.data import pixels
 from fp2.data.pixels import pixel_sha256
-from fp2.engines.build import build_engine
-from fp2.engines.dual.encoder import DualEncoder, ImageEncoder
-from fp2.engines.dual.loading import cosine
+from fp2.engines.build import build_engine, create
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
+from fp2.methods.dual.encoder import DualEncoder, ImageEncoder
+from fp2.methods.dual.engine import DualEngine
+from fp2.methods.dual.loading import cosine
 from fp2.store.rows import ResponseStore
 from fp2.tables import Decoding, ImageTask
 
@@ -314,3 +315,11 @@ def test_a_dual_encoder_is_no_engine_for_questions(folders: dict[str, Path], tas
         engine = HfEngine(HfSpec(str(folders[family])), Decoding(), HfOptions(device="cpu"))
         with pytest.raises(Fp2Error, match="does not take images and generate text"):
             list(engine.answer([replace(tasks[0], questions=(Question("q", "p", "Who?"),))]))
+
+
+def test_the_attention_is_the_one_of_the_option(folders: dict[str, Path]) -> None:
+    specs = {
+        name: create(DualEngine, {"id": str(folders["clip"])}, {"attention": name}, Decoding()).encoder.spec
+        for name in ("eager", None)
+    }
+    assert (specs["eager"].placement.attention, specs[None].placement.attention) == ("eager", None)

@@ -17,10 +17,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.engines.base import open_original, prefetched, versions
-from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
-from fp2.engines.dual.cache import EmbeddingCache
-from fp2.engines.dual.loading import (
+from fp2.extension import (
+    Checkpoint,
+    FileDigests,
+    HfSpec,
+    ImageTask,
+    LocalOptions,
+    default_threads,
+    digest,
+    free_memory,
+    is_out_of_memory,
+    open_original,
+    prefetched,
+    resolve_checkpoint,
+    versions,
+    without_path,
+)
+from fp2.methods.dual.cache import EmbeddingCache
+from fp2.methods.dual.loading import (
     LoadedDual,
     LoadedEncoder,
     Scale,
@@ -30,11 +44,6 @@ from fp2.engines.dual.loading import (
     normalised,
     text_format_of,
 )
-from fp2.engines.hf.model import HfSpec, free_memory, is_out_of_memory
-from fp2.engines.hf.placement import LocalOptions, default_threads
-from fp2.errors import without_path
-from fp2.hashing import digest
-from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -14,12 +14,20 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.engines.checkpoint import Checkpoint, with_weights
-from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
-from fp2.engines.hf.model import PICKLED, HfSpec, cached_model
-from fp2.engines.hf.placement import input_device, resolve_device
-from fp2.engines.hf.processors import check_backend
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    PICKLED,
+    Checkpoint,
+    Fp2Error,
+    HfSpec,
+    cached_model,
+    check_backend,
+    input_device,
+    load_weights,
+    loading_error,
+    resolve_device,
+    silence_loaders,
+    with_weights,
+)
 
 Link = Literal["softmax", "sigmoid"]
 Floats = NDArray[np.floating]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.store.database import CachedTable
+from fp2.extension import CachedTable
 
 _STORED = np.dtype("<f4")
 

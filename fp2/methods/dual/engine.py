@@ -1,7 +1,7 @@
 """A dual encoder as an engine: which of a question's options is an image most similar to?
 
 It generates no text and does not read the question: the options of a `choice` question are the texts that are compared
-with the image. Each image is embedded once for all questions and kept, as are the options (`fp2.engines.dual.encoder`).
+with the image. Each image is embedded once for all questions and kept, as are the options (`fp2.methods.dual.encoder`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.base import BaseEngine, ModelProfile, failed
-from fp2.engines.dual.encoder import DualEncoder, ImageEmbedding
-from fp2.engines.dual.loading import cosine
-from fp2.engines.hf.model import NEEDS_ID, HfSpec
-from fp2.engines.hf.placement import LocalOptions, Placement
-from fp2.errors import Fp2Error
-from fp2.tables import Answer, Decoding, ImageTask, Question
+from fp2.extension import (
+    NEEDS_ID,
+    Answer,
+    BaseEngine,
+    Decoding,
+    Fp2Error,
+    HfSpec,
+    ImageTask,
+    LocalOptions,
+    ModelProfile,
+    Placement,
+    Question,
+    failed,
+)
+from fp2.methods.dual.encoder import DualEncoder, ImageEmbedding
+from fp2.methods.dual.loading import cosine
 
 METHOD = "zero_shot/1"  # raise the number with every change that can change an answer
 _BATCH = 64  # images whose answers are yielded together

@@ -1,0 +1,120 @@
+"""FairFace by its label files, UTKFace by the names of its files.
+
+Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label files; UTKFace's page
+(susanqq.github.io/UTKFace).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from fp2.extension import (
+    EACH_ITS_OWN,
+    DataOptions,
+    Dataset,
+    DataSource,
+    Fp2Error,
+    LabelledImages,
+    LoadContext,
+    Local,
+    Required,
+    age_group,
+    fairface_labels,
+    find_files,
+    image_folder,
+    images_below,
+    label_rows,
+    labelled_people,
+    plural,
+)
+
+FAIRFACE_LABELS = "fairface_label*.csv"
+_UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
+_UTK_GENDERS = ("Male", "Female")
+_UTK_RACES = ("White", "Black", "Asian", "Indian", "Others")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FairFaceOptions(DataOptions):
+    """`root` is the folder of the label files, `image_root` the folder that their paths start from."""
+
+    root: Annotated[Path, Local(), Required("the folder with the label files")]
+    image_root: Annotated[Path | None, Local()] = None
+
+
+class FairFace(DataSource[FairFaceOptions]):
+    """FairFace, by its own label files."""
+
+    Options = FairFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of all label files; see `load_fairface`."""
+        image_root = self.options.image_root
+        return load_fairface(self.options.root.expanduser(), image_root.expanduser() if image_root else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtkFaceOptions(DataOptions):
+    """`root` is the folder of the images."""
+
+    root: Annotated[Path, Local(), Required("the folder of the images")]
+
+
+class UtkFace(DataSource[UtkFaceOptions]):
+    """UTKFace, whose labels are in the names of its files."""
+
+    Options = UtkFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images below the folder; see `load_utkface`."""
+        return load_utkface(self.options.root.expanduser())
+
+
+def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
+    """Return FairFace's images by its label files (`fairface_label_train.csv`, `fairface_label_val.csv`).
+
+    Attributes: gender, race, age and `split` (`train` or `val`).
+    """
+    files = find_files(root, FAIRFACE_LABELS)
+    if not files:
+        fix = "data.root is the folder with fairface_label_train.csv"
+        raise Fp2Error("there are no FairFace label files", where=str(root), fix=fix)
+    images = []
+    for file in files:
+        for _, row in label_rows(file, ("file", "age", "gender", "race")):
+            path = row["file"].strip()
+            images.append(LabelledImages(path, {**fairface_labels(row), "split": [Path(path).parts[0]]}))
+    folder = image_folder(files[0].parent, [image.path for image in images], image_root)
+    return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN,))
+
+
+def load_utkface(root: Path) -> Dataset:
+    """Return UTKFace's images; gender, race and age (as age groups) are read from the file names.
+
+    A name is `[age]_[gender]_[race]_[date and time]`, gender 0 male and 1 female, race 0 White, 1 Black, 2 Asian,
+    3 Indian, 4 Others; images with another name are left out and counted.
+    """
+    if not root.is_dir():
+        raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
+    images: list[LabelledImages] = []
+    odd = 0
+    for path in images_below(root):
+        match = _UTK_NAME.match(path.name)
+        if match is None:
+            odd += 1
+            continue
+        attributes = {
+            "gender": [_UTK_GENDERS[int(match.group(2))]],
+            "race": [_UTK_RACES[int(match.group(3))]],
+            "age": [age_group(int(match.group(1)))],
+        }
+        images.append(LabelledImages(path.relative_to(root).as_posix(), attributes))
+    if not images:
+        fix = "An image of UTKFace is named age_gender_race_date.jpg"
+        raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
+    odd_note = (f"{plural(odd, 'image')} without a label in the name left out",) if odd else ()
+    notes = (EACH_ITS_OWN, *odd_note)
+    return Dataset("utkface", None, labelled_people(images, root, root), notes)
