@@ -28,8 +28,18 @@ from fp2.text import printable
 PLACE = ".place"
 """The file in the folder that was made for a run, which says that Hydra has it elsewhere; a worker may write it."""
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
-HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", "--config-path", "-cn", "--config-name")
-PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run")
+ALONE = ("--hydra-help", "--version")
+PASS_THROUGH = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", *ALONE)
+FOLDER = ("-cd", "--config-dir")
+VALUED = ("--cfg", "-c", "--package", "-p", "-cp", "--config-path", "-cn", "--config-name", *FOLDER)
+INFO = ("--info", "-i")
+KINDS_OF_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+INSTEAD = {
+    **dict.fromkeys(("-cp", "--config-path", "-cn", "--config-name"), "--config-dir DIR adds files: experiment=NAME"),
+    "--experimental-rerun": "fp2 rerun RUN_ID repeats a run",
+}
+"""What to write in place of Hydra's other options."""
 
 
 def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = False) -> int:
@@ -89,20 +99,23 @@ def _print_results(folder: Path) -> None:
 
 def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     """Return the exit status, and the folder of the run or sweep if one was made."""
-    argv = [FLAGS.get(word, word) for word in argv]
+    argv = [FLAGS.get(word, word) for word in _with_values(argv)]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
     if {"--help", "-h"} & set(flags):
         _print_help(expanded, program)
         return 0, None
-    if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
-        with _hydra([*flags, *expanded]) as launch:
+    if shown := [flag for flag in flags if flag.partition("=")[0] in PASS_THROUGH]:
+        if {*HYDRA_FLAGS} & {*flags}:
+            raise Fp2Error(f"{shown[0]} starts no run", where="command line", fix="Leave out -m, or the option")
+        with _hydra(flags if {*ALONE} & {*flags} else [*flags, *expanded]) as launch:
             launch()
         return 0, None
     for flag in flags:
-        if flag.partition("=")[0] not in HYDRA_FLAGS:
+        if (name := flag.partition("=")[0]) not in HYDRA_FLAGS:
             fix = f"Write {flag.lstrip('-')}" if "=" in flag else f"{program} --help lists what can be set"
+            fix = INSTEAD.get(name, fix)
             raise Fp2Error(f"unknown option {printable(flag, 100)}", where="command line", fix=fix)
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     configs = check_overrides(expanded, sweep=sweep)
@@ -133,6 +146,21 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
                 folder.parent.rmdir()  # of the day, if this was its only run
         return status, None
     return status, folder
+
+
+def _with_values(argv: list[str]) -> list[str]:
+    """Return the words with each of Hydra's options and its value as one; --config-dir is a setting of Hydra."""
+    words: list[str] = []
+    for word in argv:
+        option = words[-1] if words else ""
+        if (option in VALUED and not word.startswith("-")) or (option in INFO and word in KINDS_OF_INFO):
+            words[-1] = f"{option}={word}"
+        else:
+            words.append(word)
+    words = [f"{word}=all" if word in INFO else word for word in words]
+    folders = [word.partition("=") for word in words]
+    return [f"hydra.searchpath=[file://{Path(value).absolute()}]" if name in FOLDER and value else word
+            for word, (name, _, value) in zip(words, folders, strict=True)]  # fmt: skip
 
 
 def _place(folder: Path) -> Path:

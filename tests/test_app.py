@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import REPOSITORY, Bench, environment, fp2
+from bench import REPOSITORY, Bench, environment, fp2, results_of
 
-from fp2.app import _own_settings, _varied
+from fp2.app import _own_settings, _varied, main
 from fp2.commands.ui import _runs
 from fp2.compose import jobs_of
 from fp2.errors import EXIT_BAD_INPUT
@@ -123,6 +124,74 @@ def test_a_relative_folder_is_below_the_one_where_the_command_is_given(
     for place in ("run", "sweep/0", "sweep/1", "sweep/report"):
         assert (bench.root / "here" / place / "results.json").is_file()
     assert list(bench.outputs.glob("*/*")) == []
+
+
+HYDRA_SHOWS = {  # options of Hydra that start no run -> what they print
+    "--cfg job": "experiment: null",
+    "--cfg=job": "experiment: null",
+    "-c hydra": "output_subdir: null",
+    "--cfg job --package engine": "batch_size",
+    "--cfg job -p engine --resolve": "batch_size",
+    "--info": "Defaults",
+    "--info defaults": "Defaults List",
+    "-i searchpath": "fp2.methods.gras.conf",
+    "--info plugins": "BasicSweeper",
+    "--hydra-help": "--multirun",
+    "--version": "Hydra 1.3",
+    "--shell-completion install=bash": "complete",
+    "hydra/help=default --help": "Configuration groups",
+}
+HYDRA_REFUSES = {  # options that this program has a way of its own for -> what the line names
+    "--config-name other": "--config-dir",
+    "-cp conf": "--config-dir",
+    "--experimental-rerun job": "fp2 rerun",
+    "-m seed=1,2 --cfg job": "Leave out -m",
+    "-cd no/such/folder": "folder does not exist",
+}
+
+
+@pytest.mark.parametrize("words", HYDRA_SHOWS)
+def test_what_hydra_shows_is_shown(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    # --info is written by a logger, which an earlier run of this process has disabled
+    monkeypatch.setattr(logging.getLogger("hydra._internal.hydra"), "disabled", False)
+    monkeypatch.setattr(logging.root, "handlers", [])
+    status: Any = 0
+    try:
+        status = main([*words.split(), *bench.words()])
+    except SystemExit as ended:  # Hydra's own way to end after its help
+        status = ended.code
+    assert not status
+    assert HYDRA_SHOWS[words] in capsys.readouterr().out
+    assert not bench.outputs.exists()
+
+
+@pytest.mark.parametrize("words", HYDRA_REFUSES)
+def test_what_hydra_would_do_otherwise_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    assert main([*words.split(), *bench.words()]) == EXIT_BAD_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert HYDRA_REFUSES[words] in line
+
+
+def test_settings_of_hydra_change_no_number(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Logging, modes, callbacks, environment, sweepers; and a folder of YAML files in either spelling."""
+    (bench.root / "mine" / "cut").mkdir(parents=True)
+    (bench.root / "mine" / "cut" / "mine.yaml").write_text("name: mine\nby: [gender]\n")
+    run = ["hydra.verbose=[fp2]", "hydra/job_logging=stdout", "hydra/hydra_logging=none", "hydra.mode=RUN", "--run",
+           "hydra.output_subdir=.hydra", "hydra.job.env_copy=[HOME]", "hydra.job_logging.root.level=ERROR",
+           "+hydra.callbacks.x._target_=hydra.experimental.callback.Callback"]  # fmt: skip
+    sweep = ["--multirun", "seed=range(1,3)", "hydra/sweeper=basic", "hydra/launcher=basic",
+             "hydra.sweeper.max_batch_size=1", "hydra.sweep.subdir=s${hydra.job.num}"]  # fmt: skip
+    plain = [word for word in bench.words() if not word.startswith("cut.")]
+    assert main([*run, "-cd", str(bench.root / "mine"), "cut=mine", *plain]) == 0, capsys.readouterr().err
+    assert main([*sweep, f"--config-dir={bench.root / 'mine'}", "cut=mine", *plain]) == 0, capsys.readouterr().err
+    assert bench.launch("cut=mine", f"hydra.searchpath=[file://{bench.root / 'mine'}]") == 0
+    seeds = [results_of(folder)["analysis"]["seed"] for folder in bench.run_folders()]
+    assert seeds[1:3] == [1, 2]
+    first, *_, last = (results_of(folder) for folder in bench.run_folders())
+    assert first["config_hash"] == last["config_hash"]
+    assert first["disparities"] == last["disparities"]
 
 
 def test_a_run_is_named_by_what_differs_in_its_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,9 +46,10 @@ class RowStorage:
     """The answers of a plan in the response store (see `fp2.ask.loop.Storage`); no model is loaded."""
 
     def __init__(
-        self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody
-    ) -> None:
-        self.plan, self._engine, self._store, self.writing = plan, engine, store, writing
+        self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody,
+        model: str = "",
+    ) -> None:  # fmt: skip
+        self.plan, self._engine, self._store, self.writing, self._model = plan, engine, store, writing, model
         self._longest, self._too_long = decoding.longest_answer, "far more than the tokens asked for make"
         if isinstance(engine, SuppliesAnswers):  # how they were generated is not known
             self._longest = max(self._longest, LONGEST_SUPPLIED)
@@ -215,7 +216,9 @@ class RowStorage:
         supplied = [answer for answer in batch if answer.error != NOT_SUPPLIED]
         keys = [self._digests[position].tobytes().hex() for position in where]
         rows = [(key, self._storable(answer)) for key, answer in zip(keys, supplied, strict=True)]
-        self._store.put_many(rows, self._engine.runtime())
+        asked = [self.plan.questions[position] for _, position in where]
+        about = [(self._model, question.probe, question.text) for question in asked]
+        self._store.put_many(rows, self._engine.runtime(), about)
         for (key, answer), position in zip(rows, where, strict=True):
             if answer.error is None:
                 self._failed.pop(key, None)

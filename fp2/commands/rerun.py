@@ -222,7 +222,9 @@ def _compare(
         out.say(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
     same = owned("composite", changed) or equal(before["composite"], after["composite"])
     out.say(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
-    out.say("all numbers are equal" if all_same and same else "the numbers differ")
+    stored = after["answers"]["cached"] == after["answers"]["answered"] > 0
+    source = ", from stored answers" if stored else ""
+    out.say(f"all numbers are equal{source}" if all_same and same else "the numbers differ", from_stored_answers=stored)
     return all_same and same
 
 

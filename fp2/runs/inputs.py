@@ -363,7 +363,8 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
         return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store, writing)
     from fp2.ask.rows import RowStorage
 
-    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing)
+    model = inputs.config.model.name
+    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
 
 
 def check_machine(storage: Storage, inputs: Inputs) -> None:

@@ -4,6 +4,9 @@ The tables `pictures` and `origins` are in the response store's file; a key ther
 dense answers (`fp2.store.dense`). Ids are stored as salted keys only; an image's path is stored because its pixel
 digest is kept under it. An answer about no image, or about a grey one, has no origin.
 
+The view `answers_readable` joins what people read: model, probe, question, image, status and answer. Model, probe and
+question are recorded with the runtime (`fp2.store.rows`), since 0.4.0.
+
 Each image has a checksum over its row and the set of its keys: a purge must not miss an answer because a row was lost.
 """
 
@@ -45,6 +48,17 @@ CREATE TABLE IF NOT EXISTS origins (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS origins_of_picture ON origins (picture);
 CREATE TABLE IF NOT EXISTS salts (id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS answers_readable AS
+WITH stored AS (
+    SELECT key, 'answered' AS status, text AS answer, NULL AS error, runtime FROM answers
+    UNION ALL SELECT key, 'error', NULL, error, runtime FROM failures
+), shown AS (
+    SELECT lower(hex(key)) AS key, min(path) AS image FROM origins JOIN pictures ON id = picture GROUP BY origins.key
+)
+SELECT
+    json_extract(json, '$.model') AS model, json_extract(json, '$.probe') AS probe,
+    json_extract(json, '$.question') AS question, image, status, answer, error, stored.key AS key
+FROM stored LEFT JOIN runtimes ON digest = runtime LEFT JOIN shown ON shown.key = stored.key;
 """
 _ADD_IMAGE = "INSERT OR IGNORE INTO pictures (data, release, image, subject, path) VALUES (?, ?, ?, ?, ?)"
 _FIND_IMAGE = "SELECT id FROM pictures WHERE data = ? AND release = ? AND image = ? AND subject = ? AND path = ?"

@@ -41,6 +41,8 @@ from fp2.store.database import (
 
 SCORED_BY = "scored_by"
 """The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.by_model`)."""
+ASKED = ("model", "probe", "question")
+"""What is recorded with the runtime of an answer to be read by people; no code reads it."""
 COLUMNS = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
 
 
@@ -133,7 +135,10 @@ class ResponseStore:
             undamaged = intact(self.connection, FAILURES, rows)
         return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in undamaged}
 
-    def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
+    def put_many(
+        self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None,
+        asked: Sequence[tuple[str, str, str]] = (),
+    ) -> None:  # fmt: skip
         """Store a batch of (response key, answer) in one transaction.
 
         An answer replaces a failure of its key; a second answer to a key is ignored. A failure raises the number of
@@ -145,6 +150,9 @@ class ResponseStore:
             A row with an `error` is a failure, a row with a `text` an answer.
         runtime : Mapping, optional
             What is recorded but not part of the key: device, batch size, versions (JSON values).
+        asked : sequence of (str, str, str)
+            Model, probe and question of each row. They are recorded with the runtime, once for each question, for the
+            view `answers_readable` (`fp2.store.origins`).
 
         Raises
         ------
@@ -160,10 +168,14 @@ class ResponseStore:
         with transaction(self.connection, self.path):
             failed = _keys_in(self.connection, FAILURES, [key for key, _ in batch])
             tries = {key: failure.attempts for key, failure in self.get_failures(failed).items()}
-            mark = put_runtime(self.connection, runtime or {})
+            marks = {
+                about: put_runtime(self.connection, {**(runtime or {}), **dict(zip(ASKED, about, strict=False))})
+                for about in (set(asked) or {()})
+            }
             answers: list[StoredAnswer] = []
             failures: list[tuple[Any, ...]] = []
-            for key, row in batch:
+            for (key, row), about in zip(batch, asked or [()] * len(batch), strict=True):
+                mark = marks[about]
                 tries[key] = tries.get(key, 0) + 1
                 if row.error is not None:
                     failures.append((key, _storable(row.error), tries[key], mark, now))

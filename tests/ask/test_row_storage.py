@@ -268,12 +268,12 @@ def test_a_full_disk_is_reported_and_earlier_batches_stay(
     kept = 0
     put = store.put_many
 
-    def full(rows: Any, runtime: Any = None) -> None:
+    def full(rows: Any, *about: Any) -> None:
         nonlocal kept
         if kept == 3:
             store.connection.execute("PRAGMA max_page_count = 1")  # SQLite itself then says that the disk is full
-            put([(key, Answer(a.image_id, a.question_id, "x" * 100_000)) for key, a in rows], runtime)
-        put(rows, runtime)
+            put([(key, Answer(a.image_id, a.question_id, "x" * 100_000)) for key, a in rows], *about)
+        put(rows, *about)
         kept += 1
 
     monkeypatch.setattr(store, "put_many", full)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from fp2.compose import load_config
 from fp2.data.base import Dataset, people_table
-from fp2.store.origins import delete, keys_of, recorded_images, register_origins
+from fp2.store.integrity import damaged_rows
+from fp2.store.origins import add, create_tables, delete, keys_of, recorded_images, register_origins
 from fp2.store.rows import ResponseStore
+from fp2.tables import Answer
 
 KEY = "ab" * 32
 
@@ -34,6 +36,36 @@ def test_origins_are_recorded_under_the_kind_or_the_import_path_of_the_data_set(
         assert {image.path for image in found} == {str(tmp_path / "1.png")}
         assert keys_of(store.connection, store.path, found[1:]) == {KEY}
         assert "one" not in {image.image for image in found}
+
+
+def test_people_can_read_the_store_and_who_is_purged_is_not_in_it(tmp_path: Path) -> None:
+    """Also answers that were stored before model and question were recorded, and those about no image."""
+    shown, failed, old, blind = (digit * 64 for digit in "abcd")
+    columns = "model, probe, question, image, status, answer, error, key"
+    asked = [("m", "occupation", "What is this person's job?"), ("m", "trust", "Do you trust this person?")]
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        database, run = store.connection, {"device": "cpu"}
+        rows = [Answer("1", "q", "A nurse.", None, 0.1, 1), Answer("1", "q", None, "no memory", 0.1, 0)]
+        store.put_many(zip((shown, failed), rows, strict=True), run, asked)
+        store.put_many([(old, rows[0])], run)
+        store.put_many([(blind, rows[0])], run, asked[:1])
+        create_tables(database)
+        add(database, store.path, ("table", "", "salted", "salted", "/a.png"), [bytes.fromhex(shown)])
+        add(database, store.path, ("table", "", "other", "other", "/b.png"), [bytes.fromhex(failed)])
+        add(database, store.path, ("table", "", "other", "other", "/b.png"), [bytes.fromhex(shown)])
+        readable = sorted(database.execute(f"SELECT {columns} FROM answers_readable"), key=lambda row: row[-1])
+        assert readable == [
+            (*asked[0], "/a.png", "answered", "A nurse.", None, shown),
+            (*asked[1], "/b.png", "error", None, "no memory", failed),
+            (None, None, None, None, "answered", "A nurse.", None, old),
+            (*asked[0], None, "answered", "A nurse.", None, blind),
+        ]
+        assert database.execute("SELECT count(*) FROM runtimes").fetchone() == (3,)  # two questions, and none
+        chosen = [image for image in recorded_images(database, store.path) if image.path == "/a.png"]
+        delete(database, store.path, keys_of(database, store.path, chosen), chosen, {"/a.png"})
+        assert {row[3] for row in database.execute("SELECT * FROM answers_readable")} == {"/b.png", None}
+        assert (shown,) not in database.execute("SELECT key FROM answers_readable").fetchall()
+    assert list(damaged_rows(tmp_path / "store.sqlite")) == []
 
 
 def test_a_purge_deletes_the_rows_of_an_image_from_every_table_with_a_path(tmp_path: Path) -> None:

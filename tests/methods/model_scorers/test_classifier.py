@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import Bench
 from tiny_classifiers import save_classifier
 
 from fp2.errors import Fp2Error
@@ -194,6 +195,21 @@ def test_values_are_kept_under_checkpoint_numbers_and_text(
         other.score(TEXTS[:1], [""])
         retrained.score(TEXTS[:1], [""])
         assert len(asked) == 7
+
+
+def test_a_run_compares_a_local_judge_with_the_packaged_score_by_group(bench: Bench, checkpoint: Make) -> None:
+    results = bench.run(
+        "scorer=[valence_context,classifier]", "analysis.primary=valence_context", "scorer.classifier.measures=valence",
+        f"scorer.classifier.model={checkpoint()}", "scorer.classifier.labels={NEGATIVE: -1, NEUTRAL: 0, POSITIVE: 1}",
+    ).results  # fmt: skip
+    agreement = results["scorer_agreement"]
+    overall = agreement["pairs"][0]
+    assert (overall["first"], overall["second"], overall["n_both"]) == ("valence_context", "classifier", 432)
+    by_group = [test for test in agreement["tests"] if test["outcome"] == "same_class"]
+    assert len(by_group) == 6  # probes, by one cut
+    mean = np.mean([np.average([g["mean"] for g in test["groups"]], weights=[g["n_subjects"] for g in test["groups"]])
+                    for test in by_group])  # fmt: skip
+    assert mean == pytest.approx(overall["same_class"])
 
 
 def test_a_checkpoint_counts_by_its_name_and_its_pin(own_root: Path, tmp_path: Path) -> None:

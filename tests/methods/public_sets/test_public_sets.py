@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import fp2
 from PIL import Image
 from scipy.io import savemat
 
 from fp2.compose import load_config
+from fp2.config import choices
 from fp2.data.base import load_configured
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
@@ -245,3 +247,14 @@ def test_labels_without_their_images_are_refused(tmp_path: Path) -> None:
     (tmp_path / "val2017" / "000001.jpg").rename(tmp_path / "val2017" / "other.jpg")
     with pytest.raises(Fp2Error, match=r"none of their images, such as 000001\.jpg"):
         _load("coco", tmp_path)
+
+
+def test_the_surveyed_data_sets_are_27_and_name_readers_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("datasets", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len({row["name"] for row in rows}) == 27
+    assert {row["read_by"].removeprefix("data=") for row in rows if row["read_by"]} <= set(choices("data"))
+    (fairface,) = [row for row in rows if row["name"] == "FairFace"]
+    assert (fairface["images"], fairface["terms"], fairface["read_by"]) == ("108000", "CC BY 4.0", "data=fairface")
+    assert fp2("datasets") == 0
+    assert "Dollar Street" in capsys.readouterr().out

@@ -45,7 +45,7 @@ from fp2.methods.fhibe.narrow.group_numbers import (
 from fp2.methods.fhibe.narrow.model_comparison import COMPARISONS, compare_models
 from fp2.methods.fhibe.narrow.models import identity_spec
 from fp2.methods.fhibe.narrow.prediction_cache import TABLE
-from fp2.methods.fhibe.narrow.sources import Source, read_sources, run_models, score
+from fp2.methods.fhibe.narrow.sources import Source, build_models, read_sources, run_models, score
 from fp2.methods.fhibe.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
 from fp2.methods.fhibe.narrow.truth import people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
@@ -218,11 +218,12 @@ class FhibeNarrow(Collects[NarrowOptions]):
     )
 
     def check(self, inputs: Inputs) -> Sequence[str]:
-        """Refuse unknown files and models, invalid conditions, and a run without predictions and models."""
+        """Refuse unknown files, models that are not installed, invalid conditions, and a run without predictions."""
         files = given_files(inputs.config.task.files)
         if not (set(files) & {*TASKS, "model"} or self.options.models):
             raise _nothing_to_score()
         identity_spec(self.options.identity)
+        build_models(inputs.config, files, self.options)
         check_conditions(inputs.people, self.options.within)
         attributes = [*attribute_columns(inputs.people), ALL]
         for name in self.options.attributes:

@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import Fp2Error, Inputs
+from fp2.extension import Config, Fp2Error, Inputs
 from fp2.methods.fhibe.narrow.body_parts import score_parts
 from fp2.methods.fhibe.narrow.detection import score_boxes, score_masks, score_poses
 from fp2.methods.fhibe.narrow.faces import score_faces
 from fp2.methods.fhibe.narrow.generated_images import load_lpips, same_face
 from fp2.methods.fhibe.narrow.model_outputs import read_predictions
-from fp2.methods.fhibe.narrow.models import build_model, identity_spec, load_spec, predict_all, read_spec
+from fp2.methods.fhibe.narrow.models import (
+    ModelSpec,
+    NarrowModel,
+    build_model,
+    identity_spec,
+    load_spec,
+    predict_all,
+    read_spec,
+)
 from fp2.methods.fhibe.narrow.predictions import Prediction, by_image
 from fp2.methods.fhibe.narrow.tasks import (
     BOX,
@@ -96,14 +104,20 @@ def _named(files: Any) -> Iterator[tuple[str, Path]]:
         yield (path.absolute().parent.name if generic else path.stem), path
 
 
-def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions, people: list[Person]) -> list[Source]:
-    """Return the predictions of the models that are run here."""
+def build_models(
+    config: Config, files: Mapping[str, Any], options: NarrowOptions
+) -> list[tuple[ModelSpec, NarrowTask, NarrowModel]]:
+    """Return the models that are run here, whose weights are not loaded yet; raise if one lacks what it needs."""
     specs = [load_spec(name) for name in options.models]
     if "model" in files:
         specs.append(read_spec(Path(files["model"]).expanduser()))
+    return [(spec, *build_model(spec, config)) for spec in specs if options.wants(spec.task)]
+
+
+def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions, people: list[Person]) -> list[Source]:
+    """Return the predictions of the models that are run here."""
     sources = []
-    for spec in (spec for spec in specs if options.wants(spec.task)):
-        task, model = build_model(spec, inputs.config)
+    for spec, task, model in build_models(inputs.config, files, options):
         # with two_person=leave_out, images of two people are not scored, except by their face boxes
         both = task.form == EMBEDDING or options.two_person == "match"
         shown = people if both else [person for person in people if person.n_people == 1]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import fp2
 from PIL import Image
 
 from fp2.app import main
@@ -239,3 +240,14 @@ def test_mistakes_are_refused_in_one_line() -> None:
     with pytest.raises(Fp2Error, match="LPIPS needs both"):
         given_files({"lpips_network": "x"})
     assert given_files({"person_detection": ""}) == {}
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_the_demonstration_asks_for_dlib_before_it_draws_or_detects_anything(
+    own_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setattr("fp2.methods.fhibe.narrow.dlib_faces.installed", lambda: False)
+    words = ["experiment=narrow_demo", "tracking=none", f"paths.root={own_root}", f"paths.state={own_root / 'state'}"]
+    assert fp2(command, *words) == 2
+    assert "pip install 'fp2[narrow]'" in capsys.readouterr().err
+    assert list(own_root.rglob("*.png")) == list(own_root.rglob("READY")) == []
