@@ -84,6 +84,9 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
             fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
             what = f"the scorer '{name}' is for images of {_people(scorer.n_people)}"
             raise Fp2Error(what, where=f"probe={battery.name}", fix=fix)
+        if battery.fields and getattr(scorer, "reads_question", False):
+            what = f"the scorer '{name}' reads the question, which differs between items"
+            raise Fp2Error(what, where=f"probe={battery.name}", fix="Leave the scorer out")
         if isinstance(scorer, ChoiceScorer):
             scorer.check_questions(battery.questions)
 
