@@ -220,13 +220,14 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     from fp2.ask.answers import read_tables
     from fp2.notes import read_notes
     from fp2.runs.logged import logged_protocol
-    from fp2.runs.stages import Evaluation, analyse
+    from fp2.runs.stages import Evaluation, results_from
 
     tables = read_tables(tmp_path / "second")
     left = tables.people[tables.people["subject_id"] != tables.people["subject_id"].iloc[0]]
     protocol, job = logged_protocol(load_config(words), left)
     job, before = replace(job, facts=protocol.recall(second.results)), second.results
-    found = analyse(Evaluation(protocol, job, tables.without(left, [], []), before, read_notes(before)))
+    less = tables.without(left, [], [])
+    found = results_from(Evaluation(protocol, job, less, before, read_notes(before)), protocol.analyse(less, job))
     made = found["diversity_report"]
     assert made["totals"]["subjects"] == 29
     assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
