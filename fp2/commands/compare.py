@@ -45,6 +45,7 @@ def compare_runs(
     from fp2.progress import Progress
     from fp2.run import finish_purges
     from fp2.runs.compare_many import check_runs, compare_all
+    from fp2.runs.folders import recording
     from fp2.runs.reader import read_run, writing_about
     from fp2.runs.sweep_report import FILES, comparison_page
 
@@ -64,7 +65,10 @@ def compare_runs(
             every = compare_all(runs, config, _Steps(report).start)
         beside = _beside(runs, config)
         if html is not None:
-            with writing_about(config, [run.people for run in runs]):
+            with (
+                recording(Path(config.paths.state), [run.run_id for run in runs], [html]),
+                writing_about(config, [run.people for run in runs]),
+            ):
                 write_page(html, comparison_page(runs, every, config, Progress()))
     two = len(words) == 2
     block = {**(every["pairs"][0] if two else every), "beside": beside}

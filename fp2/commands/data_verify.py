@@ -260,7 +260,7 @@ def _compare(
 def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.data.base import folder_option
-    from fp2.runs.purge_plan import plan_purge
+    from fp2.runs.purge_search import plan_purge
     from fp2.runs.purge_selection import absent
 
     source = config.data.source

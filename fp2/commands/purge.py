@@ -18,7 +18,7 @@ from fp2.text import plural
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.runs.purge_plan import Select
+    from fp2.runs.purge_search import Select
     from fp2.runs.purge_selection import Selection
     from fp2.store.origins import RecordedImage
 
@@ -74,7 +74,7 @@ def run(
 def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
     from fp2.runs.purge import purge
     from fp2.runs.purge_journal import RUNS
-    from fp2.runs.purge_plan import plan_purge
+    from fp2.runs.purge_search import plan_purge
     from fp2.store.withdrawn import withdraw
 
     plan = plan_purge(config, select)
@@ -110,7 +110,7 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         out.say("nothing was removed")
         return 1
     purge(config, plan)
-    for line in plan.said:
+    for line in plan.lines:
         out.say(line)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=True, store=plan.store, runs=runs, not_reached=plan.unreached,

@@ -202,7 +202,7 @@ def export(
     """
     from fp2.engines.forms import form_of
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
-    from fp2.runs.folders import record_written
+    from fp2.runs.folders import recording
 
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
@@ -218,20 +218,18 @@ def export(
         results, sections, least = _to_export(folder, here)
     if exports.answers is not None:
         form_of(exports.answers, form, where="--format", exists=False)
-    for path in asdict(exports).values():
-        if path is not None:
-            record_written(Path(here.paths.state), path, [results["run_id"]])
-    for path, text in [(path, write(results, sections, least)) for path, write in writers if path is not None]:
-        artifacts.write_text(path, text)
-    if exports.parquet is not None:
-        import pandas as pd
+    with recording(Path(here.paths.state), [results["run_id"]], asdict(exports).values()):
+        for path, text in [(path, write(results, sections, least)) for path, write in writers if path is not None]:
+            artifacts.write_text(path, text)
+        if exports.parquet is not None:
+            import pandas as pd
 
-        rows = required(result_rows(results, sections, least), results, "results")
-        with artifacts.as_user_error(exports.parquet.parent):
-            exports.parquet.parent.mkdir(parents=True, exist_ok=True)
-            artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
-    if exports.answers is not None:
-        _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
+            rows = required(result_rows(results, sections, least), results, "results")
+            with artifacts.as_user_error(exports.parquet.parent):
+                exports.parquet.parent.mkdir(parents=True, exist_ok=True)
+                artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
+        if exports.answers is not None:
+            _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
     with Output(as_json) as out:
         for kind, path in asdict(exports).items():
             if path is not None:

@@ -1,19 +1,18 @@
 """Purge: remove everything derived from subjects, images or a release, from the store, the runs and their results.
 
-A purge is a plan (`fp2.runs.purge_plan`, which a dry run prints), a journal of it, tombstones (`fp2.store.withdrawn`),
-the steps, a search for what is left, and a signed certificate. A run's new files are ready before its old ones are
-touched, and the response store comes last: its index records which answers belong to which image. So every step can be
-repeated, and a killed purge is finished by the next one, or by the next run (`finish_pending`).
+A purge is a journal of what was found (`purge_search`, which a dry run prints), tombstones (`fp2.store.withdrawn`), the
+steps, a second search, and a signed certificate. A run's new files are ready before its old ones are touched, and the
+response store comes last: its index records which answers belong to which image. So every step can be repeated, and a
+killed purge is finished by the next one, or by the next run (`finish_pending`).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,19 +24,17 @@ from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
 from fp2.plugins import PURGES, installed, load
 from fp2.progress import Progress
-from fp2.runs.folders import forget_folder
+from fp2.runs.folders import forget_folder, forget_written
 from fp2.runs.logged import passport_part
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags, result_tags
-from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending, scratch
-from fp2.runs.purge_plan import OF_PEOPLE, Source, plan_steps, read_json, redacted_note, results_in
-from fp2.runs.purge_search import remaining
+from fp2.runs.purge_journal import Journal, Step, alone, pending
+from fp2.runs.purge_search import OF_PEOPLE, Source, left, read_json, results_in, search, texts_of
 from fp2.runs.reissue import reissue, strip
-from fp2.runs.sweep_report import REPORT_FILES
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.withdrawn import halted, withdraw
-from fp2.tracking.files import files_of, free_texts, logged_runs, remove, replace
+from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
 
 WRITTEN_OUT = "hf"  # below `paths.data`
 OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
@@ -45,15 +42,15 @@ OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def purge(here: Config, journal: Journal) -> None:
-    """Remove what a plan says; it then says what was removed, and what is still there.
+    """Remove what a plan says; its lines then say what was removed, and what is still there.
 
     Raises
     ------
     Fp2Error
         If another purge is running, or something cannot be written; then the next purge or run finishes this one.
     """
-    with alone(Path(here.paths.state)):
-        _execute(here, journal)
+    with alone(Path(here.paths.state)) as downloads:
+        _execute(here, journal, downloads)
 
 
 def finish_pending(config: Config, progress: Progress) -> list[str]:
@@ -65,18 +62,16 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
         If something cannot be read or written.
     """
     state, lines = Path(config.paths.state), list[str]()
-    if not (pending(state) or drafts(state)):
-        return lines
-    progress.stage("Finishing a purge")
-    with alone(state, wait=True):
+    with alone(state, wait=True) as downloads:
         for path in pending(state):
+            progress.stage("Finishing a purge")
             journal = Journal.read(path)
-            _execute(journal.config(config), journal)
-            lines += [f"finished the purge that began at {journal.started}: {journal.certificate}", *journal.said]
+            _execute(journal.config(config), journal, downloads)
+            lines += [f"finished the purge that began at {journal.started}: {journal.certificate}", *journal.lines]
     return lines
 
 
-def _execute(here: Config, journal: Journal) -> None:
+def _execute(here: Config, journal: Journal, downloads: Path) -> None:
     state = Path(here.paths.state)
     with artifacts.as_user_error(Path(here.paths.outputs)):
         journal.write()
@@ -84,63 +79,46 @@ def _execute(here: Config, journal: Journal) -> None:
         if chosen.release is None:
             withdraw(state, chosen.subjects, chosen.images, chosen.unseen)
         with halted(state):  # what was being written is complete, and what is written later leaves them out
-            plan_steps(here, journal)
+            search(here, journal, downloads)
         journal.steps.sort(key=lambda step: list(_STEPS).index(step.kind))
         for step in journal.steps:
             journal.write()
             if not step.done:
-                _STEPS[step.kind](step, here, journal)
+                _STEPS[step.kind](step, here, journal, downloads)
                 step.done = True
         journal.write()
-        after = Journal.begin(here, journal.selection, journal.unindexed)
-        plan_steps(here, after)
-        left = [step.line for step in after.steps if not step.run_id or step.people or step.answers]
-        journal.remaining = [*left, *remaining(here, journal)]
+        journal.remaining = left(here, journal, downloads)
         journal.certify(here)
 
 
-def _replace_folder(step: Step, here: Config, journal: Journal) -> None:
-    folder, stage, outputs = Path(step.target), journal.stage(step), Path(here.paths.outputs)
+def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
+    """Replace a run's folder, and its files and metrics in the MLflow store, so that there is one passport for both."""
+    run = next((run for run in logged_runs(here) if run.run_id == step.logged), None)
+    folder, stage, outputs = step.folder, journal.stage(step), Path(here.paths.outputs)
     if not step.staged:
-        _prepare(folder, stage, step, here, journal)
+        files = folder if folder and folder.is_dir() else files_of(run, here, downloads) if run else None
+        _prepare(files, stage, step, here, journal)
         step.staged = True
         journal.write()
-    kept = set(read_tables(stage).people["image_id"]) if stage.is_dir() else set()
+    remains = set(read_tables(stage).people["image_id"]) if stage.is_dir() else set()
     forget(outputs, step.run_id)
     for name in installed(PURGES):
-        load(PURGES, name, PURGES)(outputs, step.run_id, kept)
-    if stage.is_dir() and not folder.is_dir():
+        load(PURGES, name, PURGES)(outputs, step.run_id, remains)
+    if folder and folder.is_dir():
+        _mirror(stage, folder)
+        if others := {path for path in folder.rglob("*") if path.is_file()} - set(_own_files(folder)):
+            journal.unreached.append(f"{folder}: {len(others)} file(s) that the run did not write")
+    elif folder:
         step.outcome = "it was gone already, or moved"
-        return
-    _mirror(stage, folder)
-    if not stage.is_dir():
+    if folder and not stage.is_dir():
         forget_folder(Path(here.paths.state), folder)
-    if others := {path for path in folder.rglob("*") if path.is_file()} - set(_own_files(folder)):
-        journal.unreached.append(f"{folder}: {len(others)} file(s) that the run did not write")
-
-
-def _replace_logged(step: Step, here: Config, journal: Journal) -> None:
-    """Replace a run of the MLflow store by its output folder, so that there is one passport for both, or reduce it."""
-    run = next((run for run in logged_runs(here) if run.run_id == step.target), None)
-    if run is None:
-        return
-    source = Path(step.source or os.devnull)
-    if source.is_dir():
-        step.outcome = f"now as in {source}"
-        if not step.before:
-            with scratch(Path(here.paths.state)) as downloads:
-                step.before = _digests(files_of(run, here, downloads))
-            journal.write()
-    else:
-        source = journal.stage(step)
-        if not step.staged:
-            with scratch(Path(here.paths.state)) as downloads:
-                _prepare(files_of(run, here, downloads), source, step, here, journal)
-            step.staged = True
-            journal.write()
-    if not source.is_dir():
+    if run and stage.is_dir():
+        _replace_logged(run, stage, here)
+    elif run:
         remove(run, here)
-        return
+
+
+def _replace_logged(run: Logged, source: Path, here: Config) -> None:
     results = results_in(source)
     files = artifacts.files_of(source)
     if (source / artifacts.PASSPORT).is_file():
@@ -150,31 +128,33 @@ def _replace_logged(step: Step, here: Config, journal: Journal) -> None:
         tags = result_tags(results, source)
         tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
     replace(run, here, files, results, tags)
-    step.after = _digests(source)
 
 
-def _prepare(files: Path, stage: Path, step: Step, here: Config, journal: Journal) -> None:
+def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:
     """Write into `stage` what is left of a run; nothing where that is nobody, or its tables are incomplete."""
     shutil.rmtree(stage, ignore_errors=True)
-    if not files.is_dir():
+    if files is None or not files.is_dir():
         step.outcome = "it was gone already"
         return
     stage.mkdir(mode=0o700, parents=True)
-    for path in _own_files(files) if step.kind == "folder" else filter(Path.is_file, files.rglob("*")):
+    for path in _own_files(files) if files == step.folder else filter(Path.is_file, files.rglob("*")):
         (stage / path.relative_to(files)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, stage / path.relative_to(files))
-    step.before = _digests(stage)
+    step.before = step.after = _digests(stage)
     source = Source(stage, step.run_id, results_in(stage))
-    left = journal.reduce(tables, source.results) if (tables := source.tables) else None
-    if left is None or left.people.empty:
-        step.outcome = f"{'all that it had' if left else 'its tables were incomplete'}: the run was removed"
+    rest = journal.reduce(tables, source.results) if (tables := source.tables) else None
+    if rest is None or rest.people.empty:
+        step.outcome = f"{'all that it had' if rest else 'its tables were incomplete'}: the run was removed"
         shutil.rmtree(stage)
+        return
+    if (len(rest.people), rest.n_answers) == (len(tables.people), tables.n_answers):  # its MLflow run is incomplete
+        step.outcome = "as it was"
         return
     computed = False
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
-        write = reissue(stage, left, here, source.results, journal.raw_keys, step.people)
+        write = reissue(stage, rest, here, source.results, journal.raw_keys, step.people)
         computed = True
         write()
         step.outcome = "recomputed and signed again"
@@ -182,7 +162,7 @@ def _prepare(files: Path, stage: Path, step: Step, here: Config, journal: Journa
         if computed and isinstance(error.__cause__, OSError):  # no space: the run is as it was
             raise
         strip(stage)
-        left.write(stage)
+        rest.write(stage)
         step.outcome = f"removed from its tables; results, figures and passport were deleted as well, since {error}"
     step.after = _digests(stage)
 
@@ -206,7 +186,7 @@ def _own_files(folder: Path) -> list[Path]:
         own |= {name for name, _ in other_tables(folder)}
     for passport in folder.glob("passport*.json"):
         with suppress(OSError, *OF_FILES):
-            own |= {one["name"] for one in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]}
+            own |= {file["name"] for file in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]}
 
     def is_own(path: Path) -> bool:
         plain = path.with_name(_DRAFT.sub(r"\1", path.name)).relative_to(folder)
@@ -223,34 +203,33 @@ def _mirror(stage: Path, folder: Path) -> None:
         draft = (folder / name).with_name(f".{name.name}.purged")
         draft.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(stage / name, draft)
-        os.replace(draft, folder / name)
-    _delete(folder, [path for path in _own_files(folder) if path.relative_to(folder) not in staged])
-
-
-def _delete(folder: Path, files: Iterable[Path]) -> None:
-    """Delete files of a folder, and then the folders of these that are empty."""
-    folders = {folder}
-    for path in files:
-        path.unlink(missing_ok=True)
-        folders |= {parent for parent in path.parents if parent.is_relative_to(folder)}
-    for path in sorted(folders, reverse=True):
-        with suppress(OSError):  # not empty, or gone
+        draft.replace(folder / name)
+    for path in _own_files(folder):
+        if path.relative_to(folder) not in staged:
+            path.unlink()
+    for path in sorted([folder, *filter(Path.is_dir, folder.rglob("*"))], reverse=True):
+        with suppress(OSError):  # not empty
             path.rmdir()
 
 
-def _redact_tags(step: Step, here: Config, journal: Journal) -> None:
-    for _, text, write in free_texts(here, logged_runs(here)):
-        if (new := journal.selection.redact(text)) != text:
-            write(new)
-
-
-def _redact_note(step: Step, here: Config, journal: Journal) -> None:
+def _delete_report(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
     path = Path(step.target)
-    if path.is_file() and (text := redacted_note(path, journal.selection)) is not None:
-        artifacts.replace_file(path, text)
+    path.unlink(missing_ok=True)
+    forget_written(Path(here.paths.state), step.target)
+    with suppress(OSError):  # not empty
+        path.parent.rmdir()
 
 
-def _delete_rows(step: Step, here: Config, journal: Journal) -> None:
+def _redact_texts(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
+    """Remove the ids from every text; the other steps for texts are done with this one."""
+    for text in texts_of(here, logged_runs(here)):
+        if text.write and (new := text.without(journal.selection)) is not None:
+            text.write(new)
+    for other in journal.steps:
+        other.done = other.done or other.kind == step.kind
+
+
+def _delete_rows(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
     """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
     extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
     for path in map(Path, journal.paths):
@@ -261,14 +240,7 @@ def _delete_rows(step: Step, here: Config, journal: Journal) -> None:
     journal.store |= {table: n for table, n in deleted.items() if n}
 
 
-_STEPS: dict[str, Callable[[Step, Config, Journal], None]] = {
-    "folder": _replace_folder,
-    "mlflow": _replace_logged,
-    "report": lambda step, here, journal: _delete(
-        Path(step.target), [Path(step.target) / name for name in REPORT_FILES]
-    ),
-    "tags": _redact_tags,
-    "note": _redact_note,
-    "store": _delete_rows,
-}
+_STEPS: dict[str, Callable[[Step, Config, Journal, Path], None]] = {
+    "run": _replace_run, "report": _delete_report, "texts": _redact_texts, "store": _delete_rows,
+}  # fmt: skip
 """How each kind of step is done, in the order of the steps."""

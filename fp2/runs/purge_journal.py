@@ -1,4 +1,4 @@
-"""The journal of a purge, `STATE/purges/ID.json`, by which a killed one is finished, and its certificate of deletion.
+"""The journal of a purge, `STATE/purges/ID.json`: its plan, how far it is, and at last its certificate of deletion.
 
 The journal holds ids and texts of the people until everything is removed; the certificate that replaces it holds none.
 """
@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from fp2.store.origins import RecordedImage
 
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
-_DOWNLOADS = ".download-"
 _WRITTEN = ("started", "where", "people", "unindexed", "texts", "store", "unreached", "remaining")
-_NOT_WRITTEN = ("given", "others")
-"""Fields of a journal, and of the selection: it has keys by then."""
-RUNS = ("folder", "mlflow", "report")
+RUNS = ("run", "report")
 """Kinds of steps that users are shown one by one."""
 
 
@@ -48,13 +45,13 @@ class Step:
     Attributes
     ----------
     kind : str
-        `folder`, `mlflow` (a run), `report`, `tags`, `note` or `store`.
+        `run`, `report` (any file that was written from runs), `texts` or `store`.
     target : str
-        The path, or the id of the MLflow run.
+        The path; of a run that is only in the MLflow store, its id there.
     run_id, people, answers
         Of a run: its id, and how many of both leave it.
-    source : str
-        Of an MLflow run: the output folder that it becomes equal to; empty where there is none.
+    logged : str
+        Of a run: its id in the MLflow store, empty where it is only in a folder.
     staged : bool
         Whether what replaces the run is ready; before that, nothing of the run is changed.
     before, after : dict
@@ -66,7 +63,7 @@ class Step:
     run_id: str = ""
     people: int = 0
     answers: int = 0
-    source: str = ""
+    logged: str = ""
     outcome: str = ""
     staged: bool = False
     done: bool = False
@@ -74,10 +71,21 @@ class Step:
     after: dict[str, str] = field(default_factory=dict)
 
     @property
+    def folder(self) -> Path | None:
+        """Of a run: its output folder, if that was there when the purge began."""
+        return None if self.target == self.logged else Path(self.target)
+
+    @property
+    def where(self) -> str:
+        """Of a run: whether it is in a folder, the MLflow store, or both."""
+        return "mlflow" if not self.folder else "folder and mlflow" if self.logged else "folder"
+
+    @property
     def line(self) -> str:
         """What is removed, and how that went."""
+        logged = f"MLflow run {self.logged}" if self.logged else ""
+        name = f"{self.folder} and {logged}" if self.folder and logged else logged or self.target
         counts = f": {self.people} people and {self.answers} answers" if self.people or self.answers else ""
-        name = f"MLflow run {self.target}" if self.kind == "mlflow" else self.target
         return f"{name}{counts}{': ' if self.outcome else ''}{self.outcome}"
 
 
@@ -118,7 +126,7 @@ class Journal:
     unreached: list[str] = field(default_factory=list)
     remaining: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    # planned again each time, and not written
+    # searched for each time, and not written
     keys: set[str] = field(default_factory=set)
     raw_keys: dict[str, str] = field(default_factory=dict)
     pictures: list[RecordedImage] = field(default_factory=list)
@@ -147,29 +155,28 @@ class Journal:
         """
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
-            chosen: dict[str, Any] = {key: frozenset(value) if isinstance(value, list) else value
-                      for key, value in body.pop("selection").items()}  # fmt: skip
-            steps = [Step(**step) for step in body.pop("steps")]
+            selection, steps = Selection.of(body.pop("selection")), [Step(**step) for step in body.pop("steps")]
             sets: dict[str, Any] = {name: set(body.pop(name)) for name in ("people", "unindexed")}
-            return cls(path, selection=Selection(**chosen), steps=steps, **sets, **body)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return cls(path, selection=selection, steps=steps, **sets, **body)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             fix = "Delete this file, and purge the same people again"
             raise Fp2Error(f"the journal of a purge cannot be read: {error}", where=str(path), fix=fix) from error
 
     def write(self) -> None:
         """Write the journal in one step."""
         body = {name: getattr(self, name) for name in _WRITTEN}
-        body["selection"] = {name: value for name, value in vars(self.selection).items() if name not in _NOT_WRITTEN}
-        body["steps"] = [asdict(step) for step in self.steps]
+        body |= {"selection": self.selection.plain, "steps": [asdict(step) for step in self.steps]}
         replace_file(self.path, json.dumps(body, indent=1, default=sorted))
 
     def add(self, step: Step) -> None:
         """Add a step; what an earlier attempt prepared or did stays so, unless there is something to do again."""
-        same = next((one for one in self.steps if (one.kind, one.target) == (step.kind, step.target)), None)
-        if same is None:
-            self.steps.append(step)
-        elif same.done:
-            same.done = same.staged = False
+        for one in self.steps:
+            if one.kind == step.kind and (one.target == step.target or one.logged == step.logged != ""):
+                one.logged = one.logged or step.logged
+                if one.done:
+                    one.done = one.staged = False
+                return
+        self.steps.append(step)
 
     @property
     def runs(self) -> list[Step]:
@@ -200,7 +207,7 @@ class Journal:
 
     def stage(self, step: Step) -> Path:
         """Return the folder of what replaces a run."""
-        return self.path.with_suffix("") / digest([step.kind, step.target])[:16]
+        return self.path.with_suffix("") / digest(step.target)[:16]
 
     @property
     def certificate(self) -> Path:
@@ -208,7 +215,7 @@ class Journal:
         return self.path.with_name(self.path.stem + CERTIFICATE)
 
     @property
-    def said(self) -> list[str]:
+    def lines(self) -> list[str]:
         """A line for each run and report, and for what was not reached and is still there."""
         return [
             *(step.line for step in self.steps if step.kind in RUNS),
@@ -228,11 +235,12 @@ class Journal:
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
-            {"run": chosen.redact(step.run_id, "…"), "where": step.kind, "people": step.people, "answers": step.answers,
-             "outcome": chosen.redact(step.outcome, "…"), "before": step.before, "after": step.after}
-            for step in self.steps if step.run_id
+            {"run": chosen.redact(step.run_id, "…"), "where": step.where, "people": step.people,
+             "answers": step.answers, "outcome": chosen.redact(step.outcome, "…"), "before": step.before,
+             "after": step.after}
+            for step in self.steps if step.kind == "run"
         ]  # fmt: skip
-        others = [step.kind for step in self.steps if not step.run_id and step.kind != "store"]
+        others = [step.kind for step in self.steps if step.kind not in ("run", "store")]
         return {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "selection", "uri": "urn:fp2:selection", "digest": {"sha256": digest(keys)}}],
@@ -258,48 +266,25 @@ def pending(state: Path) -> list[Path]:
     return [path for path in sorted((state / FOLDER).glob("[!.]*.json")) if not path.name.endswith(CERTIFICATE)]
 
 
-def drafts(state: Path) -> list[Path]:
-    """Return what a kill left of journals that were being written: the ids are in them."""
-    return sorted((state / FOLDER).glob(".*.json.*"))
-
-
 @contextmanager
-def scratch(state: Path) -> Iterator[Path]:
-    """Give a folder for tables that are downloaded, and delete those of purges that were killed."""
-    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-    for left in (state / FOLDER).glob(f"{_DOWNLOADS}*"):
-        with suppress(OSError), _held(left):
-            shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix=_DOWNLOADS, dir=state / FOLDER) as folder, _held(Path(folder)):
-        yield Path(folder)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder, which fails with an OSError where another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def alone(state: Path, *, wait: bool = False) -> Iterator[None]:
-    """Let no other purge run at the same time; delete the drafts of one that was killed.
+def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
+    """Let no other purge plan or run; give a folder for downloads, and delete what a purge that was killed left.
 
     Raises
     ------
     Fp2Error
         If another one is running, unless `wait`.
     """
-    (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (state / FOLDER / ".lock").open("a") as handle:
+    folder = state / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / ".lock").open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
-        for draft in drafts(state):
-            draft.unlink(missing_ok=True)
-        yield
+        for draft in folder.glob(".*.json.*"):  # of a journal: ids are in it
+            draft.unlink()
+        for downloads in folder.glob(".download-*"):
+            shutil.rmtree(downloads)
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as downloads:
+            yield Path(downloads)

@@ -67,6 +67,16 @@ class Selection:
     source: str | None = None
     others: bool = False
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Selection:
+        """Return the selection that a journal has (`plain`)."""
+        return cls(**{name: frozenset(value) if isinstance(value, list) else value for name, value in plain.items()})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The selection for a journal: once it has keys, `given` and `others` are no longer needed."""
+        return {name: value for name, value in vars(self).items() if name not in ("given", "others")}
+
     def concerns(self, kind: str, release: str | None) -> bool:
         """Whether a run on this data set and release may have what is selected."""
         return self.source in (None, kind) and self.release in (None, release)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.report.reproduce import how_to_repeat
-from fp2.runs.folders import record_written
+from fp2.runs.folders import recording
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.logged import run_sections
 from fp2.runs.outputs import fresh_folder
@@ -63,8 +63,11 @@ def make_report(
         own = Path(words[0])
         is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
         folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    record_written(Path(here.paths.state), folder, [run.results["run_id"] for run in runs])
-    with writing_about(here, [run.tables.people for run in runs if run.tables is not None]):
+    files = [folder / name for name in REPORT_FILES]
+    with (
+        recording(Path(here.paths.state), [run.results["run_id"] for run in runs], files),
+        writing_about(here, [run.tables.people for run in runs if run.tables is not None]),
+    ):
         write_report(block, runs, folder, sample, figures=here.report.figures)
     return block, folder
 

@@ -3,6 +3,9 @@
 A purge appends the keys under an exclusive lock. Whoever writes what was derived from people reads them under the
 shared lock and holds it until it has written (`writing`): what it writes was either written before the withdrawal, and
 the purge finds it, or it knows of the withdrawal.
+
+Both take a second lock on the way to the first. A purge keeps it while it waits, so that whoever wants to write the
+next batch waits behind the purge. The kernel releases both locks of a process that is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -29,8 +33,10 @@ from fp2.store.salted_keys import local_salt, salted
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS, LOCK = "withdrawn.jsonl", "withdrawn.lock"
-"""Files of the state folder: one line per key (`{"subject": key}`, `image` or `name`), and the lock."""
+KEYS, LOCK, QUEUE = "withdrawn.jsonl", "withdrawn.lock", "withdrawn.queue"
+"""Files of the state folder: one line per key (`{"subject": key}`, `image` or `name`), the lock, the one before it."""
+_HERE = threading.local()
+"""Of a thread: `depth`, how often it has the lock. A purge waits for it to finish, so it must not wait for a purge."""
 _PATIENCE = 5.0  # seconds until a purge says what it waits for
 _MOST_WORDS = 12
 """Of an id in a text: a path has one per folder."""
@@ -144,19 +150,20 @@ class WithdrawnImages:
     def __init__(self, state: Path, people: pd.DataFrame, *, keyed: bool = False) -> None:
         self._state, self._people, self._keyed = state, people, keyed
         self._withdrawn, self._images = NOBODY, frozenset[str]()
-        self._lock: int | None = None
+        self._locks: tuple[int, int] | None = None
         self._holders = 0
 
     @contextmanager
     def writing(self) -> Iterator[frozenset[str]]:
         """Hold the shared lock while something of these people is written; give the withdrawn images.
 
-        A run does this for each batch of answers: the lock stays open, and an unchanged list costs three system calls.
+        A run does this for each batch of answers: the lock stays open, and an unchanged list costs five system calls.
         """
-        if self._lock is None:
-            self._lock = _open_lock(self._state)
-            weakref.finalize(self, os.close, self._lock)
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        if self._locks is None:
+            self._locks = _open_locks(self._state)
+            for lock in self._locks:
+                weakref.finalize(self, os.close, lock)
+        _acquire(self._locks, fcntl.LOCK_SH, self._state)
         self._holders += 1
         try:
             withdrawn = read_withdrawn(self._state)
@@ -166,8 +173,9 @@ class WithdrawnImages:
             yield self._images
         finally:
             self._holders -= 1
+            _HERE.depth -= 1
             if not self._holders:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
+                fcntl.flock(self._locks[0], fcntl.LOCK_UN)
 
 
 @contextmanager
@@ -206,14 +214,31 @@ def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str], names:
 
 @contextmanager
 def _locked(state: Path, mode: int) -> Iterator[None]:
-    lock = _open_lock(state)
+    locks = _open_locks(state)
+    try:
+        _acquire(locks, mode, state)
+        try:
+            yield
+        finally:
+            _HERE.depth -= 1
+    finally:
+        for lock in locks:
+            os.close(lock)
+
+
+def _acquire(locks: tuple[int, int], mode: int, state: Path) -> None:
+    """Take the first of two locks, after whoever waits for it with the second one."""
+    lock, queue = locks
+    _HERE.depth = getattr(_HERE, "depth", 0)
+    if not _HERE.depth:
+        fcntl.flock(queue, mode)
     try:
         if mode == fcntl.LOCK_EX:
             _wait_briefly(lock, state / LOCK)
         fcntl.flock(lock, mode)
-        yield
+        _HERE.depth += 1
     finally:
-        os.close(lock)
+        fcntl.flock(queue, fcntl.LOCK_UN)
 
 
 def _wait_briefly(lock: int, path: Path) -> None:
@@ -231,10 +256,11 @@ def _wait_briefly(lock: int, path: Path) -> None:
     print(f"waiting for runs that write answers or results ({path}){who}", file=sys.stderr)
 
 
-def _open_lock(state: Path) -> int:
-    path = state / LOCK
+def _open_locks(state: Path) -> tuple[int, int]:
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        lock, queue = (os.open(state / name, os.O_RDWR | os.O_CREAT, 0o600) for name in (LOCK, QUEUE))
     except OSError as error:
-        raise Fp2Error(f"the list of withdrawn people cannot be locked: {error.strerror}", where=str(path)) from error
+        where = str(state / LOCK)
+        raise Fp2Error(f"the list of withdrawn people cannot be locked: {error.strerror}", where=where) from error
+    return lock, queue
