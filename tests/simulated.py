@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from fp2.ask.answers import RowAnswers, RunTables
 from fp2.compose import build_protocol, load_config
-from fp2.cuts import resolve_cuts
+from fp2.cuts import Cut, resolve_cuts
 from fp2.methods.peeps.planted.engine import simulate
 from fp2.methods.peeps.planted.truth import load_truth
 from fp2.probes.battery import Battery, load_battery
@@ -52,7 +53,19 @@ def analysed(
     battery = battery or load_battery(asdict(config.probe))
     people, scorers = population(), build_scorers(config.scorer)
     answers = simulate(people, battery.questions, load_truth(truth or TRUTH)).drop(columns="level")
-    cuts = resolve_cuts(cut, ["skin", "age"])
+    return compared(config, battery, people, answers, resolve_cuts(cut, ["skin", "age"]), scorers)
+
+
+def compared(
+    config: Any,
+    battery: Battery,
+    people: pd.DataFrame,
+    answers: pd.DataFrame,
+    cuts: Sequence[Cut],
+    scorers: Any = None,
+) -> tuple[Analysis, ComparedRun]:
+    """Return what the fingerprint finds in answers, and the tables that supplements read."""
+    scorers = scorers or build_scorers(config.scorer)
     protocol, job = (
         for_people(for_battery(build_protocol(config), battery), people),
         Job(config, cuts, battery, scorers),

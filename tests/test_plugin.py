@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from bench import REPOSITORY, environment
+from bench import REPOSITORY, environment, fp2
+
+from fp2 import config, plugins
+from fp2.app import main
+from fp2.engines.forms import forms
 
 pytestmark = pytest.mark.long
 
 
+CACHED = (plugins.installed, config._plugin_folders, forms)
+"""What is read of the installed packages once."""
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the installed plug-in."""
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the installed plug-in, which is on the path of this process."""
     folder = tmp_path_factory.mktemp("site")
     words = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", *words, str(REPOSITORY / "examples" / "plugin")], check=True)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        for cached in CACHED:
+            cached.cache_clear()
+        yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fp2_example"]:
+        del sys.modules[name]
+    for cached in CACHED:
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -31,20 +51,35 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("project")
 
 
-def start(site: Path, project: Path, *words: str, launch: bool = False) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def start(project: Path, *words: str, launch: bool = False) -> Done:
     """Run `launch.py` or the `fp2` command with the plug-in on the path, from a folder outside the tree."""
-    kept = environment(project)
-    env = {**kept, "PYTHONPATH": f"{site}:{kept['PYTHONPATH']}", "COLUMNS": "160"}
-    program = [str(REPOSITORY / "launch.py")] if launch else ["-m", "fp2.cli"]
-    return subprocess.run(
-        [sys.executable, *program, *words], env=env, cwd=project, capture_output=True, text=True, timeout=120
-    )
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(project)
+        patch.setenv("FP2_ROOT", str(project))
+        patch.setenv("COLUMNS", "160")
+        status = main(list(words)) if launch else fp2(*words)
+    return Done(status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
 def consistency(site: Path, project: Path) -> tuple[str, Path]:
-    """Output and folder of a run of the plug-in's protocol on its data, engine and battery."""
-    done = start(site, project, "experiment=consistency", "tracking=none", launch=True)
+    """Output and folder of a run of the plug-in's protocol on its data, engine and battery, in a process of its own."""
+    kept = environment(project)
+    env = {**kept, "PYTHONPATH": f"{site}:{kept['PYTHONPATH']}", "COLUMNS": "160"}
+    words = [str(REPOSITORY / "launch.py"), "experiment=consistency", "tracking=none"]
+    done = subprocess.run(
+        [sys.executable, *words], env=env, cwd=project, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, next((project / "outputs").rglob("results.json")).parent
 
@@ -55,11 +90,11 @@ def read(folder: Path) -> Any:
 
 def test_its_parts_are_listed_with_where_they_come_from(site: Path, project: Path) -> None:
     for kind, name in (("data", "tiles"), ("engines", "palette"), ("scorers", "word_count"), ("protocols", NAME)):
-        listed = start(site, project, "list", kind)
+        listed = start(project, "list", kind)
         assert listed.returncode == 0, listed.stderr
         lines = [line for line in listed.stdout.splitlines() if f" {name} " in line]
         assert any("fp2-example 0.1.0" in line for line in lines), (kind, listed.stdout)
-    cuts = start(site, project, "list", "cuts").stdout
+    cuts = start(project, "list", "cuts").stdout
     assert any(" team " in line and "fp2_example" in line for line in cuts.splitlines())
 
 
@@ -94,11 +129,11 @@ def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site
     folder = consistency[1]
     shares = [row["share"] for row in read(folder)[NAME]["rows"]]
     gap = max(shares) - min(shares)
-    untested = start(site, project, "gate", str(folder))
+    untested = start(project, "gate", str(folder))
     assert untested.returncode == 1
     assert "differences between groups: none could be tested" in untested.stdout
     for limit, status in ((gap - 0.01, 1), (gap + 0.01, 0)):
-        done = start(site, project, "gate", str(folder), "--allow-biased", "--max-disparity", str(limit))
+        done = start(project, "gate", str(folder), "--allow-biased", "--max-disparity", str(limit))
         assert done.returncode == status, done.stdout + done.stderr
         assert f"{2 - status} of 2 conditions are met" in done.stdout
 
@@ -107,25 +142,25 @@ def test_its_run_is_planned_in_another_folder_and_small_groups_are_suppressed(
     site: Path, project: Path, tmp_path: Path
 ) -> None:
     folder = f"data.folder={tmp_path / 'tiles'}"
-    plan = start(site, project, "plan", "experiment=consistency", folder, "data.n_subjects=22")
+    plan = start(project, "plan", "experiment=consistency", folder, "data.n_subjects=22")
     assert plan.returncode == 0, plan.stderr
     assert "44 of 22 subjects" in plan.stdout
     assert len(list((tmp_path / "tiles").iterdir())) == 44
     words = ["experiment=consistency", folder, "data.n_subjects=22", "tracking=none", "report.suppress_below=12"]
-    done = start(site, tmp_path, *words, launch=True)
+    done = start(tmp_path, *words, launch=True)
     assert done.returncode == 0, done.stderr
     assert "too few subjects" in done.stdout
 
 
 def test_its_scorer_serves_the_default_protocol(site: Path, project: Path, tmp_path: Path) -> None:
     words = ["experiment=word_count", "tracking=none", "report=none", f"paths.outputs={tmp_path}"]
-    done = start(site, project, *words, launch=True)
+    done = start(project, *words, launch=True)
     assert done.returncode == 0, done.stderr
     folder = next(tmp_path.rglob("results.json")).parent
     (row,) = read(folder)["disparities"]
     assert (row["scorer"], row["worst_group"], row["verdict"]) == ("word_count", "cool", "biased")
     assert row["raw"] == pytest.approx(3, abs=0.5)  # "A red tile, warm and bright." against "A blue tile."
-    again = start(site, project, "rescore", str(folder), "scorer=word_count", f"paths.outputs={tmp_path / 'again'}")
+    again = start(project, "rescore", str(folder), "scorer=word_count", f"paths.outputs={tmp_path / 'again'}")
     assert again.returncode == 0, again.stderr
     assert "no model was asked" in again.stdout
     (rescored,) = read(next((tmp_path / "again").rglob("results.json")).parent)["disparities"]
@@ -138,7 +173,7 @@ def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None
         ("model.options.rad=hot", "unknown key 'rad' (model.options). Did you mean 'red'?"),
         ("cut.by=[shelf]", "no attribute 'shelf'"),
     ):
-        done = start(site, project, "experiment=consistency", word, launch=True)
+        done = start(project, "experiment=consistency", word, launch=True)
         assert done.returncode == 2
         lines = [line for line in done.stderr.splitlines() if not line.startswith("Drawing the tiles")]
         assert len(lines) == 1
@@ -160,16 +195,16 @@ def test_its_run_is_repeated_and_purged_like_any_other(
 ) -> None:
     """At last: who is purged is in no later run of the project."""
     before = read(consistency[1])
-    again = start(site, project, "rerun", str(consistency[1]))
+    again = start(project, "rerun", str(consistency[1]))
     assert again.returncode == 0, again.stdout + again.stderr
     assert "all numbers are equal" in again.stdout
-    gone = start(site, project, "purge", "--subject", "s0000", "--yes")
+    gone = start(project, "purge", "--subject", "s0000", "--yes")
     assert gone.returncode == 0, gone.stderr
     after = read(consistency[1])
     assert after["n_subjects"] == before["n_subjects"] - 1
     counts = {row["group"]: row["n_subjects"] for row in after[NAME]["rows"]}
     assert counts == {"cool": 20, "warm": 19}
-    absent = start(site, project, "purge", "--absent", "--yes", "data=tiles", "data.n_subjects=38")
+    absent = start(project, "purge", "--absent", "--yes", "data=tiles", "data.n_subjects=38")
     assert absent.returncode == 0, absent.stderr
     counts = {row["group"]: row["n_subjects"] for row in read(consistency[1])[NAME]["rows"]}
     assert counts == {"cool": 19, "warm": 18}

@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.torture.__main__ import torture
 from benchmarks.torture.kills import kills
-from benchmarks.torture.withdrawals import withdrawals
 
 pytestmark = pytest.mark.long
 
@@ -15,9 +14,3 @@ def test_killed_runs_lose_nothing_and_end_with_the_same_tables() -> None:
     rows = torture([kills], seed=1, short=True)
     assert [row.tries for row in rows] == [2, 1]
     assert [row.broken for row in rows] == [[], []]
-
-
-def test_nothing_is_left_of_who_is_purged_while_something_is_killed_or_goes_on() -> None:
-    rows = torture([withdrawals], seed=1, short=True)
-    assert [row.tries for row in rows] == [1] * 6
-    assert [row.broken for row in rows] == [[] for _ in rows]

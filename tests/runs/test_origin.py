@@ -128,8 +128,7 @@ def test_code_that_a_foreign_run_names_is_not_imported_until_it_is_stated_again(
 @pytest.mark.parametrize(
     ("command", "target"),
     [
-        ("rerun", "os:system"), ("rescore", "subprocess:Popen"), ("rescore", "builtins:eval"), ("rescore", "os:path"),
-        ("label", "os:system"), ("multiverse", "fp2.cli:main"),
+        ("rerun", "os:system"), ("rescore", "subprocess:Popen"), ("label", "os:path"), ("multiverse", "fp2.cli:main"),
     ],
 )  # fmt: skip
 def test_what_is_no_scorer_is_refused_before_it_is_called(
@@ -164,10 +163,11 @@ IMPORTED: dict[str, Change] = {
 """Every setting that names code -> a run that names some there."""
 
 
+TARGETS = ("data.target", "engine.target", "scorer.valence.target", "probe.options.supplements")
 HOSTILE: tuple[Change, ...] = (
-    lambda plain: [IMPORTED[key](plain) for key in ("data.target", "engine.target", "scorer.valence.target")],
-    IMPORTED["probe.protocol"], IMPORTED["probe.options.supplements"],
-)  # fmt: skip
+    lambda plain: [IMPORTED[key](plain) for key in TARGETS],
+    IMPORTED["probe.protocol"],
+)
 
 
 def commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -358,8 +358,7 @@ def test_a_run_that_is_repeated_does_not_pass_on_what_a_foreign_run_names(
 @pytest.mark.parametrize(
     "text",
     [
-        "!!python/object/apply:os.system ['touch {marker}']", "- !!python/object/apply:os.system ['touch {marker}']",
-        "a: !!python/name:os.system", "a: &a [*a]", "{", "\x00",
+        "- !!python/object/apply:os.system ['touch {marker}']", "a: &a [*a]", "\x00",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["config", "overrides"])

@@ -1,13 +1,17 @@
-"""The claims of docs/validity.md on 300 data sets each: the fast version of `python -m benchmarks.validity`.
+"""The studies of `python -m benchmarks.validity` give their stored numbers, and the main claims hold.
 
-A count has to lie within the central 99.9 % of a binomial at the claim's bound.
+The claims of docs/validity.md are measured on 4,000 data sets each by the benchmark. Here every study runs on three
+data sets and gives what `validity_values.csv` says, and the main claims are tested on 300: a count has to lie within
+the central 99.9 % of a binomial at the claim's bound.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +30,7 @@ from benchmarks.validity.beyond import (
     planned,
     two_samples,
 )
-from benchmarks.validity.families import missing, step_down, whole_run
+from benchmarks.validity.families import step_down, whole_run
 from benchmarks.validity.measure import measure
 from benchmarks.validity.order import order
 from benchmarks.validity.random_factors import WORDING_WORLDS, wordings
@@ -37,13 +41,10 @@ from benchmarks.validity.studies import (
     EQUIVALENCE_WORLDS,
     MATCHED_EQUIVALENCE_WORLDS,
     MATCHED_WORLDS,
-    MISSING_WORLDS,
-    NULL_WORLDS,
     STUDIES,
 )
 from benchmarks.validity.summary import summarise
 from benchmarks.validity.worlds import SIZES, World, draw
-from fp2.stats.adjustment import adjust_p_values
 
 pytestmark = pytest.mark.long
 
@@ -64,12 +65,32 @@ def at_least(hits, share):
     assert hits.sum() >= binom.ppf(0.0005, len(hits), share), f"{hits.sum()} of {len(hits)}"
 
 
-MISSED = [
-    World("skewed", "spread"),
-    *(World("skewed", condition, (200, 10)) for condition in ("spread", "triple spread")),
-]
-"""Worlds in which the test rejects too often, or nearly: docs/validity.md has the rates."""
-HELD = [world for world in NULL_WORLDS if world not in MISSED]
+BESIDE = ("mixed_models", "scorer_intervals", "power", "planning")
+"""Studies of other packages' numbers, and two that are tested below."""
+EVERY_WORLD = ("null", "coverage", "equivalence", "minimum_effect", "matched", "matched_equivalence")
+VALUES = Path(__file__).parent / "validity_values.csv"
+
+
+def values_of(study):
+    """The means of a study's quantities over three data sets, by world and quantity."""
+    worlds = study.worlds if study.name in EVERY_WORLD else study.worlds[:1]
+    return {
+        (world.name, name): float(np.nanmean(values)) if np.isfinite(values).any() else np.nan
+        for world in dict.fromkeys(worlds)
+        for name, values in study.run(world, 3, 7).items()
+    }
+
+
+@pytest.mark.parametrize("study", [s for s in STUDIES if s.name not in BESIDE], ids=lambda s: s.name)
+def test_a_study_gives_its_stored_numbers(study):
+    with VALUES.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["study"] == study.name]
+    stored = {(row["world"], row["quantity"]): float(row["mean"]) for row in rows}
+    # a tie that another processor breaks moves a share of permutations by a few
+    assert values_of(study) == pytest.approx(stored, rel=1e-6, abs=0.004, nan_ok=True)
+
+
+HELD = [World("normal"), World("yes/no", "images"), World("normal", "spread")]
 
 
 @pytest.mark.parametrize("world", HELD, ids=lambda w: f"{w.outcome} {w.condition}")
@@ -86,31 +107,21 @@ def test_images_as_units_would_reject_far_too_often():
     at_least(simulate(studies.images_as_units, World("normal"), 200)["p"] <= 0.05, 0.12)
 
 
-def test_holm_holds_the_family_wise_error():
-    world, errors = World("normal"), []
-    for k in range(6):
-        data = draw(world, np.random.default_rng(k), 504)
-        p = measure(world, data, n_permutations=599, seed=k, inverted=())["p"]
-        errors += [min(adjust_p_values(list(part))) <= 0.05 for part in p.reshape(-1, 6)]
-    assert len(errors) == 504
-    at_most(np.array(errors), 0.05)
-
-
-@pytest.mark.parametrize("world", [PLANNING_WORLDS[1], PLANNING_WORLDS[5]], ids=lambda w: w.outcome)
+@pytest.mark.parametrize("world", [PLANNING_WORLDS[1]], ids=lambda w: w.outcome)
 def test_the_printed_sample_size_has_its_power(world: World) -> None:
     found = simulate(partial(planned, n_permutations=1_999), world, 300)["found"]
     at_least(found > 0, 0.75)
     at_most(found > 0, 0.85)
 
 
-@pytest.mark.parametrize("world", [TWO_SAMPLE_WORLDS[2], TWO_SAMPLE_WORLDS[8]], ids=lambda w: w.outcome)
+@pytest.mark.parametrize("world", [TWO_SAMPLE_WORLDS[8]], ids=lambda w: w.outcome)
 def test_two_samples_with_parallel_profiles_are_rejected_as_often_as_they_should(world: World) -> None:
     found = simulate(partial(two_samples, n_permutations=99, n_bootstrap=0), world, 200)
     at_most(found["p"] <= 0.05, 0.07)
     at_least(found["p"] <= 0.05, 0.04)
 
 
-@pytest.mark.parametrize("world", [ADJUSTED_WORLDS[0], ADJUSTED_WORLDS[5]], ids=lambda w: w.outcome)
+@pytest.mark.parametrize("world", [ADJUSTED_WORLDS[5]], ids=lambda w: w.outcome)
 def test_the_effect_of_a_covariate_is_not_taken_for_the_groups(world: World) -> None:
     found = simulate(partial(adjusted, n_permutations=99), world, 300)
     at_most(found["p"] <= 0.05, 0.07)
@@ -123,7 +134,7 @@ def test_main_effects_are_not_taken_for_an_interaction() -> None:
     at_least(found["p"] <= 0.05, 0.04)
 
 
-FAST_COVERAGE = [w for w in COVERAGE_WORLDS if w.sizes == SIZES and w.where == "smallest" and w not in MISSED]
+FAST_COVERAGE = [COVERAGE_WORLDS[number] for number in (0, 2, 13, 20)]
 
 
 @pytest.mark.parametrize("world", FAST_COVERAGE, ids=lambda w: f"{w.outcome} {w.gap:g} SD")
@@ -132,7 +143,7 @@ def test_the_interval_covers_the_gap(world):
     covered = (found["low"] - 1e-9 <= world.true_gap) & (world.true_gap <= found["high"] + 1e-9)
     at_least(covered, 0.94 if world.gap else 0.93)
     assert ((found["p"] <= 0.05) == (found["low"] > 0)).all()
-    if world.outcome not in ("normal", "zero-heavy", "yes/no") or world.condition != "exchangeable":
+    if world.outcome not in ("normal", "yes/no"):
         return
     if world.gap == 0:
         # what the estimates make of nothing: raw is above it, excess centred on it, shrunken between
@@ -145,15 +156,14 @@ def test_the_interval_covers_the_gap(world):
 
 
 def test_a_gap_of_mde80_is_found_in_about_eighty_percent():
-    """Whichever two groups differ: here the two smallest of five, and the only two."""
-    for sizes in ((40, 40), World("normal").sizes):
-        found = simulate(studies.power, World("normal", sizes=sizes, where="two smallest"), 200)
-        assert 0.7 < (found["p_1"] <= 0.05).mean() < 0.9, "after Holm over 24 rows"
-        shares = [(found[f"p_{m:g}"] <= 0.05).mean() for m in studies.MULTIPLES]
-        assert shares == sorted(shares)
+    """Whichever two groups differ: here the two smallest of five."""
+    found = simulate(studies.power, World("normal", where="two smallest"), 100)
+    assert 0.65 < (found["p_1"] <= 0.05).mean() < 0.95, "after Holm over 24 rows"
+    shares = [(found[f"p_{m:g}"] <= 0.05).mean() for m in studies.MULTIPLES]
+    assert shares == sorted(shares)
 
 
-@pytest.mark.parametrize("world", EQUIVALENCE_WORLDS, ids=lambda w: f"{w.outcome} {len(w.sizes)} groups")
+@pytest.mark.parametrize("world", [EQUIVALENCE_WORLDS[1], EQUIVALENCE_WORLDS[8]], ids=lambda w: w.outcome)
 def test_equivalence_holds_its_level_at_the_bound(world):
     at_most(simulate(studies.equivalence, world)["p"] <= 0.05, 0.05)
 
@@ -174,7 +184,9 @@ def test_one_family_holds_the_error_over_a_run_and_other_corrections_do_not():
     assert found["found"].mean() > 0.95
 
 
-@pytest.mark.parametrize("world", MATCHED_WORLDS, ids=lambda w: f"{w.outcome} {w.condition}")
+@pytest.mark.parametrize(
+    "world", [MATCHED_WORLDS[0], MATCHED_WORLDS[6], MATCHED_WORLDS[7]], ids=lambda w: f"{w.outcome} {w.condition}"
+)
 def test_versions_without_a_difference_are_rejected_as_often_as_they_should(world):
     rejected = simulate(partial(matched, n_permutations=199), world)["p"] <= 0.05
     at_most(rejected, 0.07 if world.condition == "spread" else 0.06)
@@ -182,36 +194,20 @@ def test_versions_without_a_difference_are_rejected_as_often_as_they_should(worl
         at_least(rejected, 0.04)
 
 
-@pytest.mark.parametrize("world", MATCHED_EQUIVALENCE_WORLDS, ids=lambda w: w.outcome)
+@pytest.mark.parametrize("world", MATCHED_EQUIVALENCE_WORLDS[:2], ids=lambda w: w.outcome)
 def test_versions_are_seldom_called_equivalent_at_the_bound(world):
     at_most(simulate(matched_equivalence, world)["p"] <= 0.05, 0.05)
 
 
-@pytest.mark.parametrize(
-    ("study", "world"),
-    [(step_down, World("normal")), *((missing, world) for world in MISSING_WORLDS[2:3])],
-    ids=lambda x: getattr(x, "outcome", "") or x.__name__,
-)
-def test_step_down_holds_the_family_wise_error(study, world):
-    at_most(simulate(partial(study, n_permutations=99), world)["smallest_adjusted"] <= 0.05, 0.05)
+def test_step_down_holds_the_family_wise_error():
+    at_most(simulate(partial(step_down, n_permutations=99), World("normal"))["smallest_adjusted"] <= 0.05, 0.05)
 
 
-@pytest.mark.parametrize("world", [WORDING_WORLDS[2], WORDING_WORLDS[5]], ids=lambda w: w.condition)
+@pytest.mark.parametrize("world", [WORDING_WORLDS[5]], ids=lambda w: w.condition)
 def test_other_wordings_are_claimed_to_agree_as_seldom_as_they_should(world):
     found = simulate(wordings, world, 300)
     at_most(found["holds"], 0.07)
     at_least(found["covered"], 0.93)
-
-
-@pytest.mark.parametrize(
-    "study",
-    [partial(studies.distance, n_permutations=99, n_bootstrap=9), partial(studies.wording, n_permutations=59)],
-    ids=["distance", "wording"],
-)
-def test_two_models_and_several_wordings_without_a_difference(study):
-    rejected = simulate(study, World("normal"))["p"] <= 0.05
-    at_most(rejected, 0.06)
-    at_least(rejected, 0.04)
 
 
 @pytest.mark.parametrize(
