@@ -170,7 +170,11 @@ def with_values(people: pd.DataFrame) -> list[str]:
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
 ChoiceOrders = Literal["rotations", "all", "given"]
-Reasoning = Literal["off", "auto", "on"] | Annotated[bool, Strict()] | Annotated[int, Strict(), Ge(16)]
+Reasoning = (
+    Literal["off", "auto", "on"]
+    | Annotated[bool, Strict()]
+    | Annotated[int, Ge(16), Strict("a number of tokens from 16 on")]
+)
 REASONING_TOKENS = 2048
 """Most tokens of the reasoning before an answer where no number is stated."""
 DTYPES = ("float32", "bfloat16", "float16")

@@ -30,6 +30,12 @@ Results = Mapping[str, Any]
 _NUMBERED = re.compile(r"P[0-9]+ ")
 MOST_SENTENCES = 2
 """Differences that are said in words; the chart beside the radars has all of them."""
+HOW_TO_READ = (
+    "An axis of a radar, and a row of the chart of intervals, is a probe: how far the point lies out is the disparity, "
+    "the largest group mean minus the smallest. Grey reaches to the 95th percentile of the null distribution; filled "
+    "points are significant after correction. An interval of a significant row is corrected for its selection. The "
+    "table counts the significant rows of each cut and score."
+)
 
 
 def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
@@ -67,6 +73,7 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         yield from _quotes(significant[0], results, sample)
     if len(panels(results)) > 1:
         yield _counts(results)
+    yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
 def description(results: Results) -> str:

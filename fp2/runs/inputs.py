@@ -111,10 +111,10 @@ def load_inputs(
         quiet = Progress(quiet=True)
         fitting, dataset = load_people(config, protocol, battery, quiet, stated)
         inputs = _unread_inputs(config, fitting, dataset, store, quiet, asking)
-        if not makes_images:
-            return fitting, inputs
         if isinstance(engine, ChecksMachine):
             engine.check_machine()
+        if not makes_images:
+            return fitting, inputs
     protocol, dataset = load_people(config, protocol, battery, progress, objects.dataset, images_needed=needed)
     inputs = _unread_inputs(config, protocol, dataset, store, progress, asking)
     opened = protocol.requires.opens_images
