@@ -26,6 +26,7 @@ from annotated_types import Ge, Le
 
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
+from fp2.text import in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,9 @@ class Schema:
         """Return `frame` if it has every column of the schema."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
-            raise Fp2Error(f"table '{self.name}' lacks the column(s) {', '.join(missing)}")
+            raise Fp2Error(
+                in_number(len(missing), f"table '{self.name}' lacks the [column|columns] {', '.join(missing)}")
+            )
         return frame
 
 
