@@ -7,7 +7,13 @@
 
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
-from fp2.text import plural as plural, printable as printable, quoted as quoted, unquoted as unquoted
+from fp2.text import (
+    in_number as in_number,
+    plural as plural,
+    printable as printable,
+    quoted as quoted,
+    unquoted as unquoted,
+)
 
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
 from fp2.plugins import (

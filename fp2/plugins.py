@@ -155,12 +155,19 @@ def check_members(value: Any, members: Collection[str], what: str, where: str) -
 class Strict:
     """Marks an option (`typing.Annotated`) whose type is not converted, so that `true` is not the number 1.
 
-    As `pydantic.Strict`, without the import.
+    As `pydantic.Strict`, without the import. `words` say what is expected, in the place of the type's name.
     """
+
+    def __init__(self, words: str = "") -> None:
+        self.words = words
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return the schema of the type that is marked, made strict."""
-        return {**handler(source), "strict": True}
+        schema = {**handler(source), "strict": True}
+        if not self.words:
+            return schema
+        named = {"custom_error_type": "words", "custom_error_message": f"Input should be {self.words}"}
+        return {"type": "custom-error", "schema": schema, **named}
 
 
 @lru_cache(maxsize=256)
@@ -218,8 +225,12 @@ def own_options(
 
 def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
     """Return the first error of a `pydantic.ValidationError` as one line."""
-    first = error.errors()[0]
+    errors = error.errors()
+    first = errors[0]
     place = [str(part) for part in first["loc"]]
+    of_value = [one for one in errors if one["loc"][:-1] == first["loc"][:-1] and one["input"] is first["input"]]
+    if len(of_value) > 1:  # of a value that has none of several types, whose names end the locations
+        place = place[:-1]
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         known = [] if model is None or len(place) > 1 else list(inspect.signature(model).parameters)
         fix = nearest(place[-1], known) if known else ""
@@ -232,5 +243,6 @@ def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
         return cause
     given = repr(first["input"])
     shown = given if len(given) <= 80 else given[:77] + "..."
-    message = str(first["msg"]).removeprefix("Value error, ")
+    stated = [str(one["msg"]).removeprefix("Value error, ") for one in of_value if one["type"] != "bool_type"]
+    message = " or ".join(dict.fromkeys([stated[0], *(text.removeprefix("Input should be ") for text in stated[1:])]))
     return Fp2Error(f"{message}, not {shown}", where=key)

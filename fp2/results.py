@@ -16,6 +16,7 @@ from typing import Any, NotRequired, TypedDict, TypeGuard
 
 from fp2 import __version__
 from fp2.notes import Note, NoteKind, Stage, as_notes, logged
+from fp2.text import plural
 
 SCHEMA_VERSION = 1
 Block = Mapping[str, Any]
@@ -101,7 +102,10 @@ SUPPLIED = NoteKind(
 LOOKED_AT = NoteKind(
     "earlier_looks",
     Stage.RUN,
-    "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that.",
+    lambda n: (
+        f"These answers were analysed in {plural(n, 'earlier run')} with other settings; p-values do not account for "
+        "that."
+    ),
 )
 EMBEDDED = NoteKind(
     "embedded",

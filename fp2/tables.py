@@ -26,6 +26,7 @@ from annotated_types import Ge, Le
 
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
+from fp2.text import in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,9 @@ class Schema:
         """Return `frame` if it has every column of the schema."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
-            raise Fp2Error(f"table '{self.name}' lacks the column(s) {', '.join(missing)}")
+            raise Fp2Error(
+                in_number(len(missing), f"table '{self.name}' lacks the [column|columns] {', '.join(missing)}")
+            )
         return frame
 
 
@@ -177,7 +180,11 @@ def with_values(people: pd.DataFrame) -> list[str]:
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
 ChoiceOrders = Literal["rotations", "all", "given"]
-Reasoning = Literal["off", "auto", "on"] | Annotated[bool, Strict()] | Annotated[int, Strict(), Ge(16)]
+Reasoning = (
+    Literal["off", "auto", "on"]
+    | Annotated[bool, Strict()]
+    | Annotated[int, Ge(16), Strict("a number of tokens from 16 on")]
+)
 REASONING_TOKENS = 2048
 """Most tokens of the reasoning before an answer where no number is stated."""
 DTYPES = ("float32", "bfloat16", "float16")

@@ -7,6 +7,7 @@ printed (`fp2.progress.Terminal`) and escaped by the template of the dashboard.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -35,6 +36,11 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: `1 image`, `2 images`; `many` is the plural where it is more than an s."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
+def in_number(n: int, text: str) -> str:
+    """Return a text with its words in the number of `n`: of `[image|images] [is|are]` the first forms for 1."""
+    return re.sub(r"\[([^|\]]*)\|([^|\]]*)\]", lambda forms: forms.group(1 if n == 1 else 2), text)
 
 
 def spreadsheet_cell(value: Any) -> Any:

@@ -107,6 +107,11 @@ class Verdict(StrEnum):
     )
 
     @property
+    def is_significant(self) -> bool:
+        """Whether a difference was found, of whatever size."""
+        return self in (Verdict.BIASED, Verdict.SIGNIFICANT_BUT_SMALL, Verdict.SIGNIFICANT_SIZE_UNCLEAR)
+
+    @property
     def is_tested(self) -> bool:
         """Whether groups were compared."""
         return self not in (Verdict.TOO_FEW_SUBJECTS, Verdict.TOO_FEW_SETS, Verdict.UNINFORMATIVE)

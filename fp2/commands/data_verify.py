@@ -18,6 +18,7 @@ from fp2.compose import load_config
 from fp2.config import Config, choices
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.text import in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,11 @@ class Findings:
     def lines(self) -> list[str]:
         """Return one line per message, with the first few image ids."""
         found = [*(("ERROR", *item) for item in self.errors.items()), *(("warning", *i) for i in self.warnings.items())]
-        return [f"{level} {len(ids)} {message}: {_first_few(ids)}" for level, message, ids in found if ids]
+        return [
+            in_number(len(ids), f"{level} {len(ids)} {message}") + f": {_first_few(ids)}"
+            for level, message, ids in found
+            if ids
+        ]
 
 
 def check_files(files: Sequence[ImageFile]) -> Findings:
@@ -55,16 +60,16 @@ def check_files(files: Sequence[ImageFile]) -> Findings:
         try:
             n_bytes = file.path.stat().st_size
         except OSError:
-            findings.errors["image(s) missing"].append(file.image_id)
+            findings.errors["[image|images] missing"].append(file.image_id)
             continue
         findings.n_bytes += n_bytes
         size = _header_size(file.path)
         if size is None:
-            findings.errors["image(s) cannot be read"].append(file.image_id)
+            findings.errors["[image|images] cannot be read"].append(file.image_id)
         elif file.size is not None and size != file.size:
-            findings.errors["image(s) of another size than stated"].append(file.image_id)
+            findings.errors["[image|images] of another size than stated"].append(file.image_id)
         if file.annotation is not None and not file.annotation.is_file():
-            findings.warnings["annotation file(s) missing"].append(file.image_id)
+            findings.warnings["annotation [file|files] missing"].append(file.image_id)
     return findings
 
 
@@ -81,11 +86,13 @@ def check_pixels(
         if found.sha256 is not None:
             same[found.sha256].append(file.image_id)
         elif file.image_id not in known:
-            findings.errors["image(s) cannot be decoded"].append(file.image_id)
+            findings.errors["[image|images] cannot be decoded"].append(file.image_id)
     for ids in same.values():
         if len(ids) > 1:
             one = len({subjects[image_id] for image_id in ids}) == 1
-            findings.warnings["image(s) repeated " + ("for one subject" if one else "for several subjects")] += ids
+            findings.warnings["[image|images] repeated " + ("for one subject" if one else "for several subjects")] += (
+                ids
+            )
 
 
 def _header_size(path: Path) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.plugins import DATA, load, read_installed
 from fp2.progress import Terminal
-from fp2.text import printable
+from fp2.text import plural, printable
 
 Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
@@ -174,7 +174,10 @@ def _workers(config: Config) -> Check:
 
     there = torch.cuda.device_count()
     if missing := [name for name in devices if name.startswith("cuda:") and int(name[5:]) >= there]:
-        return False, f"engine.devices names {missing[0]}, but torch sees {there} GPU(s): install its build for GPUs"
+        return (
+            False,
+            f"engine.devices names {missing[0]}, but torch sees {plural(there, 'GPU')}: install its build for GPUs",
+        )
     return True, f"{len(devices)} worker processes" if devices else "the model runs in one process"
 
 

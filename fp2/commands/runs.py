@@ -395,7 +395,7 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
 
 def _log_present(folder: Path, run_id: str, here: Config) -> tuple[str, str]:
     """Log a run that has nobody who was withdrawn; return the ids of the MLflow run and experiment."""
-    from fp2.runs.logged import logged_config, passport_part
+    from fp2.runs.logged import logged_config, passport_part, run_sections
     from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import read_results
     from fp2.tracking import client
@@ -408,5 +408,5 @@ def _log_present(folder: Path, run_id: str, here: Config) -> tuple[str, str]:
     tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
     name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
     tracker = client.resume(config, run_id) or client.start(config, tags, name)
-    log_files(config, tracker, folder, results)
+    log_files(config, tracker, folder, results, run_sections(folder, here, run_id))
     return tracker.run_id, tracker.experiment_id

@@ -343,8 +343,8 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
     found = re.search(r"Could not override '([^']+)'", text)
     if found:
         return _unknown_key(found.group(1), text, cause, overrides)
-    if cause is not None and "could not be converted" in str(cause):
-        return _wrong_type(cause)
+    if cause is not None and (wrong := _wrong_type(cause)):
+        return wrong
     return Fp2Error(_first_line(error), where="override")
 
 
@@ -371,6 +371,18 @@ def _keys_of(section: str, overrides: Sequence[str]) -> list[str]:
     return [str(key) for key in node] if isinstance(node, DictConfig) else []
 
 
-def _wrong_type(cause: BaseException) -> Fp2Error:
+def _wrong_type(cause: BaseException) -> Fp2Error | None:
+    """Return the error of a value that has not the type of its key, as OmegaConf states it; None of any other."""
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
     key = re.search(r"full_key: (\S+)", str(cause))
-    return Fp2Error(_first_line(cause), where=key.group(1) if key else "override")
+    found = re.search(r"Value '(.*?)' .*(?:converted to|is not a valid) (\w+)", _first_line(cause))
+    if key is None:
+        return None
+    if found is None or (expected := TYPES.get(found.group(2).lower())) is None:
+        return Fp2Error(_first_line(cause), where=key.group(1))
+    return Fp2Error(f"{found.group(1)!r} is not {expected}", where=key.group(1))
+
+
+TYPES = {"float": "a number", "integer": "a whole number", "int": "a whole number", "bool": "true or false"}
+"""OmegaConf's names of types in words."""

@@ -36,6 +36,7 @@ from fp2.hashing import sha256_file
 from fp2.identifiers import normal_id
 from fp2.plugins import DATA, check_members, load, own_options, read_installed, read_options
 from fp2.tables import ATTRIBUTE_PREFIX, PEOPLE, PRIVATE_PREFIX
+from fp2.text import in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -456,7 +457,9 @@ def without_minors(dataset: Dataset) -> Dataset:
         what = f"all {len(minors)} images show people who are, or may be, below 18"
         fix = "These comparisons are about adults; if the numbers are codes, replace them by ages"
         raise Fp2Error(what, where=f"data, {', '.join((*ages, *births))}", fix=fix)
-    note = f"{len(minors)} image(s) of people who are, or may be, below 18 were left out"
+    note = in_number(
+        len(minors), f"{len(minors)} [image|images] of people who are, or may be, below 18 [was|were] left out"
+    )
     files = tuple(file for file in dataset.files if file.image_id not in minors)
     return replace(dataset, people=kept, files=files, notes=(*dataset.notes, note))
 

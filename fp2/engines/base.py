@@ -200,10 +200,10 @@ class AsksServers(Protocol):
 
 @runtime_checkable
 class ChecksMachine(Protocol):
-    """What an engine has besides the members of `Engine` if it needs a device that a machine may lack."""
+    """What an engine has besides the members of `Engine` if it needs a device or a model that may not be there."""
 
     def check_machine(self) -> None:
-        """Raise Fp2Error if this machine lacks what the options name; nothing is loaded."""
+        """Raise Fp2Error if this machine, or the server, lacks what the options name; nothing is loaded."""
         ...
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_bytes
+from fp2.text import in_number, plural
 
 POSITIVE: Final = "positive"
 NEGATIVE: Final = "negative"
@@ -226,11 +227,11 @@ def _notes(traits: Sequence[Trait], twice: Sequence[str], against: Sequence[str]
     if counts[POSITIVE] != counts[NEGATIVE]:
         notes.append(f"{counts[POSITIVE]} traits are positive and {counts[NEGATIVE]} negative")
     if twice:
-        notes.append(f"trait(s) listed twice, asked once: {_some(twice)}")
+        notes.append(in_number(len(twice), f"[trait|traits] listed twice, asked once: {_some(twice)}"))
     if against:
         notes.append(f"the valence contradicts the polarity, and the polarity is used: {_some(against)}")
     if unknown:
-        notes.append(f"{unknown} trait(s) without a valence")
+        notes.append(f"{plural(unknown, 'trait')} without a valence")
     return notes
 
 

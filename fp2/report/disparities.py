@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fp2.report import reading
@@ -29,14 +30,14 @@ from fp2.report.values import (
 )
 from fp2.results import Block
 from fp2.scorers.lexicon import agreement_of
+from fp2.text import plural
 from fp2.verdicts import Verdict
 
 HOW_TO_READ = (
     "Disparity: the largest group mean minus the smallest, over groups with enough subjects. A subject's images are "
     "averaged first: the unit of analysis is the subject.",
     "Null mean: the disparity expected by chance, its mean when group labels are permuted across subjects. A largest "
-    "mean minus a smallest one is above 0 by chance alone, most of all with small groups. In charts, grey reaches to "
-    "the 95th percentile of the null distribution, and points are filled where significant after correction.",
+    "mean minus a smallest one is above 0 by chance alone, most of all with small groups.",
     "Interval: for the true difference of the extreme groups, simultaneous over all pairs of groups, not corrected for "
     "the number of tests or for selection: an interval above 0 does not by itself make a disparity significant.",
     "p, adjusted p: the probability of a result at least as extreme when group labels are permuted; adjusted for all "
@@ -83,7 +84,12 @@ class DisparitiesSection(Section):
         yield from _leads(results)
         charts = disparity_charts(results)
         yield from (chart for chart in charts if chart.kind is not ChartKind.INTERVALS)
-        intervals = {(chart.cut, chart.scorer): chart for chart in charts if chart.kind is ChartKind.INTERVALS}
+        first = _first_scorer(results)  # whose intervals are on the first screen (`fp2.report.summary`)
+        intervals = {
+            (chart.cut, chart.scorer): replace(chart, on_page=chart.scorer != first)
+            for chart in charts
+            if chart.kind is ChartKind.INTERVALS
+        }
         for table in _disparity_tables(results):
             yield intervals[table.cut, table.scorer]
             yield table
@@ -121,12 +127,12 @@ def _first_scorer(results: Results) -> str:
 
 
 def _leads(results: Results) -> Iterator[Sentence]:
-    """Yield for each cut which probes differ significantly by the primary scorer, of how many that were tested."""
-    labels, scorer = reading.probe_labels(results), _first_scorer(results)
+    """Yield for each cut how many probes differ significantly by the primary scorer, of those that were tested."""
+    scorer = _first_scorer(results)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
         tested = [probe for probe, row in rows.items() if row["status"] == "ok"]
-        differing = [probe for probe in tested if rows[probe]["significant"]]
+        n = sum(bool(rows[probe]["significant"]) for probe in tested)
         if not rows:
             continue
         what = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
@@ -135,21 +141,14 @@ def _leads(results: Results) -> Iterator[Sentence]:
                 [what, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
             )
             continue
-        said = [what, Strong(f"{len(differing)} of {len(tested)} probes differ significantly"), " after correction"]
-        if differing:
-            said += [": ", "; ".join(_difference(labels[probe], rows[probe]) for probe in differing)]
+        said = [
+            what,
+            Strong(f"{n} of {plural(len(tested), 'probe')} {'differs' if n == 1 else 'differ'} significantly"),
+            " after correction",
+        ]
         if untested := len(rows) - len(tested):
             said.append(f"; {untested} could not be tested")
         yield Sentence([*said, "."], Weight.LEAD, cut=cut)
-
-
-def _difference(label: str, row: Mapping[str, Any]) -> str:
-    """Return a significant disparity with its interval that is corrected for selection, and its groups."""
-    low, high = reading.shown_interval(row)
-    interval = f" ({number(low)} to {number(high)})" if low is not None else ""
-    robust = ", not robust to refusals" if row.get("holds_under_refusals") is False else ""
-    groups = f"{plain(row['worst_group'])} worse than {plain(row['best_group'])}"
-    return f"{label} {number(row['raw'])}{interval}, {groups}{robust}"
 
 
 def _disparity_tables(results: Results) -> Iterator[Table]:
@@ -197,7 +196,7 @@ def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[An
         Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(beyond)),
         row["p_value"],
         row["adjusted_p"],
-        Cell(row.get("hedges_g"), detail=per_answer),
+        Cell(row.get("hedges_g"), title=per_answer),
         covered,
         *reading.extreme_groups(row),
     ]
@@ -304,7 +303,7 @@ def _composites(results: Results) -> Table:
             continue
         magnitude = Estimate(one.get("magnitude"), one.get("magnitude_low"), one.get("magnitude_high"))
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
-        value, null = Cell(one["value"], strong=True), Cell(one["null_mean"], muted=True)
+        value, null = Cell(one["value"], strong=one["severity"] is not None), Cell(one["null_mean"], muted=True)
         rows.append(Row([f"by {cut_label(cut)}", value, null, one.get("adjusted_p"), magnitude, severity]))
     scorer = reading.scorer_label(reading.primary_scorer(results))
     return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from fp2.report.answers import answers_link
@@ -13,6 +14,7 @@ from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
 from fp2.report.reading import (
     cut_label,
     model_name,
+    model_was_used,
     number,
     plain,
     primary_scorer,
@@ -24,12 +26,20 @@ from fp2.report.reading import (
     shorten,
     shown_interval,
 )
-from fp2.report.values import Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight
+from fp2.report.section import Section, present
+from fp2.report.values import Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
+from fp2.text import plural
 
 Results = Mapping[str, Any]
 _NUMBERED = re.compile(r"P[0-9]+ ")
 MOST_SENTENCES = 2
 """Differences that are said in words; the chart beside the radars has all of them."""
+HOW_TO_READ = (
+    "An axis of a radar, and a row of the chart of intervals, is a probe: how far the point lies out is the disparity, "
+    "the largest group mean minus the smallest. Grey reaches to the 95th percentile of the null distribution; filled "
+    "points are significant after correction. An interval of a significant row is corrected for its selection. The "
+    "table counts the significant rows of each cut and score."
+)
 
 
 def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
@@ -67,12 +77,17 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         yield from _quotes(significant[0], results, sample)
     if len(panels(results)) > 1:
         yield _counts(results)
+    yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
-def description(results: Results) -> str:
-    """Return a run in three sentences: model and data, the largest difference, and how many there are."""
-    size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
-    said = [f"{model_name(results)} on {plain(results['dataset']['name'])}: {size}."]
+def description(results: Results, sections: Sequence[Section] = ()) -> str:
+    """Return a run in three sentences: model and data, the largest difference, and how many there are.
+
+    A run without disparities has the first two leading sentences of its sections.
+    """
+    size = f"{plural(results['n_subjects'], 'subject')}, {plural(results['n_images'], 'image')}"
+    about = f"{model_name(results)} on " if model_was_used(results) else ""
+    said = [f"{about}{plain(results['dataset']['name'])}: {size}."]
     rows = _largest_first(results)
     tested = [row for row in rows if row["status"] == "ok"]
     if significant := [row for row in tested if row["significant"]]:
@@ -81,6 +96,10 @@ def description(results: Results) -> str:
         said.append(f"{counted}{'s' * (len(significant) == 1)} significantly.")
     elif rows:
         said += ["".join(one.parts) for one in (*_nothing_found(rows, results), *_missed(rows))]
+    else:
+        values = (value for one in present(sections, results) for value in one.values(results[one.name], results))
+        leads = (value for value in flat(values) if isinstance(value, Sentence) and value.weight is Weight.LEAD)
+        said += ["".join(value.parts) for value in islice(leads, 2)]
     return " ".join(said)
 
 

@@ -151,8 +151,8 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
     asked = any(run["answers"]["planned"] for run in runs)
     sections: list[tuple[str, str, Iterator[Value]]] = [
         ("short", "In short", _matrix(block)),
-        ("fingerprints", "Fingerprints", _fingerprints(block)),
         ("leaderboard", "Leaderboard", _leaderboard(block)),
+        ("fingerprints", "Fingerprints", _fingerprints(block)),
         ("composites", "Composites of all cuts", _composites(block)),
         ("probes", "By probe", _by_probe(block)),
         ("disparities", "Disparities", _disparities(block)),
@@ -267,7 +267,7 @@ def _matrix(block: Block) -> Iterator[Value]:
         cells: list[Any] = [_run_cell(run, place)]
         for by_run in counts.values():
             n, of = (by_run[place]["n_significant"], by_run[place]["n_compared"]) if place in by_run else (0, 0)
-            cells.append(significant_of(n, of))
+            cells.append(replace(significant_of(n, of), level=n / of if of else None))
         rows.append(Row(cells))
     columns = (_RUN, *(Column(f"by {cut_label(cut)}") for cut in first))
     scorers = ", ".join(dict.fromkeys(scorer_label(panel["scorer"]) for panel in first.values()))
@@ -506,7 +506,8 @@ def _tallies(block: Block) -> Iterator[Value]:
                 for end in ("worst", "best"):
                     count, expected, p95, p = (group[f"{end}_{key}"] for key in ("count", "expected", "p95", "p_value"))
                     words = DASH if expected is None else f"{number(expected, 1)} ({number(p95, 0)})"
-                    cells += [Cell(count, strong=p is not None and p <= 0.05), words, p]
+                    unusual = p is not None and p <= 0.05
+                    cells += [Cell(count, strong=unusual, muted=not unusual), words, p]
                 rows.append(Row(cells))
             yield _table("groups", columns, rows, panel, block["runs"], caption, empty=tally["reason"] or "")
     if block["panels"]:

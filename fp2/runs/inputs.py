@@ -19,6 +19,7 @@ from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
 from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
 WITHDRAWN = NoteKind(
     "withdrawn", Stage.DATA,
-    "{n_images} image(s) are left out, with {n_subjects} subject(s) who are in no other: they were withdrawn, and "
-    "purged on this machine.",
+    lambda n_images, n_subjects: (
+        f"Withdrawn, and purged on this machine: {plural(n_images, 'image')}, which are left out with "
+        f"{plural(n_subjects, 'subject')} in no other image."
+    ),
 )  # fmt: skip
 
 
@@ -111,10 +114,10 @@ def load_inputs(
         quiet = Progress(quiet=True)
         fitting, dataset = load_people(config, protocol, battery, quiet, stated)
         inputs = _unread_inputs(config, fitting, dataset, store, quiet, asking)
-        if not makes_images:
-            return fitting, inputs
         if isinstance(engine, ChecksMachine):
             engine.check_machine()
+        if not makes_images:
+            return fitting, inputs
     protocol, dataset = load_people(config, protocol, battery, progress, objects.dataset, images_needed=needed)
     inputs = _unread_inputs(config, protocol, dataset, store, progress, asking)
     opened = protocol.requires.opens_images
@@ -315,7 +318,9 @@ def _read_images(
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
     digest = dataset_digest(people, by_image)
     if not needed and bad:
-        progress.note(f"{len(bad)} image(s) cannot be read here; none is needed, since the answers are supplied")
+        progress.note(
+            f"{plural(len(bad), 'image')} cannot be read here; none is needed, since the answers are supplied"
+        )
         return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
     if 2 * len(bad) > len(pixels) and config.answers.error_budget < 1:
         path, error = bad[0]

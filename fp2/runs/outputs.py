@@ -193,7 +193,7 @@ class Record:
         sections = load_sections(protocol.section_targets(results))
         write_run(self.config, self.folder, tables, results, sections, extra, self.progress)
         self.progress.stage("Logging the run")
-        self._log(results, interrupted=interrupted)
+        self._log(results, sections, interrupted=interrupted)
         run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
         outcome = RunOutcome(results, self.folder, run_id, experiment, *ended, sections, protocol.all_methods())
         if self.fault is None:
@@ -202,7 +202,7 @@ class Record:
         outcome = replace(outcome, run_id=self.run_id, experiment_id=None)
         return outcome.ending(outcome.exit_status or EXIT_NOT_LOGGED, what)
 
-    def _log(self, results: Results, *, interrupted: bool) -> None:
+    def _log(self, results: Results, sections: Sequence[Section], *, interrupted: bool) -> None:
         """Log the run's files, numbers and tags, and end its MLflow run; `fault` says why that failed.
 
         A store that could not be used when the run started is tried once more.
@@ -216,7 +216,7 @@ class Record:
         if self.tracker is None:
             return
         try:
-            log_files(self.config, self.tracker, self.folder, results, interrupted=interrupted)
+            log_files(self.config, self.tracker, self.folder, results, sections, interrupted=interrupted)
         except Fp2Error as error:
             self.fault = error
             self.fail(error, "FAILED")
@@ -363,8 +363,8 @@ def _leaderboard(config: Config, results: Results) -> list[Row]:
         return rows
 
 
-def result_tags(results: Results, folder: Path) -> dict[str, Any]:
-    """Return the tags that follow from the results of a run."""
+def result_tags(results: Results, folder: Path, sections: Sequence[Section]) -> dict[str, Any]:
+    """Return the tags that follow from the results of a run; `sections` are those of its protocol."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.report.reading import calibration_of, calibration_words
@@ -378,11 +378,14 @@ def result_tags(results: Results, folder: Path) -> dict[str, Any]:
         **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
         "passport_sha256": sha256_file(folder / artifacts.PASSPORT),
         "summary": json.dumps(summarise(results)),
-        "description": description(results),
+        "description": description(results, sections),
     }
 
 
-def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, *, interrupted: bool = False) -> None:
+def log_files(
+    config: Config, tracker: Tracker, folder: Path, results: Results, sections: Sequence[Section],
+    *, interrupted: bool = False,
+) -> None:  # fmt: skip
     """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.tracking import client
 
@@ -390,5 +393,5 @@ def log_files(config: Config, tracker: Tracker, folder: Path, results: Results, 
     with client.as_user_error(client.tracking_uri(config)):
         tracker.log({**artifacts.files_of(folder), passport.name: passport}, results)
         client.describe(config, tracker, results)
-        tracker.tag(result_tags(results, folder))
+        tracker.tag(result_tags(results, folder, sections))
         tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

@@ -49,14 +49,14 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
     varying = [i for i in range(len(parts[0])) if i == 0 or len({part[i] for part in parts}) > 1]
     if len(varying) > 1 and len({part[0] for part in parts}) == 1:
         varying = varying[1:]  # one model: what the runs differ in says enough
-    names = [plain(", ".join(part[i] for i in varying)) for part in parts]
+    names = [plain(" · ".join(part[i] for i in varying)) for part in parts]
     return distinct_names([(name, plain(run["run_id"])) for name, run in zip(names, runs, strict=True)])
 
 
 def _scorers(run: Results) -> str:
     """Return a run's scorers: two by name, of more the first and how many others."""
     names = [scorer_label(name) for name in scorer_names(run)] or [scorer_label(primary_scorer(run))]
-    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more scores"
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more scores"
 
 
 def all_probe_labels(runs: Sequence[Results]) -> dict[str, str]:

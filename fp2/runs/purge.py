@@ -25,7 +25,7 @@ from fp2.hashing import sha256_file
 from fp2.plugins import PURGES, installed, load
 from fp2.progress import Progress
 from fp2.runs.folders import forget_folder, forget_written
-from fp2.runs.logged import passport_part
+from fp2.runs.logged import passport_part, run_sections
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags, result_tags
 from fp2.runs.purge_journal import Journal, Step, alone, pending
@@ -34,6 +34,7 @@ from fp2.runs.reissue import reissue, strip
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.withdrawn import halted, withdraw
+from fp2.text import plural
 from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
 
 WRITTEN_OUT = "hf"  # below `paths.data`
@@ -107,7 +108,7 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     if folder and folder.is_dir():
         _mirror(stage, folder)
         if others := {path for path in folder.rglob("*") if path.is_file()} - set(_own_files(folder)):
-            journal.unreached.append(f"{folder}: {len(others)} file(s) that the run did not write")
+            journal.unreached.append(f"{folder}: {plural(len(others), 'file')} that the run did not write")
     elif folder:
         step.outcome = "it was gone already, or moved"
     if folder and not stage.is_dir():
@@ -125,7 +126,7 @@ def _replace_logged(run: Logged, source: Path, here: Config) -> None:
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
     tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
     if results is not None:
-        tags = result_tags(results, source)
+        tags = result_tags(results, source, run_sections(source, here, results["run_id"]))
         tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
     replace(run, here, files, results, tags)
 

@@ -23,13 +23,16 @@ from fp2.runs.logged import logged_config, logged_protocol, passport_part
 from fp2.runs.outputs import write_run
 from fp2.runs.reader import read_results
 from fp2.runs.stages import Evaluation, digest_without, results_from
+from fp2.text import plural
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.store.withdrawn import Withdrawn
 
 REMOVED = NoteKind(
-    "removed", Stage.HISTORY, "{n} subject(s) were removed from this run on {day}; the results exclude them."
+    "removed",
+    Stage.HISTORY,
+    lambda n, day: f"{plural(n, 'subject')} removed from this run on {day}: the results are without them.",
 )
 DERIVED = (
     artifacts.RESULTS, artifacts.DASHBOARD, *artifacts.UI_TABLES, artifacts.DISPARITIES, artifacts.PASSPORT,

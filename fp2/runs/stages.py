@@ -30,6 +30,7 @@ from fp2.runs.describe import (
     describe_scorers,
     describe_serving,
 )
+from fp2.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 
 MEANWHILE = NoteKind(
     "withdrawn_meanwhile", Stage.DATA,
-    "{n_images} image(s) and {n_subjects} subject(s) were withdrawn since they were asked about: they are left out.",
+    lambda n_images, n_subjects: (
+        f"{plural(n_images, 'image')} and {plural(n_subjects, 'subject')} were withdrawn after they were asked about: "
+        "they are left out."
+    ),
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, normalise
+from fp2.text import in_number
 
 PACKAGED = Path(__file__).parent / "lexicons"
 NegationRule = Literal["drop", "turn", "keep"]
@@ -416,7 +417,10 @@ class LexiconScorer(BaseScorer):
         super().__post_init__()
         lists = load_lexicon(self.lexicon_file).lists
         if self.lists and set(lists) - set(self.optional_lists) != set(self.lists):
-            message, fix = f"the lexicon has the list(s) {', '.join(lists)}", f"Needed: {', '.join(self.lists)}"
+            message, fix = (
+                in_number(len(lists), f"the lexicon has the [list|lists] {', '.join(lists)}"),
+                f"Needed: {', '.join(self.lists)}",
+            )
             raise Fp2Error(message, where=self.lexicon_file, fix=fix)
 
     @property

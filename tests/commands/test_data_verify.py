@@ -64,12 +64,12 @@ def test_missing_damaged_wrongly_sized_and_repeated_images(copy: Copy, capsys: p
     assert verify(copy.root) == 1
     out = capsys.readouterr().out
     ids = [row["image_id"] for row in single]
-    assert f"ERROR 1 image(s) missing: {ids[0]}" in out
-    assert f"ERROR 1 image(s) cannot be read: {ids[1]}" in out
-    assert f"ERROR 1 image(s) of another size than stated: {ids[2]}" in out
-    assert f"ERROR 1 image(s) cannot be decoded: {ids[3]}" in out
-    assert f"warning 2 image(s) repeated for several subjects: {ids[4]}, {ids[other]}" in out
-    assert f"warning 1 annotation file(s) missing: {ids[6]}" in out
+    assert f"ERROR 1 image missing: {ids[0]}" in out
+    assert f"ERROR 1 image cannot be read: {ids[1]}" in out
+    assert f"ERROR 1 image of another size than stated: {ids[2]}" in out
+    assert f"ERROR 1 image cannot be decoded: {ids[3]}" in out
+    assert f"warning 2 images repeated for several subjects: {ids[4]}, {ids[other]}" in out
+    assert f"warning 1 annotation file missing: {ids[6]}" in out
     assert "\nerrors were found" in out
 
 

@@ -198,7 +198,7 @@ def test_a_people_table_has_the_schemas_columns_first_and_fills_what_may_be_abse
     assert table.columns[-1] == "attr_x"
     assert pd.isna(table["box_x"][0])
     assert pd.isna(table["set_id"][0])
-    with pytest.raises(Fp2Error, match=r"lacks the column\(s\) n_people"):
+    with pytest.raises(Fp2Error, match=r"lacks the column n_people"):
         people_table({name: value for name, value in columns.items() if name != "n_people"})
 
 

@@ -72,7 +72,7 @@ def test_what_the_annotations_lack_comes_from_the_processed_table(full, tmp_path
     expected = load_fhibe(full.root).people
     for path in annotations(full):
         change(path, lambda entry: [entry.pop(name) for name in ("age", "ancestry", "hairstyle")])
-    with pytest.raises(Fp2Error, match=r"lack the field\(s\) age, ancestry .*data\.path=FILE"):
+    with pytest.raises(Fp2Error, match=r"lack the fields age, ancestry .*data\.path=FILE"):
         load_fhibe(full.root)
     table = tmp_path / "processed.csv"
     write_csv(table, full.rows[::-1], list(vocab.DOWNSAMPLED_HEADER))
@@ -90,14 +90,14 @@ def test_one_incomplete_and_one_broken_annotation_are_counted(full):
     loaded = load_fhibe(full.root)
     assert loaded.people["image_id"].nunique() == n_images - 1
     assert loaded.people["attr_age"].iloc[0] == []
-    assert any(note.startswith("1 annotation file(s) could not be read") for note in loaded.notes)
-    assert any(note.startswith("1 annotation(s) lack some of the required fields") for note in loaded.notes)
+    assert any(note.startswith("1 annotation file could not be read") for note in loaded.notes)
+    assert any(note.startswith("1 annotation lacks some of the required fields") for note in loaded.notes)
 
 
 def test_full_resolution_that_cannot_be_read_is_one_line(full):
     listed = list(csv.DictReader(full.files_path.open()))
     write_csv(full.files_path, listed, ["uid", "img"])
-    with pytest.raises(Fp2Error, match=r"lacks the column\(s\) json"):
+    with pytest.raises(Fp2Error, match=r"lacks the column json"):
         load_fhibe(full.root)
     write_csv(full.files_path, [{**listed[0], "img": "../../../secret.png"}], ["uid", "img", "json"])
     with pytest.raises(Fp2Error, match="leads out of the release"):
@@ -141,7 +141,7 @@ def test_aligned_faces_are_images_of_their_own(whole):
 def test_unaligned_faces_exist_for_more_people_and_lie_beside_the_images(whole):
     loaded = load_fhibe(whole.root, "face_unaligned")
     assert len(loaded.people) == len(whole.rows) - 1
-    assert loaded.notes == ("1 row(s) have no face crop",)
+    assert loaded.notes == ("1 row has no face crop",)
     assert all(Path(path).name.startswith("faces_crop_only_") for path in loaded.people["image_path"])
     assert all(Path(path).is_file() for path in loaded.people["image_path"])
 

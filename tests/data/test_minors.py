@@ -14,7 +14,7 @@ from fp2.data.minors import is_minor, may_be_minor, states_age, states_birth
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
-NOTE = "{} image(s) of people who are, or may be, below 18 were left out"
+NOTE = "{} of people who are, or may be, below 18 {} left out"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def dataset(ages: list[list[str]], images: list[str] | None = None) -> Dataset:
 def test_an_image_that_shows_a_minor_is_left_out_with_all_who_are_in_it() -> None:
     kept = without_minors(dataset([["30-39"], ["17"], ["40"], []], ["a", "a", "b", "c"]))
     assert kept.people["image_id"].tolist() == ["b", "c"]
-    assert kept.notes == ("first", NOTE.format(1))
+    assert kept.notes == ("first", NOTE.format("1 image", "was"))
     adults = dataset([["18"], []])
     assert without_minors(adults) is adults
 
@@ -107,7 +107,7 @@ def test_tables_and_local_data_sets_have_no_minors(fairface: Any, kind: str, map
     config = load_config(["model=planted", f"data={kind}", *given, f"paths.root={folder}"])
     loaded = load_configured(config, Progress(quiet=True))
     assert [Path(name).name for name in loaded.people["image_path"]] == ["2.png", "3.png"]
-    assert NOTE.format(3) in loaded.notes
+    assert NOTE.format("3 images", "were") in loaded.notes
 
 
 @pytest.mark.parametrize("photo", ["2015", ""])

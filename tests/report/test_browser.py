@@ -285,7 +285,7 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
 @pytest.mark.parametrize(
     ("name", "marks"),
     [
-        ("hostile dashboard", "section[aria-labelledby=h-disparities] figure.chart:first-of-type .point circle"),
+        ("hostile dashboard", "section[aria-labelledby=h-summary] .beside figure.chart:first-of-type .point circle"),
         ("sweep", "section[aria-labelledby=h-leaderboard] td"),
     ],
 )

@@ -210,17 +210,15 @@ def test_a_row_has_the_numbers_of_its_disparity(results: dict[str, Any]) -> None
     assert every == {(r["cut"], r["scorer"]) for r in results["disparities"]}
 
 
-def test_a_sentence_names_what_differs_and_no_other(results: dict[str, Any]) -> None:
+def test_a_sentence_counts_what_differs_and_leaves_the_names_to_the_table(results: dict[str, Any]) -> None:
     leads = [one for one in disparities_of(results) if isinstance(one, Sentence) and one.weight is Weight.LEAD]
     for lead in leads:
         rows = [r for r in results["disparities"] if (r["scorer"], r["cut"]) == ("valence", lead.cut)]
         tested = [r for r in rows if r["raw"] is not None]
-        differing = {r["probe"].capitalize() for r in tested if r["significant"]}
+        n = sum(r["significant"] for r in tested)
         text = "".join(lead.parts)
-        assert f"{len(differing)} of {len(tested)} probes differ significantly" in text
-        assert {name for name in ("Occupation", "Education", "Trust", "Neighbourhood") if name in text} == (
-            differing & {"Occupation", "Education", "Trust", "Neighbourhood"}
-        )
+        assert re.search(rf"{n} of {len(tested)} probes differs? significantly", text)
+        assert not any(name in text for name in ("Occupation", "Education", "Trust", "Neighbourhood"))
     assert [lead.cut for lead in leads] == results["cuts"]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fp2.report.answers import answers_side_by_side, striking_first
+from fp2.report.section import Section
 from fp2.report.summary import description, summary
-from fp2.report.values import Chart, Link, Part, Sentence, Table, Value, as_cell, charts, tables
-from fp2.results import Results
+from fp2.report.values import Chart, Link, Part, Sentence, Table, Value, Weight, as_cell, charts, tables
+from fp2.results import Block, Results
 
 
 def sentences(values: list[Value]) -> list[str]:
@@ -112,6 +114,19 @@ def test_a_run_is_described_in_three_sentences(results: Results) -> None:
     for row in results["disparities"]:
         row.update(significant=False, verdict="no_difference_found", status="ok", mde80=0.2)
     assert "No difference between groups was found" in description(results)
+
+
+def test_a_run_without_disparities_is_described_by_the_leading_sentences_of_its_sections(results: Results) -> None:
+    class Two(Section):
+        name = title = "gras"
+
+        def values(self, block: Block, results: Results) -> Iterator[Value]:
+            yield Sentence("A remark.")
+            yield Sentence(["No trait", " differs."], Weight.LEAD)
+            yield Part("", [Sentence("The score is 3.", Weight.LEAD)])
+
+    bare = {**results, "disparities": [], "gras": {"any": 1}}
+    assert description(bare, [Two()]).endswith(" images. No trait differs. The score is 3.")
 
 
 def test_answers_side_by_side_name_no_group_before_they_are_unfolded(results: Results) -> None:

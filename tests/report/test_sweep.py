@@ -80,7 +80,7 @@ def test_runs_are_named_by_what_they_differ_in(results: dict[str, Any], other_re
     assert run_labels(cuts) == ["by region", "by skin tone"]
     blind = results | {"variant": {"name": "blind", "kind": "blind"}}
     assert run_labels([results, blind]) == ["original", "blind"]
-    assert run_labels([blind, other_results]) == ["peeps-vlm, blind", "other-vlm-2b, original"]
+    assert run_labels([blind, other_results]) == ["peeps-vlm · blind", "other-vlm-2b · original"]
     alike = [results, results | {"run_id": "feedbeef" * 4}]
     assert run_labels(alike) == [f"peeps-vlm {results['run_id'][:8]}", "peeps-vlm feedbeef"]
 

@@ -306,7 +306,7 @@ def test_files_in_a_runs_folder_that_the_run_did_not_write_stay(
     assert (one / "mine" / "thesis.txt").read_text() == "mine"
     assert not draft.exists()
     assert (one / "people.parquet").exists() != everyone
-    assert f"not reached: {one}: 1 file(s) that the run did not write" in capsys.readouterr().out
+    assert f"not reached: {one}: 1 file that the run did not write" in capsys.readouterr().out
     if everyone:
         assert {path.name for path in one.iterdir()} == {"mine"}
     else:

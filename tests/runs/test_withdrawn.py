@@ -87,7 +87,7 @@ def test_a_later_run_leaves_the_withdrawn_out_and_counts_them(bench: Bench, caps
     results = results_of(bench.run_folders()[-1])
     assert (results["n_subjects"], results["n_images"]) == (35, 70)
     assert notes_of(results)["withdrawn"] == [{"n_images": 2, "n_subjects": 1}]
-    assert "2 image(s) are left out" in capsys.readouterr().err
+    assert "2 images, which are left out" in capsys.readouterr().err
     assert not traces(bench, subject)
 
 

@@ -22,6 +22,7 @@ from fp2.data.readers.table import read_rows
 from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
 from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED
+from fp2.text import in_number, plural
 
 # Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
 _EXPECTED_EXTRAS = {
@@ -49,7 +50,7 @@ class SchemaReport:
 
     def lines(self) -> tuple[str, ...]:
         """Return one line per kind of difference; none for the known format. No place is named."""
-        lines = [f"{count} {oddity}" for oddity, count in sorted(self.oddities.items())]
+        lines = [in_number(count, f"{count} {oddity}") for oddity, count in sorted(self.oddities.items())]
         if self.release.version is None:
             lines.append("the folder's name carries no FHIBE version, so none is recorded")
         if self.absent:
@@ -58,12 +59,16 @@ class SchemaReport:
             lines.append(f"unknown columns were ignored: {', '.join(self.extra)}")
         for column, counts in sorted(self.labels.items()):
             shown = ", ".join(repr(value) for value, _ in counts.most_common(3))
-            lines.append(f"column {column}: {counts.total()} value(s) outside the known vocabulary, such as {shown}")
+            lines.append(
+                f"column {column}: {plural(counts.total(), 'value')} outside the known vocabulary, such as {shown}"
+            )
         if self.ages:
             shown = ", ".join(repr(value) for value in sorted(self.ages)[:3])
-            lines.append(f"column age: {self.ages.total()} value(s) without an age group, such as {shown}")
-        if self.places:
-            lines.append(f"column location_country: {self.places.total()} value(s) name no country, kept as written")
+            lines.append(f"column age: {plural(self.ages.total(), 'value')} without an age group, such as {shown}")
+        if n := self.places.total():
+            lines.append(
+                in_number(n, f"column location_country: {n} [value names|values name] no country, kept as written")
+            )
         return tuple(lines)
 
 
@@ -156,7 +161,8 @@ class _PeopleReader:
         self.header = header
         missing = [name for name in REQUIRED if name not in header]
         if missing:
-            raise Fp2Error(f"the FHIBE table lacks the column(s) {', '.join(missing)}", where=str(self.release.table))
+            lacks = f"the FHIBE table lacks the [column|columns] {', '.join(missing)}"
+            raise Fp2Error(in_number(len(missing), lacks), where=str(self.release.table))
 
     def add(self, where: str, row: Cells) -> None:
         """Add one row, unless consent is withdrawn or the (image, subject) pair is repeated."""
@@ -167,12 +173,12 @@ class _PeopleReader:
         if relative.is_absolute() or ".." in relative.parts:
             raise Fp2Error(f"filepath {row['filepath']!r} leads out of the release folder", where=where)
         if (main_id, subject_id) in self.seen:
-            self.oddities["repeated (image, subject) row(s) were left out"] += 1
+            self.oddities["repeated (image, subject) [row was|rows were] left out"] += 1
             return
         self.seen.add((main_id, subject_id))
         self.people_in[main_id] += 1  # subjects who are left out are in the image too
         if row.get("consent", "").strip().lower() == "false":
-            self.oddities["row(s) without consent were left out"] += 1
+            self.oddities["[row|rows] without consent [was|were] left out"] += 1
             return
         if (file := self._file(main_id, subject_id, relative, row)) is None:
             return
@@ -218,12 +224,12 @@ class _PeopleReader:
             name = f"{main_id}_{subject_id}"
             crop = path.with_name(f"faces_crop_only_{name}.png")
             if not crop.is_file():
-                self.oddities["row(s) have no face crop"] += 1
+                self.oddities["[row has|rows have] no face crop"] += 1
                 return None
             return ImageFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
-            self.oddities["annotation file(s) are not named after their image, with _annos_ added"] += 1
+            self.oddities["annotation [file|files] with another name than that of the image and _annos_"] += 1
         json_path = row.get("json_path", "").strip()
         return ImageFile(main_id, path, self.release.root / json_path if json_path else None, _size(row))
 
@@ -244,7 +250,7 @@ class _PeopleReader:
         try:
             x, y, width, height = (float(value) for value in ast.literal_eval(cell))
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            self.oddities["person box(es) could not be read"] += 1
+            self.oddities["person [box|boxes] could not be read"] += 1
             return missing
         return x, y, width, height
 

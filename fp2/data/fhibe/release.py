@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
+from fp2.text import in_number
 
 _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
@@ -208,7 +209,9 @@ def listed_rows(
             n_unreadable += 1
         tick()
     if n_unreadable:
-        oddities["annotation file(s) could not be read, their images were left out"] += n_unreadable
+        oddities["annotation [file|files] could not be read: [its image was|their images were] left out"] += (
+            n_unreadable
+        )
     if n_unreadable and not rows:
         raise Fp2Error("none of the annotations can be read", where=str(release.table), fix="Unpack the whole archive")
     lacking = {name for _, cells in rows for name in needed if not cells.get(name)}
@@ -223,7 +226,8 @@ def _check_files(path: Path) -> Callable[[list[str]], None]:
     def check(header: list[str]) -> None:
         missing = [name for name in FILE_COLUMNS if name not in header]
         if missing:
-            raise Fp2Error(f"the list of files lacks the column(s) {', '.join(missing)}", where=str(path))
+            lacks = f"the list of files lacks the [column|columns] {', '.join(missing)}"
+            raise Fp2Error(in_number(len(missing), lacks), where=str(path))
 
     return check
 
@@ -268,13 +272,13 @@ def _complete(
     nowhere = sorted(name for name in lacking if not any(cells.get(name) for _, cells in rows))
     if nowhere:
         raise Fp2Error(
-            f"the FHIBE annotations lack the field(s) {', '.join(nowhere)}",
+            in_number(len(nowhere), f"the FHIBE annotations lack the [field|fields] {', '.join(nowhere)}"),
             where=str(path),
             fix="" if fallback else "Give the CSV of the downsampled release, which has them: data.path=FILE",
         )
     n_incomplete = sum(any(not cells.get(name) for name in lacking) for _, cells in rows)
     if n_incomplete:
-        oddities["annotation(s) lack some of the required fields"] += n_incomplete
+        oddities["[annotation lacks|annotations lack] some of the required fields"] += n_incomplete
 
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
@@ -284,7 +288,8 @@ def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
     def check(header: list[str]) -> None:
         missing = [name for name in ("image_id", "subject_id") if name not in header]
         if missing:
-            raise Fp2Error(f"the table lacks the column(s) {', '.join(missing)}", where=str(path))
+            lacks = f"the table lacks the [column|columns] {', '.join(missing)}"
+            raise Fp2Error(in_number(len(missing), lacks), where=str(path))
 
     skip = {*BULK, "filepath", "json_path", "image_width", "image_height", "person_bbox", "face_bbox"}
     return {

@@ -38,7 +38,7 @@ from fp2.engines.server.report import (
 )
 from fp2.engines.server.sampled import SampledAnswers
 from fp2.engines.server.scoring import ScoringMethod
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -107,6 +107,12 @@ class OpenAICompatEngine(BaseEngine):
         key = str(model.get("api_key_env") or KEY_VARIABLE)
         spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"))
         return cls(spec, decoding, options, **memory)
+
+    def check_machine(self) -> None:
+        """Raise Fp2Error if the server lists its models and this one is not among them."""
+        if others := self._report.others:
+            fix = nearest(self.spec.id, others)
+            raise Fp2Error(f"the server has no model {self.spec.id!r}", where="model.id", fix=fix)
 
     @property
     def notices(self) -> list[str]:

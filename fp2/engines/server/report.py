@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -44,12 +45,15 @@ class Report:
         Whether the server is known to use images when it answers in words.
     asked : float
         When `reported` was requested (seconds since 1970).
+    others : tuple of str
+        The models that the server lists, where the asked one is not among them; it is not stored.
     """
 
     reported: dict[str, Any]
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
     uses_images: bool = False
     asked: float = 0.0
+    others: tuple[str, ...] = ()
 
 
 class ServerReports:
@@ -84,15 +88,18 @@ async def request_report(channel: Channel, model: str) -> Report:
         If it refuses the key.
     """
     reported: dict[str, Any] = {}
-    listed = await _get(channel, "/models")
-    entries = listed.get("data")
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("id") == model:
+    listed = (await _get(channel, "/models")).get("data")
+    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    for entry in entries:
+        if entry.get("id") == model:
             reported["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
+    others = tuple(str(entry["id"]) for entry in entries if entry.get("id") is not None)
+    if any(fnmatchcase(model, name) or name == f"{model}:latest" for name in others):  # gateways, Ollama
+        others = ()
     version = (await _get(channel, "/version", from_origin=True)).get("version")
     if isinstance(version, str):
         reported["version"] = version
-    return Report(reported, asked=time.time())
+    return Report(reported, asked=time.time(), others=others)
 
 
 async def _get(channel: Channel, path: str, *, from_origin: bool = False) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fp2.extension import (
     Fp2Error,
     Geometry,
     attribute_columns,
+    in_number,
     memberships,
 )
 from fp2.methods.fhibe.scores.features import geometry_of, table_box
@@ -132,7 +133,8 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
         raise Fp2Error(f"{path.name} has no country of the images", where=where, fix=fix)
     without = [bool(cell) and not groups.keys() & set(cell) for cell in values]
     n = int(people.loc[without, "image_id"].nunique())
-    return shown, [f"{n:,} image(s) of countries without an income group were left out of its shares"] if n else []
+    left_out = f"{n:,} [image|images] of countries without an income group [was|were] left out of its shares"
+    return shown, [in_number(n, left_out)] if n else []
 
 
 def _share(name: str, entries: pd.DataFrame, whole: int) -> dict[str, Any]:

@@ -39,9 +39,11 @@ class DiversitySection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield totals, shapes, Vendi scores, intersections, and the groups of each attribute."""
         totals = [Row([name.replace("_", " "), block["totals"].get(name)]) for name in TOTALS]
-        yield Table("totals", TOTAL_COLUMNS, totals, "Totals", primary=True)
+        counts = [f"{block['totals'][name]:,} {name.replace('_', ' ')}" for name in TOTALS if name in block["totals"]]
+        yield Sentence(f"{', '.join(counts)}.", Weight.LEAD)
         if block["shapes"]:
             yield from _shapes(block)
+        yield Table("totals", TOTAL_COLUMNS, totals, primary=True, fold="Totals")
         if block["vendi"]:
             yield from _vendi_scores(block["vendi"])
         intersections = [

@@ -296,14 +296,15 @@ def uneven_attributes(grouping: Grouping, group_means: Mapping[str, Any]) -> lis
 
 
 def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:
-    """Return a line for each group of `_uneven_groups`."""
-    return [
-        f"Answers about {group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary {spread:.1f} "
-        "times as much as those about the other groups: a trait that differs by this attribute may differ in its mean "
-        "or in its spread (docs/methods/gras.md)."
+    """Return a line that names every group of `_uneven_groups`; none where there is none."""
+    groups = [
+        f"{group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) {spread:.1f} times as much"
         for name, attribute in _by_name(grouping)
         for group, spread in _uneven_groups(attribute, group_means).items()
     ]
+    meaning = "A trait that differs by such an attribute may differ in its mean or in its spread"
+    vary = "Answers about some small groups vary more than those about the others"
+    return [f"{vary}: {', '.join(groups)}. {meaning} (docs/methods/gras.md)."] if groups else []
 
 
 def _other_outcomes(answers: GrasAnswers, grouping: Grouping, options: GrasOptions) -> dict[str, Any]:

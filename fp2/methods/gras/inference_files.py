@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import Fp2Error, nearest, normal_id
+from fp2.extension import Fp2Error, in_number, nearest, normal_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,14 +139,19 @@ def read_probabilities(
             f"no file is about the images of the data set ({images[0]}, ...), but about {min(others, default='none')}"
         )
         raise Fp2Error(what, where="task.files.answers", fix="Take the lists that the scripts ran on: data.root=PATH")
-    left_out = (
-        f"{len(others):,} image(s) of the inference files are not among the images of this run, and were left out"
+    left_out = in_number(
+        len(others),
+        f"{len(others):,} [image|images] of the inference files [is|are] not among the images of this run, and "
+        "[was|were] left out",
     )
     notes = [left_out] if others else []
     if max(largest) > 1:
         found /= 100
         low = sum(one <= 1 for one in largest)
-        check = f"; {low} file(s) have no number above 1: make sure that they hold percentages too" if low else ""
+        no_number = (
+            f"; {low} [file has|files have] no number above 1: make sure that [it holds|they hold] percentages too"
+        )
+        check = in_number(low, no_number) if low else ""
         notes.append(f"the probabilities of the inference files are percentages, and were divided by 100{check}")
     return found.astype(np.float32), notes
 
@@ -209,9 +214,9 @@ def _fill(
     repeated[1:] = places[1:] == places[:-1]
     before[~repeated] = into[places[~repeated]]
     differs = (values != before) & ~np.isnan(values) & ~np.isnan(before)
-    if differs.any():
+    if n := int(differs.any(axis=1).sum()):
         raise Fp2Error(
-            f"{int(differs.any(axis=1).sum())} image(s) are listed twice with different numbers",
+            in_number(n, f"{n} [image is|images are] listed twice with different numbers"),
             where=str(file.path),
             fix="Keep one file for each model, trait and image set",
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import BoolArray, FloatArray
+from fp2.extension import BoolArray, FloatArray, in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,7 @@ def cell_table(
     """
     missing = [name for name in (*keys, across, *values) if name not in frame.columns]
     if missing:
-        raise ValueError(f"the table lacks the column(s) {', '.join(missing)}")
+        raise ValueError(in_number(len(missing), f"the table lacks the [column|columns] {', '.join(missing)}"))
     if frame.empty:
         raise ValueError("the table has no rows")
     if frame[[*keys, across]].isna().to_numpy().any():

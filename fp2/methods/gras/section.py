@@ -80,8 +80,8 @@ class GrasSection(Section):
         """Yield scores and effect sizes, then what is shown of one unit: subjects, where they have several images."""
         unit = block["units"].get("subjects") or block["units"]["images"]
         scores = unit["scores"]
-        yield from (_score_sentence(block, name, each) for name, each in block["units"].items())
         yield _significant_sentence(unit)
+        yield from (_score_sentence(block, name, each) for name, each in block["units"].items())
         yield _attributes_chart(unit)
         yield _significant_counts(block, unit)
         yield Sentence(
@@ -90,13 +90,13 @@ class GrasSection(Section):
             f"is one attribute and one trait). Outcome: {OUTCOMES[block['outcome']]}."
         )
         yield from (Sentence(warning, Weight.WARNING) for warning in block["warnings"])
+        yield Sentence(ABOUT_SCORES.format_map(block["options"]), Weight.DETAIL)
         yield from (_scores(block, name, each) for name, each in block["units"].items())
         if scores["n_undefined"] or scores["n_constant"]:
             yield Sentence(
                 f"{scores['n_undefined']} tests are undefined (too few answers) and {scores['n_constant']} have "
                 "constant answers; they count as not significant."
             )
-        yield Sentence(ABOUT_SCORES.format_map(block["options"]), Weight.DETAIL)
         yield _effect_sizes(unit)
         yield Sentence(ABOUT_EFFECT_SIZES, Weight.DETAIL)
         yield Part("The score and its null distribution", list(_null_charts(block)), folded=True)

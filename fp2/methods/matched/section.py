@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.extension import (
@@ -30,6 +30,7 @@ from fp2.extension import (
     cut_label,
     number,
     plain,
+    plural,
     primary_scorer,
     probe_labels,
     row_finding,
@@ -39,6 +40,9 @@ from fp2.extension import (
     verdict_words,
 )
 
+MOST_SHOWN = 12
+"""Differences of the first chart."""
+
 
 class MatchedSection(Section):
     """Differences within the sets, a table per cut and scorer."""
@@ -47,8 +51,10 @@ class MatchedSection(Section):
     title = "Differences within counterfactual sets"
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
-        """Yield by cut the versions of the primary scorer and the tests of every scorer, then every row's finding."""
+        """Yield what differs, by cut the versions of the primary scorer and all tests, then every row's finding."""
         labels, primary = probe_labels(results), primary_scorer(results)
+        yield from _in_short([row for row in block["rows"] if row["scorer"] == primary], results)
+        yield Sentence(HOW_TO_READ, Weight.DETAIL)
         scorers = sorted((scorer["name"] for scorer in results["scorers"]), key=lambda name: name != primary)
         for cut in block["cuts"]:
             rows_of_cut = [row for row in block["rows"] if row["cut"] == cut["cut"]]
@@ -65,14 +71,59 @@ class MatchedSection(Section):
             f"{results['analysis']['family']}.",
             Weight.DETAIL,
         )
-        yield Sentence(HOW_TO_READ, Weight.DETAIL)
         for verdict, meaning in verdict_meanings(block["rows"]).items():
             yield Sentence([Strong(verdict_words(verdict)), f": {meaning}"], Weight.DETAIL)
         for row in block["rows"]:
             name = f"{scorer_label(row['scorer'])} of {plain(row['probe'])} within sets that vary in "
             worst, best = row["worst_version"], row["best_version"]
-            ends = f", {plain(worst)} against {plain(best)}" if worst else ""
+            ends = f", {plain(worst)} against {plain(best)}" if row["significant"] else ""
             yield row_finding(name + cut_label(row["cut"]), row, ends, sized=row["scorer"] == primary)
+
+
+def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[Value]:
+    """Yield the largest difference of the primary scorer in words, and the differences of all cuts as a chart."""
+    labels, score = probe_labels(results), scorer_label(primary_scorer(results))
+    tested = sorted((row for row in rows if row["raw"] is not None), key=lambda row: -row["raw"])
+    significant = [row for row in tested if row["significant"]]
+    if significant:
+        yield Sentence(_in_words(significant[0], results), Weight.LEAD)
+        if more := len(significant) - 1:
+            count = f"{plural(more, 'more difference')} {'is' if more == 1 else 'are'} significant in {score}."
+            yield Sentence(count, Weight.LEAD)
+    elif tested:
+        compared = f" in {plural(len(tested), 'comparison')} of {score}."
+        yield Sentence([Strong("No difference between versions was found"), compared], Weight.LEAD)
+    else:
+        yield Sentence([Strong("Nothing could be tested"), ": too few sets."], Weight.LEAD)
+    rows = significant or tested
+    more_rows = f"The {MOST_SHOWN} largest of {len(rows)}." if len(rows) > MOST_SHOWN else ""
+    points = [_point(row, f"{labels[row['probe']]}, {cut_label(row['cut'])}") for row in rows[:MOST_SHOWN]]
+    title = "Significant differences within sets" if significant else "Differences within sets, none significant"
+    yield Chart(
+        ChartKind.INTERVALS, "matched_differing", title, [Series(points)], Axis(f"difference of {score}", 0.0),
+        caption=more_rows, in_files=False,
+    )  # fmt: skip
+
+
+def _in_words(row: Mapping[str, Any], results: Results) -> list[str]:
+    """Return a significant difference as the texts of a sentence."""
+    better = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
+    pair = (row["worst_version"], row["best_version"])
+    low, high = pair if better.get(row["scorer"], True) else pair[::-1]
+    return [
+        "Answers about the version ", Strong(plain(low)), f" ({cut_label(row['cut'])}) have a lower ",
+        f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(high)),
+        f" on {probe_labels(results)[row['probe']]}, by {number(row['raw'])}.",
+    ]  # fmt: skip
+
+
+def _point(row: Mapping[str, Any], label: str) -> Point:
+    value = _interval(row).value
+    low, high = (value.low, value.high) if isinstance(value, Estimate) else (None, None)
+    return Point(
+        row["raw"], label, low=low, high=high, null_mean=row["null_mean"], null_p95=row["null_p95"],
+        filled=bool(row["significant"]), verdict=row["verdict"], subjects=row["n_sets"],
+    )  # fmt: skip
 
 
 def _versions(
@@ -126,8 +177,7 @@ def _row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
             row["p_value"],
             row["adjusted_p"],
             Cell(row["verdict"], detail=detail),
-            Cell(row["worst_version"], muted=not row["significant"]),
-            Cell(row["best_version"], muted=not row["significant"]),
+            *((row["worst_version"], row["best_version"]) if row["significant"] else (None, None)),
             row["n_sets"],
         ]
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.extension import (
@@ -302,13 +303,12 @@ def _leaderboard(
     known = {model: one for model, one in composites.items() if one["value"] is not None}
     for place, (model, one) in enumerate(sorted(known.items(), key=lambda item: item[1]["value"]), 1):
         own = rows[model]
-        cells = [
-            Cell(own[probe]["disparity"], subjects=_smaller_extreme(own[probe])) if probe in own else None
-            for probe in probes
-        ]
+        cells = [_page_number(own[probe], own[probe]["disparity"]) if probe in own else None for probe in probes]
         smallest = min(_smaller_extreme(own[probe]) for probe in one["probes"])
-        composite = [Cell(value, subjects=smallest) for value in (one["value"], one["severity"])]
-        out.append(Row([model, place, *cells, *composite, f"{one['n_significant']} of {len(one['probes'])}"]))
+        muted = not one["n_significant_ours"]
+        composite = [Cell(value, subjects=smallest, muted=muted) for value in (one["value"], one["severity"])]
+        count = f"{one['n_significant']} of {len(one['probes'])}"
+        out.append(Row([model, Cell(place, muted=muted), *cells, *composite, count]))
     title = f"Leaderboard by the rule of the Fingerprint² page, {cut_label(cut)}"
     return Table("leaderboard", columns, out, title, primary=True, cut=cut)
 
@@ -316,20 +316,26 @@ def _leaderboard(
 def _effects(cut: str, rows: Sequence[tuple[str, Mapping[str, Any]]], labels: Mapping[str, str]) -> Table:
     """Return Cohen's d of every model and probe of the composite, the largest first."""
     columns = [Column("Model", Kind.NAME), Column("Probe"), Column("Cohen's d", Kind.NUMBER, digits=2),
-               Column("Magnitude"), Column("Worst group", Kind.NAME), Column("Best group", Kind.NAME)]  # fmt: skip
+               Column("Size, page"), Column("Worst, page", Kind.NAME), Column("Best, page", Kind.NAME)]  # fmt: skip
     out = []
     for model, row in sorted(rows, key=lambda item: -item[1]["d"]):
-        d, words = (Cell(row[key], subjects=_smaller_extreme(row)) for key in ("d", "effect"))
-        out.append(Row([model, labels[row["probe"]], d, words, plain(row["worst_group"]), plain(row["best_group"])]))
+        d, words = (_page_number(row, row[key]) for key in ("d", "effect"))
+        groups = [Cell(plain(row[end]), muted=d.muted) for end in ("worst_group", "best_group")]
+        out.append(Row([model, labels[row["probe"]], d, words, *groups]))
     title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
     return Table("effects", columns, out, title, cut=cut)
+
+
+def _page_number(row: Mapping[str, Any], value: Any, detail: str = "") -> Cell:
+    """Return a number of the page's rule, which is faint where ours finds no difference."""
+    return Cell(value, detail, muted=not row["ours"]["significant"], subjects=_smaller_extreme(row))
 
 
 def _tally(cut: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return in how many combinations of model and probe of the composite each group has the worst and best mean."""
     worst, best = (Counter(row[end] for row in rows) for end in ("worst_group", "best_group"))
     names = sorted({group["group"] for row in rows for group in row["groups"]}, key=lambda name: (-worst[name], name))
-    columns = [Column("Group", Kind.NAME), Column("Worst in", Kind.COUNT), Column("Best in", Kind.COUNT)]
+    columns = [Column("Group", Kind.NAME), *(Column(f"{end} in, page", Kind.COUNT) for end in ("Worst", "Best"))]
     title = f"Worst and best groups by the rule of the Fingerprint² page, {cut_label(cut)}: {len(rows)} combinations"
     return Table("tally", columns, [Row([plain(name), worst[name], best[name]]) for name in names], title, cut=cut)
 
@@ -341,7 +347,12 @@ def _composite_row(cut: str, composite: Mapping[str, Any], rows: Sequence[Mappin
     return Row(
         [
             cut_label(cut),
-            Cell(composite["value"], detail=composite["severity"] or "", subjects=smallest),
+            Cell(
+                composite["value"],
+                detail=composite["severity"] or "",
+                subjects=smallest,
+                muted=not composite["n_significant_ours"],
+            ),
             sum(ours) / len(ours) if ours else None,
             len(counted),
             composite["n_significant"],
@@ -351,14 +362,15 @@ def _composite_row(cut: str, composite: Mapping[str, Any], rows: Sequence[Mappin
 
 
 def _disparity_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
-    ours, n = row["ours"], _smaller_extreme(row)
-    groups = f"{plain(row['worst_group'])}, {plain(row['best_group'])}"
+    ours, differs = row["ours"], bool(row["ours"]["significant"])
+    groups = f"page: {plain(row['worst_group'])}, {plain(row['best_group'])}"
+    disparity = _page_number(row, row["disparity"], groups)
     return Row(
         [
             labels[row["probe"]],
-            Cell(row["disparity"], detail=groups, strong=row["significant"], subjects=n),
-            Cell(ours["raw"], strong=bool(ours["significant"])),
-            Cell(row["d"], detail=row["effect"], subjects=n),
+            replace(disparity, strong=row["significant"] and differs),
+            Cell(ours["raw"], strong=differs),
+            _page_number(row, row["d"], f"page: {row['effect']}"),
             row["p_value"],
             ours["adjusted_p"],
             Cell(ours["verdict"], detail="; ".join(row["why"])),
@@ -397,7 +409,7 @@ DISPARITY_COLUMNS = [
 RULE = (
     "The page's rule: every answer is a unit and refusals are scored like any answer; a person is in the group of the "
     "first value listed; the disparity is the largest minus the smallest group mean (both groups are named), and is "
-    "significant (bold) where the Kruskal-Wallis test of the answers has p < 0.05 / 5; the composite is the mean over "
+    "significant where the Kruskal-Wallis test of the answers has p < 0.05 / 5; the composite is the mean over "
     "its probes: low below {medium:.2f}, medium below {high:.2f}, else high. d: Cohen's d of the two extreme groups, "
     "standard deviations of the answers with ddof 0 and unweighted; the pair is selected after the fact, which "
     "inflates d and the disparity."

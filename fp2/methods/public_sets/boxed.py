@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2.extension import Fp2Error, images_below, people_table
+from fp2.extension import Fp2Error, images_below, in_number, people_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,11 @@ def boxed_people(
         columns |= {f"face_{side}": [person.face[n] for person, _ in present] for n, side in enumerate("xywh")}
     columns |= {f"attr_{name}": [list(person.attributes.get(name, ())) for person, _ in present] for name in names}
     n_out = len(people) - len(present)
-    notes = (f"{n_out} labelled person(s) whose image is not there were left out",) if n_out else ()
+    notes = (
+        (in_number(n_out, f"{n_out} labelled [person|people] whose image is not there [was|were] left out"),)
+        if n_out
+        else ()
+    )
     return people_table(columns), notes
 
 
@@ -98,7 +102,7 @@ def _area(box: Box) -> float:
 
 def counted(left_out: Mapping[str, int]) -> tuple[str, ...]:
     """Return a note per reason for which people were left out."""
-    return tuple(f"{n} {reason} were left out" for reason, n in left_out.items() if n)
+    return tuple(in_number(n, f"{n} {reason} [was|were] left out") for reason, n in left_out.items() if n)
 
 
 def read_lines(file: Path) -> list[str]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, find_files, read_json, read_rows
+from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, find_files, in_number, read_json, read_rows
 from fp2.methods.public_sets.boxed import Box, Boxed, Pictures, boxed_people, counted, read_lines
 
 Report = Callable[[int, int], None]
@@ -53,7 +53,7 @@ def load_coco(root: Path) -> Dataset:
         except (KeyError, TypeError, ValueError) as error:
             raise _malformed(file, error) from None
     table, notes = boxed_people(people, Pictures(root), files[0], crowds)
-    return Dataset("coco", None, table, (EACH_ITS_OWN, *notes, *counted({"crowd(s)": len(crowds)})))
+    return Dataset("coco", None, table, (EACH_ITS_OWN, *notes, *counted({"[crowd|crowds]": len(crowds)})))
 
 
 _FACET_GENDER = {"masc": "masculine", "fem": "feminine", "non_binary": "non-binary"}
@@ -124,11 +124,11 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
         for number, row in read_rows(file, _needing(file, needed)):
             name = f"{row['ImageID'].strip()}.jpg"
             if row.get("IsGroupOf") == "1" or row.get("IsDepictionOf") == "1":
-                left_out["box(es) of groups or depictions"] += 1
+                left_out["[box|boxes] of groups or depictions"] += 1
                 others.append(name)
                 continue
             if row["AgePresentation"] == "Young":
-                left_out["person(s) labelled as young"] += 1
+                left_out["[person|persons] labelled as young"] += 1
                 others.append(name)
                 continue
             if (path := pictures.find(name)) is not None and name not in sizes:
@@ -203,7 +203,7 @@ def load_wider_face(root: Path) -> Dataset:
                 image = Path(name).name
                 people.append(Boxed(image, f"{Path(name).stem}/{n}", face=(x, y, width, height), attributes=attributes))
     table, notes = boxed_people(people, Pictures(root), files[0], invalid)
-    return Dataset("wider_face", None, table, (EACH_ITS_OWN, *notes, *counted({"invalid face(s)": len(invalid)})))
+    return Dataset("wider_face", None, table, (EACH_ITS_OWN, *notes, *counted({"invalid [face|faces]": len(invalid)})))
 
 
 def _wider_images(file: Path) -> Iterator[tuple[str, list[list[int]]]]:
@@ -237,7 +237,8 @@ def _one(root: Path, name: str, what: str) -> Path:
 def _needing(file: Path, columns: Sequence[str]) -> Callable[[list[str]], None]:
     def check(header: list[str]) -> None:
         if missing := [name for name in columns if name not in header]:
-            raise Fp2Error(f"the labels lack the column(s) {', '.join(missing)}", where=str(file))
+            lacks = f"the labels lack the [column|columns] {', '.join(missing)}"
+            raise Fp2Error(in_number(len(missing), lacks), where=str(file))
 
     return check
 

@@ -72,7 +72,7 @@ def load_casual_conversations(root: Path) -> Dataset:
         places = [*reversed(Path(path).parts[:-1]), Path(path).name.split("_")[0]]
         subject = next((short[_plain(place)] for place in places if _plain(place) in short), None)
         if subject is None:
-            left_out["frame(s) of nobody in the labels"] += 1
+            left_out["[frame|frames] of nobody in the labels"] += 1
         else:
             people.append(Boxed(Path(path).name, subject, attributes=subjects[subject]))
     if not people:
@@ -171,11 +171,11 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
             float(columns[name][index]) for name in ("dob", "photo_taken", "face_score", "second_face_score", "gender")
         )
         if math.isinf(score):
-            left_out["image(s) without a detected face"] += 1
+            left_out["[image|images] without a detected face"] += 1
             continue
         age = _age(born, taken)
         if age is None or not 0 <= age <= _OLDEST:
-            left_out["image(s) with an age below 0, above 100 or unknown"] += 1
+            left_out["[image|images] with an age below 0, above 100 or unknown"] += 1
             continue
         name = Path(str(path).strip()).name
         identity = ids[index] if index < len(ids) else math.nan

@@ -19,6 +19,7 @@ from fp2.extension import (
     ImageTask,
     ModelProfile,
     Question,
+    in_number,
     nearest,
 )
 from fp2.methods.recorded.options import OF_CHOICES, WHERE, RecordedOptions
@@ -115,16 +116,20 @@ class RecordedEngine(BaseEngine):
         found = self._matches
         if found is None:
             return ()
+        repeated = f"and [was|were] left out (engine.duplicates={self._options.duplicates})"
         lines = [
-            f"{found.n_missing:,} of {found.n_planned:,} planned answers were not supplied, and count as missing."
-            if found.n_missing else "",
-            f"{found.n_unmatched:,} supplied row(s) belong to no planned question and image, and were left out."
-            if found.n_unmatched else "",
-            f"{found.n_blank:,} supplied row(s) have no answer." if found.n_blank else "",
-            f"{found.n_repeated:,} supplied row(s) repeat a question about an image, and were left out "
-            f"(engine.duplicates={self._options.duplicates})." if found.n_repeated else "",
-        ]  # fmt: skip
-        return [line for line in lines if line]
+            (
+                found.n_missing,
+                f"of {found.n_planned:,} planned answers [was|were] not supplied, and [counts|count] as missing.",
+            ),
+            (
+                found.n_unmatched,
+                "supplied [row belongs|rows belong] to no planned question and image, and [was|were] left out.",
+            ),
+            (found.n_blank, "supplied [row has|rows have] no answer."),
+            (found.n_repeated, f"supplied [row repeats|rows repeat] a question about an image, {repeated}."),
+        ]
+        return [in_number(n, f"{n:,} {text}") for n, text in lines if n]
 
     def provenance(self) -> dict[str, Any]:
         """Return digest and forms of the files, and what became of their rows."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, digest, file_digest, nearest
+from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, digest, file_digest, nearest, plural
 
 KEYS = ("image", "question", "trait", "template", "variant")
 """What an answer is about."""
@@ -86,7 +86,7 @@ class RecordedOptions(EngineOptions):
 
     def summary(self) -> dict[str, str]:
         """Return that the answers are supplied."""
-        return {"answers": f"supplied in {len(self.paths)} file(s), not asked here"}
+        return {"answers": f"supplied in {plural(len(self.paths), 'file')}, not asked here"}
 
     @property
     def digest(self) -> str:

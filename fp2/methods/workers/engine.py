@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from fp2.extension import Answer, Engine, Fp2Error, ImageTask, WorkerOptions, digest, failed, worker_devices
+from fp2.extension import Answer, Engine, Fp2Error, ImageTask, WorkerOptions, digest, failed, plural, worker_devices
 from fp2.methods.workers.serve import Answered, Build, Done, Ended, Item, Message, Raised, Ready, Refused, Took
 
 Rebuild = Callable[[Mapping[str, Any]], Build]
@@ -318,7 +318,9 @@ class Dispatcher:
             else:
                 self._again.extend(untaken)
             held = len(taken) + len(untaken)
-            self.reports.append(f"{label} was lost ({reason}); the {held} image(s) that it held are asked again")
+            self.reports.append(
+                f"{label} was lost ({reason}); the {plural(held, 'image')} that it held will be asked again"
+            )
         if restarts:
             self._start(worker.place)
         if not self._workers:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import IO, Any
 
-from fp2.extension import Fp2Error, printable
+from fp2.extension import Fp2Error, plural, printable
 from fp2.methods.workers.serve import Build, Ended, Item, Message, Raised, serve
 
 _CUDA = "CUDA_VISIBLE_DEVICES"
@@ -142,7 +142,7 @@ def _environment(device: str, n_cpu: int) -> dict[str, str]:
         visible = [name for name in os.environ.get(_CUDA, "").split(",") if name]
         if visible and int(index) >= len(visible):
             fix = f"Use numbers below {len(visible)}, or change the variable"
-            raise Fp2Error(f"{_CUDA} shows {len(visible)} GPU(s), not {index}", where="engine.devices", fix=fix)
+            raise Fp2Error(f"{_CUDA} shows {plural(len(visible), 'GPU')}, not {index}", where="engine.devices", fix=fix)
         found[_CUDA] = visible[int(index)] if visible else index
     elif kind == "cpu" and n_cpu > 1:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -163,12 +163,12 @@ class MissingSection(Section):
             if row["verdict"] == Verdict.BIASED
         ]
         if differing:
-            text = "Differences in the rates of answers without a value (a family of their own): "
-            yield Sentence(f"{text}{first_of(differing)}.", Weight.WARNING)
+            text = "Differences in the rates of answers without a value: "
+            yield Sentence(f"{text}{first_of(differing, 1)}.", Weight.WARNING)
         for cut in results["cuts"]:
             refusals = [_refusal_row(row, labels) for row in block["two_part"] if row["cut"] == cut]
             caption = f"Refusals, and the score given an answer, by {cut_label(cut)}"
-            yield Table("refusals", REFUSAL_COLUMNS, refusals, caption, cut=cut)
+            yield Table("refusals", REFUSAL_COLUMNS, refusals, fold=caption, cut=cut)
         for cut in results["cuts"]:
             yield _missing_values(cut, [row for row in block["rows"] if row["cut"] == cut], labels)
         yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)

@@ -180,7 +180,7 @@ def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> No
     assert [(row["group"], row["n_images"], row["share"]) for row in rows] == [
         ("lower middle", 3, 0.6), ("upper middle", 2, 0.4),
     ]  # fmt: skip
-    assert notes == ["1 image(s) of countries without an income group were left out of its shares"]
+    assert notes == ["1 image of countries without an income group was left out of its shares"]
     for text, said in (
         ("country,level\nKenya,low\n", "no column 'group'"),
         ("country,group\nKenya,low\nkenya,high\n", "two groups"),

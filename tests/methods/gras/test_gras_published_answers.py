@@ -160,7 +160,7 @@ def test_what_is_missing_is_counted_as_missing(checkout: Path, tmp_path: Path) -
     assert results["answers"]["answered"] == 200 * 15 - 60 * 5 - 5 * 5 - 1
     told = json.dumps(results["limitations"])
     assert "1 of the 4 listed traits have no inference file" in told
-    assert "1 image(s) of the inference files are not among the images of this run" in told
+    assert "1 image of the inference files is not among the images of this run" in told
     groups = {(row["cut"], row["group"]): row for row in results["answers_by_group"]}
     assert groups["skin_tone", "MST 01"]["failed"] == 6 * 5
 

@@ -28,7 +28,8 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     values = list(MatchedSection().values(block, {**RESULTS, "analysis": analysis}))
     intervals = [as_cell(tables(suppressed(values, least))[0].rows[0].cells[4]).value for least in (10, 21)]
     assert intervals == [Estimate(0.4, 0.3, 0.5), "too few subjects"]
-    (chart,) = charts(values)
+    differing, chart = charts(values)
+    assert [(point.value, point.low, point.high) for point in differing.series[0].points] == [(0.4, 0.3, 0.5)]
     assert [point.mark for point in chart.series[0].points] == ["low", "high"]
     (finding,) = findings(values)
     assert (finding.name, finding.differs, finding.size) == (

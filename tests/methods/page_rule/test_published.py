@@ -274,13 +274,15 @@ def published_run(disparities: tuple[float, ...], worst: str, n: int = 20) -> di
     groups = [{"group": name, "n_subjects": n} for name in ("Africa", "Europe", "Oceania")]
     rows = [
         {"probe": probe, "cut": "region", "disparity": x, "d": 3 * x, "effect": effect_words(3 * x), "groups": groups,
-         "worst_group": worst, "best_group": "Oceania", "significant": x > 0.1}
+         "worst_group": worst, "best_group": "Oceania", "significant": x > 0.1,
+         "ours": {"significant": x > 0.2}}
         for probe, x in zip(PROBES, disparities, strict=True)
     ]  # fmt: skip
     counted = [row for row in rows if row["probe"] in PAGE_PROBES]
     value = sum(row["disparity"] for row in counted) / 5
     composite = {"value": value, "severity": severity_words(value), "probes": list(PAGE_PROBES),
-                 "n_significant": sum(row["significant"] for row in counted)}  # fmt: skip
+                 "n_significant": sum(row["significant"] for row in counted),
+                 "n_significant_ours": sum(row["ours"]["significant"] for row in counted)}  # fmt: skip
     probes = [{"id": probe, "label": f"P{n} {probe}"} for n, probe in enumerate(PROBES, 1)]
     return {"probes": probes, "published": {"composites": {"region": composite}, "rows": rows}}
 

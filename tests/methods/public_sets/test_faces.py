@@ -30,7 +30,7 @@ def test_fairface_both_splits_without_children(tmp_path):
     assert people["attr_age"].tolist() == [["70+"], ["30-39"]]
     assert people["attr_race"].tolist() == [["East Asian"], ["Middle Eastern"]]
     assert people["attr_split"].tolist() == [["train"], ["val"]]
-    assert dataset.notes[-1].startswith("1 image(s) of people who are, or may be, below 18")
+    assert dataset.notes[-1].startswith("1 image of people who are, or may be, below 18")
 
 
 def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
@@ -49,7 +49,7 @@ def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
     assert people["attr_race"].tolist() == [["Others"], ["Asian"]]
     assert people["attr_age"].tolist() == [["60+"], ["18-29"]]
     assert any("2 images without a label in the name" in note for note in dataset.notes)
-    assert dataset.notes[-1].startswith("1 image(s) of people who are, or may be, below 18")
+    assert dataset.notes[-1].startswith("1 image of people who are, or may be, below 18")
     with pytest.raises(Fp2Error, match="named like UTKFace"):
         load_utkface(tmp_path / "part1" / "..").people.empty or load_utkface(_empty(tmp_path))
 

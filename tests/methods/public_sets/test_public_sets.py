@@ -33,7 +33,7 @@ def _csv(path: Path, rows: list[list[Any]]) -> None:
         csv.writer(handle).writerows(rows)
 
 
-MINOR = "1 image(s) of people who are, or may be, below 18 were left out"
+MINOR = "1 image of people who are, or may be, below 18 was left out"
 
 
 def _load(name: str, root: Path) -> Any:
@@ -70,9 +70,7 @@ def test_coco(tmp_path: Path) -> None:
     assert people.loc[0, ["box_x", "box_y", "box_w", "box_h"]].tolist() == [1, 2, 3, 4]
     assert people["attr_size"].tolist() == [["small"]] * 2
     assert people["attr_split"].tolist() == [["val2017"]] * 2
-    assert {"1 crowd(s) were left out", "1 labelled person(s) whose image is not there were left out"} <= set(
-        dataset.notes
-    )
+    assert {"1 crowd was left out", "1 labelled person whose image is not there was left out"} <= set(dataset.notes)
     (tmp_path / "annotations" / "instances_val2017.json").write_text('{"images": []}')
     with pytest.raises(Fp2Error, match="malformed: KeyError"):
         _load("coco", tmp_path)
@@ -121,8 +119,8 @@ def test_miap(tmp_path: Path) -> None:
     assert people["attr_split"].tolist() == [["val"]] * 2
     assert people.loc[0, ["box_x", "box_y", "box_w", "box_h"]].tolist() == pytest.approx([20, 20, 50, 50])
     assert people["n_people"].tolist() == [4, 4]  # with the group and the young person, who are left out
-    assert any("1 box(es) of groups" in note for note in dataset.notes)
-    assert any("1 person(s) labelled as young" in note for note in dataset.notes)
+    assert any("1 box of groups" in note for note in dataset.notes)
+    assert any("1 person labelled as young" in note for note in dataset.notes)
 
 
 def test_wider_face(tmp_path: Path) -> None:
@@ -146,7 +144,7 @@ def test_wider_face(tmp_path: Path) -> None:
         "event": ["Parade"],
     }  # fmt: skip
     assert people.loc[1, "attr_expression"] == ["exaggerated"]
-    assert any("2 invalid face(s)" in note for note in dataset.notes)
+    assert any("2 invalid faces" in note for note in dataset.notes)
     labels.write_text("0--Parade/0_Parade_1.jpg\n2\n4 5 6 7 2 0 1 0 2 1\n")
     with pytest.raises(Fp2Error, match="image 1 is malformed: the file ends"):
         _load("wider_face", tmp_path)
@@ -184,7 +182,7 @@ def test_casual_conversations_1(tmp_path: Path) -> None:
     assert people["attr_gender"].tolist() == [["Female"], ["Female"], []]
     assert dataset.release == "1"
     assert MINOR in dataset.notes
-    assert "1 frame(s) of nobody in the labels were left out" in dataset.notes
+    assert "1 frame of nobody in the labels was left out" in dataset.notes
 
 
 def test_casual_conversations_2(tmp_path: Path) -> None:
@@ -227,7 +225,7 @@ def test_imdb_wiki(tmp_path: Path) -> None:
     assert people["attr_age"].tolist() == [["30-39"], ["18-29"]]  # 29 on 1 July
     assert people["n_people"].tolist() == [1, 2]
     assert MINOR in dataset.notes
-    assert any("1 image(s) without a detected face" in note for note in dataset.notes)
+    assert any("1 image without a detected face" in note for note in dataset.notes)
     (tmp_path / "imdb.mat").write_bytes(b"no MATLAB file")
     with pytest.raises(Fp2Error, match="the labels cannot be read"):
         _load("imdb_wiki", tmp_path)

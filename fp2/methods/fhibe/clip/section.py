@@ -22,11 +22,14 @@ from fp2.extension import (
     Section,
     Sentence,
     Series,
+    Strong,
     Table,
     Value,
     Weight,
     cut_label,
+    number,
     plain,
+    plural,
     row_finding,
     scorer_label,
     sentence,
@@ -40,6 +43,9 @@ HOW_TO_READ = (
     "reported, or from the annotation of the image."
 )
 
+MOST_SHOWN = 12
+"""Differences of the first chart."""
+
 
 class ClipSection(Section):
     """A table of label shares per question, grouping and image variant, and the accuracy by variant."""
@@ -48,14 +54,14 @@ class ClipSection(Section):
     title = report_title = "Zero-shot labels"
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
-        """Yield the significant differences, all shares and tests, and the accuracy by image variant."""
+        """Yield what differs, the accuracy by image variant, all shares and tests."""
+        yield from _in_short(block)
         differences = [Row(_difference(row)) for row in block["headline"]["differences"]]
-        yield Table("differences", _DIFFERENCES, differences, "Significant differences (original images)", primary=True)
-        if not differences:
-            yield Sentence("No share of a zero-shot label differs significantly between groups.")
+        caption = "Significant differences (original images)"
+        yield from _accuracies(block)
+        yield Table("differences", _DIFFERENCES, differences, caption, primary=True)
         for table in block["tables"]:
             yield from _shares(block, table)
-        yield from _accuracies(block)
         tests = [
             Row([*_difference(row)[:3], row["variant"], row["raw"], row["adjusted_p"], row["verdict"]])
             for row in block["disparities"]
@@ -63,6 +69,34 @@ class ClipSection(Section):
         yield Table("tests", _TESTS, tests, fold="Tests of all shares")
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
         yield from _findings(block)
+
+
+def _in_short(block: Block) -> Iterator[Value]:
+    """Yield the largest difference between groups in words, and the differences of the original images as a chart."""
+    rows = [row for row in block["disparities"] if row["variant"] == block["variants"][0] and row["raw"] is not None]
+    rows.sort(key=lambda row: (not row["significant"], -row["raw"]))
+    if n := sum(bool(row["significant"]) for row in rows):
+        words = _words(rows[0])
+        largest = f" by {number(rows[0]['raw'])}: the largest of {plural(n, 'significant difference')}."
+        yield Sentence(
+            ["The share of images labelled ", Strong(words), " differs between groups", largest], Weight.LEAD
+        )
+    else:
+        yield Sentence("No share of a zero-shot label differs significantly between groups.", Weight.LEAD)
+    points = [
+        Point(row["raw"], _words(row), low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"],
+              null_p95=row["null_p95"], filled=bool(row["significant"]), verdict=row["verdict"])
+        for row in rows[:MOST_SHOWN]
+    ]  # fmt: skip
+    yield Chart(
+        ChartKind.INTERVALS, "fhibe_clip_differing", "Differences between groups in the share of a label",
+        [Series(points)], Axis("largest share minus smallest", 0.0), in_files=False,
+        caption=f"The {MOST_SHOWN} largest of {len(rows)}." if len(rows) > MOST_SHOWN else "",
+    )  # fmt: skip
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    return f"{_label(row['label'])}, {scorer_label(row['question'])} by {_by(row)}"
 
 
 def _findings(block: Block) -> Iterator[Finding]:
@@ -103,8 +137,7 @@ def _shares(block: Block, table: Mapping[str, Any]) -> Iterator[Value]:
         yield Chart(ChartKind.HEAT, name, f"Shares of the labels: {title}", series, axis, on_page=False)
     columns = [*_GROUP, *(Column(_label(label), Kind.ESTIMATE, 2) for label in labels)]
     empty = f"{title}: no table, {plain(table['reason'])}." if table["reason"] and original else ""
-    caption, fold = (title, "") if original else ("", title)
-    yield Table(f"{name}_{table['variant']}", columns, rows, caption, fold=fold, empty=empty)
+    yield Table(f"{name}_{table['variant']}", columns, rows, fold=title, empty=empty)
 
 
 def _share(entry: Mapping[str, Any] | None) -> Cell:

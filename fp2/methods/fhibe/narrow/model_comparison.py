@@ -44,7 +44,7 @@ from fp2.extension import (
     plain,
 )
 from fp2.methods.fhibe.scores.benchmark import KEYS
-from fp2.methods.fhibe.scores.benchmark_values import estimate, group_cell, sizes_of
+from fp2.methods.fhibe.scores.benchmark_values import estimate, extreme_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,8 +251,8 @@ def _note(row: Mapping[str, Any]) -> str:
 
 
 def _by_group(row: Mapping[str, Any]) -> Row:
-    groups = [group_cell(row[end], sizes_of(row["groups"])) for end in ("worst_group", "best_group")]
-    return Row([cut_label(row["cut"]), estimate(row, "raw"), row["null_mean"], row["adjusted_p"], *groups, _note(row)])
+    numbers = [estimate(row, "raw"), row["null_mean"], row["adjusted_p"]]
+    return Row([cut_label(row["cut"]), *numbers, *extreme_cells(row), _note(row)])
 
 
 _PAIRS = [

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error, nearest, normal_id
+from fp2.extension import Fp2Error, nearest, normal_id, plural
 from fp2.methods.fhibe.narrow.tasks import BODY_PARTS, BOX, EMBEDDING, GENERATED, MASK, PARSING, PARTS, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]
@@ -197,7 +197,7 @@ class _Entry:
         fix = "Write the whole embedding of the face"
         values = self.vector("embedding", fix)
         if len(values) < 2:
-            raise self.error(f"embedding has {len(values)} number(s)", fix)
+            raise self.error(f"embedding has {plural(len(values), 'number')}", fix)
         return {"embedding": values}
 
     def generated(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from fp2.extension import (
     attribute_columns,
     describe_metric,
     nearest,
+    plural,
     score_settings,
     score_tables,
 )
@@ -320,10 +321,10 @@ def _long(scored: Sequence[tuple[TaskScores, Mapping[str, Any]]]) -> pd.DataFram
 def _notes(block: Mapping[str, Any]) -> list[str]:
     notes = []
     for outcome in block["outcomes"]:
-        own = [f"{n} subject-image pair(s) left out, {reason}" for reason, n in outcome["left_out"].items()]
-        own += [f"{n} prediction(s) ignored, {reason}" for reason, n in (outcome["ignored"] or {}).items()]
+        own = [f"{plural(n, 'subject-image pair')} left out, {reason}" for reason, n in outcome["left_out"].items()]
+        own += [f"{plural(n, 'prediction')} ignored, {reason}" for reason, n in (outcome["ignored"] or {}).items()]
         own += [outcome["scale_note"]] if outcome["scale_note"] else []
-        own += [f"{outcome['failed']} image(s) could not be read or predicted"] if outcome["failed"] else []
+        own += [f"{plural(outcome['failed'], 'image')} could not be read or predicted"] if outcome["failed"] else []
         own += [] if outcome["measurable"] else [f"not measurable here, {outcome['why']}"]
         notes += [f"{outcome['probe']}: {line}" for line in own]
     return notes

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Cut, ScoreComparison, attribute_columns
+from fp2.extension import Cut, ScoreComparison, attribute_columns, in_number
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.conditions import keep, names_in
 from fp2.methods.fhibe.scores.design import make_design
@@ -281,9 +281,8 @@ def _notes(outcome: Mapping[str, Any]) -> list[str]:
         notes.append(f"{outcome['label']}: {whole['n_without']} subject-image pairs have no score")
     if whole["n_clipped"]:
         end = f"{whole['value_range'][1]:g}"
-        notes.append(
-            f"{outcome['label']}: {whole['n_clipped']} score(s) above the range were clipped to its end, {end}"
-        )
+        clipped = f"{whole['n_clipped']} [score|scores] above the range [was|were] clipped to its end, {end}"
+        notes.append(f"{outcome['label']}: {in_number(whole['n_clipped'], clipped)}")
     for within in outcome["within"]:
         if not within["n_subjects"]:
             notes.append(f"{outcome['label']}: no subject with a score is left within {within['condition']}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator
 
-from fp2.extension import LONG, Fp2Error, Range, nearest, normal_id, read_options, read_table
+from fp2.extension import LONG, Fp2Error, Range, in_number, nearest, normal_id, read_options, read_table
 from fp2.methods.fhibe.scores.conditions import holds
 from fp2.methods.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
 
@@ -49,7 +49,8 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: 
         fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for example"
         raise Fp2Error("no row of the scores is of a subject of the data set", where=str(path), fix=fix)
     if n_outside := int((~inside).sum()) // (1 if of_run else len(options.metrics)):
-        notes.append(f"{n_outside} row(s) of the scores are of no subject in the data set and were left out")
+        left_out = f"{n_outside} [row|rows] of the scores, of no subject in the data set, [was|were] left out"
+        notes.append(in_number(n_outside, left_out))
     return long[inside].reset_index(drop=True), notes
 
 
@@ -141,7 +142,8 @@ def _of_run(
     notes = []
     if "variant" in frame and (original := frame["variant"] == "original").any():
         if n_others := int((~original).sum()):
-            notes.append(f"{n_others} row(s) of the scores are of image variants and were left out")
+            left_out = f"{n_others} [row|rows] of the scores, of image variants, [was|were] left out"
+            notes.append(in_number(n_others, left_out))
         frame = frame.loc[original]
     parts = []
     for metric in options.metrics:

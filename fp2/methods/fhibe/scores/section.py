@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fp2.extension import (
@@ -35,6 +36,7 @@ from fp2.methods.fhibe.scores.benchmark_values import (
     ABBREVIATED,
     AGREEMENT,
     estimate,
+    extreme_cells,
     group_cell,
     highest_disparities,
     intersection_findings,
@@ -99,8 +101,9 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
         for row in rows
     ]  # fmt: skip
     yield Table(f"analyses_{n}", _COMPARED, compared, fold="Both analyses by cut")
-    if shares := [row for row in rows if (row.get("shares") or {}).get("pair")]:
-        caption = "Proportions of the worst and the best group, with 95 % intervals"
+    differing = [row for row in rows if row["agreement"] in ("both", "ours_only", "published_only")]
+    if shares := [row for row in differing if (row.get("shares") or {}).get("pair")]:
+        caption = "Proportions of the worst and the best group where one is significant, with 95 % intervals"
         yield Table(f"proportions_{n}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
     for index, within in enumerate(outcome["within"]):
         yield within_table(outcome, within, f"within_{n}_{index}")
@@ -112,8 +115,10 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
 def _proportions(row: Mapping[str, Any]) -> Row:
     pair, sizes = row["shares"]["pair"], sizes_of(row["shares"]["groups"])
     ends = [estimate(pair, name, f"{name}_low", f"{name}_high") for name in ("difference", "ratio")]
-    groups = [group_cell(pair[end], sizes) for end in ("worst", "best")]
-    return Row([cut_label(row["cut"]), *groups, *ends], min(sizes[pair["worst"]], sizes[pair["best"]]))
+    published = row["agreement"] == "published_only"
+    groups = [replace(group_cell(pair[end], sizes), muted=published) for end in ("worst", "best")]
+    cells = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *ends]
+    return Row(cells, min(sizes[pair["worst"]], sizes[pair["best"]]))
 
 
 def _within_models(label: str, within: Mapping[str, Any]) -> Iterator[Sentence]:
@@ -229,7 +234,7 @@ def _patterns(patterns: Mapping[str, Any], label: str, n: int) -> Iterator[Value
     for index, feature in enumerate(patterns.get("found", ())):
         rows = []
         for row in feature["rows"]:
-            groups = [group_cell(row[end], sizes_of(row["groups"])) for end in ("worst", "best")]
+            groups = extreme_cells(row, ("worst", "best"))
             rows.append(Row([cut_label(row["cut"]), row["disparity"], row["gap"], row["chance"], row["p"], *groups]))
         caption = f"{cut_label(feature['feature'])}, alone and with each sensitive attribute"
         yield Table(f"follow_up_{n}_{index}", _FOLLOW_UP, rows, fold=f"Follow-up of {caption}")
@@ -247,7 +252,7 @@ _COMPARED = [
     Column("Significant in"), Column("Why they differ"),
 ]  # fmt: skip
 _PROPORTIONS = [
-    Column("Cut"), Column("Worst", Kind.NAME), Column("Best", Kind.NAME),
+    Column("Cut"), Column("Worst", Kind.NAME), Column("Best", Kind.NAME), Column("Significant in"),
     Column("Difference", Kind.ESTIMATE, signed=True), Column("Ratio", Kind.ESTIMATE, 2),
 ]  # fmt: skip
 _IMPORTANCES = [

@@ -156,7 +156,7 @@ class SummarySection(Section):
             Row([short_group(row["value"]), cut_label(row["attribute"]), *(row[key] for key in _COUNTS)])
             for row in sorted(block["values"], key=_distance_from_chance, reverse=True)[:_MAX_VALUES]
         ]
-        caption = "Values that are most often in the worst or the best group, farthest from chance first"
+        caption = "How often a value is in the worst and in the best group of the published analysis"
         yield Table("values", [Column("Value", Kind.NAME), Column("Attribute"), *_COUNTS.values()], rows, caption)
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
@@ -176,7 +176,7 @@ _SIZES = {
 }
 _COUNTS = {
     "n_cases": Column("Cases", Kind.COUNT),
-    "n_worst": Column("In the worst group", Kind.COUNT),
-    "n_best": Column("In the best group", Kind.COUNT),
+    "n_worst": Column("In the worst, published", Kind.COUNT),
+    "n_best": Column("In the best, published", Kind.COUNT),
     "expected": Column("Expected by chance", Kind.NUMBER, 1),
 }

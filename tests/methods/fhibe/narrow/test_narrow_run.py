@@ -133,7 +133,7 @@ def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Pat
     results = _results(own_root)
     (outcome,) = results["fhibe_narrow"]["outcomes"]
     assert outcome["ignored"] == {"of images outside this run": 1}
-    assert any("1 prediction(s) ignored, of images outside" in line for line in results["limitations"])
+    assert any("1 prediction ignored, of images outside" in line for line in results["limitations"])
     (within,) = outcome["within"]
     assert within["n_subjects"] == 72
     assert {row["cut"]: row["change"] for row in within["rows"]}["skin_tone"] == "remains"
