@@ -173,6 +173,8 @@ from fp2.engines.base import (
     FORBID_EXTRA as FORBID_EXTRA,
     NEVER as NEVER,
     SOMETIMES as SOMETIMES,
+    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
+    TOKENS_A_WORD as TOKENS_A_WORD,
     AsksServers as AsksServers,
     BaseEngine as BaseEngine,
     Engine as Engine,
@@ -260,7 +262,7 @@ from fp2.engines.server.client import (
 )
 from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
-from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text
+from fp2.engines.server.chat import PATH as PATH, png as png, post_chat as post_chat, read_text as read_text
 from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.
@@ -268,13 +270,12 @@ from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
 from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
 from fp2.ask.cost import (
-    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
-    TOKENS_A_WORD as TOKENS_A_WORD,
+    check_cost as check_cost,
     expected_cost as expected_cost,
     expected_scorings as expected_scorings,
     reasoning_budget as reasoning_budget,
 )
-from fp2.ask.loop import Forecast as Forecast, Storage as Storage
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage, ask as ask
 from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
@@ -285,7 +286,12 @@ from fp2.store.database import (
     transaction as transaction,
 )
 from fp2.store.salted_keys import local_salt as local_salt, salted as salted
-from fp2.store.withdrawn import read_withdrawn as read_withdrawn, writing as writing
+from fp2.store.origins import register_origins as register_origins
+from fp2.store.withdrawn import (
+    WithdrawnImages as WithdrawnImages,
+    read_withdrawn as read_withdrawn,
+    writing as writing,
+)
 from fp2.identifiers import normal_id as normal_id
 from fp2.store.rows import ResponseStore as ResponseStore
 

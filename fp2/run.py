@@ -23,7 +23,7 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config
-from fp2.engines.base import Engine, SuppliesAnswers, remote_code
+from fp2.engines.base import Engine, HasPrice, SuppliesAnswers, remote_code
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.notes import Stage, read_notes
 from fp2.progress import Progress
@@ -116,7 +116,7 @@ def run(
             remember(state, record.run_id, places)
             outcome = record.finish(
                 protocol, evaluation.published.keyed(local_salt(state)), results, passport_extra(inputs, results),
-                ended=_ended(asked, results), interrupted=asked.interrupted or bool(asked.left),
+                ended=_ended(asked, results), interrupted=asked.interrupted or bool(asked.left or asked.overspent),
             )  # fmt: skip
         told = inputs.notes
         del evaluation, storage, inputs  # the check reads what was written, beside nothing else
@@ -144,6 +144,8 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
     assert inputs.battery is not None
+    if isinstance(inputs.engine, HasPrice):
+        inputs.engine.spend_at_most(config.answers.max_cost)
     probes = {question.question_id: question.probe for question in inputs.battery.questions}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
@@ -189,6 +191,11 @@ def _ended(asked: Asked, results: Results) -> tuple[int, str | None]:
     if asked.over_budget:
         hint = "What was answered is kept; fix the cause and run the same command again"
         return EXIT_ERROR_BUDGET, f"{asked.over_budget}. {hint}"
+    if asked.overspent:
+        return (
+            EXIT_ERROR_BUDGET,
+            f"answers.max_cost: {asked.overspent}. What was answered is kept; run again to continue",
+        )
     if asked.interrupted:
         done, planned = results["answers"]["answered"], results["answers"]["planned"]
         return EXIT_INTERRUPTED, f"interrupted: {done} of {planned} answers are kept; run the same command to continue"

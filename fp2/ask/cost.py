@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fp2.engines.base import IMAGE_TOKENS, TEMPLATE_TOKENS, TOKENS_A_WORD
 from fp2.errors import Fp2Error
 from fp2.tables import IN_WORDS
 
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
     from fp2.scorers.by_model import ModelScorer
     from fp2.tables import Decoding, Question
-
-TOKENS_A_WORD = 4 / 3
-TEMPLATE_TOKENS = 20
-"""Of a chat template around a question."""
-IMAGE_TOKENS = 1000
-"""Of an image, which every server counts in its own way: an assumption, stated wherever a cost is."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fp2.ask.plan import Shard
 from fp2.data.stimuli import original_image_id
+from fp2.engines.base import OverspentError
 from fp2.tables import NOT_SUPPLIED, Answer
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ class Asked:
         Whether the user interrupted it.
     over_budget : str or None
         Why it ended early: how many answers failed, and the first reason.
+    overspent : str or None
+        Why it ended before it cost more than allowed.
     left : int
         Questions that are left to other shards.
     """
@@ -152,12 +155,13 @@ class Asked:
     model_calls: int = 0
     interrupted: bool = False
     over_budget: str | None = None
+    overspent: str | None = None
     left: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether every planned answer was tried as often as allowed."""
-        return not self.interrupted and self.over_budget is None and not self.left
+        return not self.interrupted and self.over_budget is None and self.overspent is None and not self.left
 
 
 @dataclass
@@ -231,6 +235,8 @@ def ask(
             storage.flush()
     except KeyboardInterrupt:
         asked.interrupted = True
+    except OverspentError as error:
+        asked.overspent = str(error)
     asked.model_calls = engine.model_calls - before
     return asked
 

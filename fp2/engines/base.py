@@ -35,6 +35,11 @@ NotNegative = Annotated[float, Ge(0)]
 FORBID_EXTRA: Any = {"extra": "forbid"}
 """The `__pydantic_config__` of options: an unknown key is an error."""
 NEVER, SOMETIMES = "never", "sometimes"
+TOKENS_A_WORD = 4 / 3
+TEMPLATE_TOKENS = 20
+"""Of a chat template around a question."""
+IMAGE_TOKENS = 1000
+"""Of an image, which every server counts in its own way: an assumption, stated wherever a cost is."""
 ABSENT = "not installed"
 """The version of a package that is missing. No answer is stored under it: loading the model reports what is missing."""
 BLANKS = "\u0120\u2581\u010a\u0109 "
@@ -47,6 +52,10 @@ class Price:
 
     input: float
     output: float
+
+
+class OverspentError(Exception):
+    """Raised by `Engine.answer` before more is asked than the run may cost; what it has given is kept."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +204,15 @@ class AsksServers(Protocol):
 
     def serving(self) -> dict[str, Any]:
         """Return what became of the requests, for the results (JSON values, no addresses); empty without any."""
+        ...
+
+
+@runtime_checkable
+class HasPrice(Protocol):
+    """What an engine has besides the members of `Engine` if its answers have a price."""
+
+    def spend_at_most(self, cost: float | None) -> None:
+        """Set the most that further answers may cost (None: any): `answer` raises OverspentError before it is more."""
         ...
 
 

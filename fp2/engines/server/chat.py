@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.engines.reasoning import STILL_REASONING, THINK, Split, split_reasoning
 from fp2.engines.server.client import Channel
-from fp2.engines.server.replies import RefusedError
+from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import Decoding
 
 if TYPE_CHECKING:
@@ -60,23 +60,30 @@ def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed
 async def post_chat(channel: Channel, body: Mapping[str, Any], *, also: bool = True) -> dict[str, Any]:
     """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
 
-    `also`: with the fields that every question of the run has (`ServerClient.also`).
+    `also`: with the fields that every question of the run has (`ServerClient.also`). `ServerClient.fields` are in every
+    request.
 
     Raises
     ------
     RefusedError, UnreachableError
     """
-    body = {**body, **channel.client.also} if also else body
+    body = with_fields(body, {**(channel.client.also if also else {}), **channel.client.fields})
     try:
-        return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
+        return await channel.post(PATH, with_limit(body, channel.client.token_limit))
     except RefusedError as error:
         if channel.client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
             raise
     channel.client.token_limit = NEWER_LIMIT
-    return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
+    return await channel.post(PATH, with_limit(body, channel.client.token_limit))
 
 
-def _with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
+def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request with these fields in place of its own, and without those that are None."""
+    return {name: value for name, value in {**body, **fields}.items() if value is not None}
+
+
+def with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
+    """Return a request with its limit of new tokens under this name."""
     return {limit if name == "max_tokens" else name: value for name, value in body.items()}
 
 
@@ -175,10 +182,3 @@ def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
     if completion.split.answer is None:
         raise RefusedError(STILL_REASONING)
     return completion.split.answer, completion.tokens
-
-
-def token_count(reply: Mapping[str, Any], name: str) -> int | None:
-    """Return a count of the reply's `usage`, or None if it is missing or not a count."""
-    usage = reply.get("usage")
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and 0 <= value < 2**31 else None

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
+from fp2.engines.server.limits import Limits, Slots
 from fp2.engines.server.options import Address
 from fp2.engines.server.pool import Pool, Server
 from fp2.engines.server.replies import MASK, RefusedError, error_message, masked, read_body, retry_after, spellings
@@ -31,6 +32,7 @@ FIRST_PAUSE, LONGEST_PAUSE, JITTER = 0.5, 30.0, 0.5  # seconds
 LONGEST_CHECK = 10.0  # seconds for a server to say again what it is
 LONGEST_WAIT = 300.0  # seconds that a server may ask us to wait
 _TRANSIENT = frozenset({408, 425, 429})  # and 500 or above except 501
+_OVERLOAD = frozenset({408, 429, 503, 529})  # 529: Anthropic
 _DATA = re.compile(r"(data:[\w/+.-]*;base64,)?[A-Za-z0-9+/=_-]{80,}")
 _FOLDERS = re.compile(r"(?<![\w/.])(?!/v\d)/(?:[^\s/'\":,;]+/)+")  # all of a path but its last name
 IS_PATH = re.compile(r"[/~]|[A-Za-z]:[\\/]")
@@ -46,10 +48,15 @@ class UnreachableError(Exception):
 
 
 class _TransientError(Exception):
-    """An error that another attempt may not have; `retry_after` is the pause that the server asks for, in seconds."""
+    """An error that another attempt may not have.
 
-    def __init__(self, message: str, retry_after: float | None = None, *, silent: bool = False) -> None:
-        self.retry_after, self.silent = retry_after, silent
+    `retry_after` is the pause that the server asks for, in seconds; `overload`: fewer requests at a time may avoid it.
+    """
+
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, silent: bool = False, overload: bool = False
+    ) -> None:
+        self.retry_after, self.silent, self.overload = retry_after, silent, overload
         super().__init__(message)
 
 
@@ -105,6 +112,8 @@ class ServerClient:
         Seconds without a sign of a server after which an attempt fails; the whole reply has twice as long.
     attempts : int
         Attempts of a request. A failed request goes to the other servers at once, which is the same attempt.
+    limits : Limits, optional
+        On requests and tokens a minute, and what was spent.
     admit : callable, optional
         Called before a server is used that was silent; raises RefusedError if it is to get no requests. The one server
         of a pool is not checked.
@@ -115,7 +124,9 @@ class ServerClient:
     token_limit : str
         The name under which the servers take the limit of new tokens.
     also : dict
-        What every chat completion has beside its own fields.
+        What every question has beside its own fields.
+    fields : Mapping
+        What every chat completion has in place of its own fields; it is without those that are None.
     """
 
     def __init__(
@@ -127,12 +138,15 @@ class ServerClient:
         concurrency: int = 8,
         timeout: float = 120.0,
         attempts: int = 5,
+        limits: Limits | None = None,
         admit: Callable[[Channel], Awaitable[None]] | None = None,
     ) -> None:
-        self.pool = Pool([Server(address, asyncio.Semaphore(concurrency)) for address in addresses])
+        self.pool = Pool([Server(address, Slots(concurrency)) for address in addresses])
         self.token_limit = "max_tokens"
         self.also: dict[str, Any] = {}
+        self.fields: Mapping[str, Any] = {}
         self._key, self._concurrency, self._timeout, self._attempts = key, concurrency, timeout, attempts
+        self.limits = limits or Limits()
         self._admit = admit if len(addresses) > 1 else None
         names = {name for one in addresses for name in (one.base, one.origin, one.origin.split("//")[1], one.host)}
         self._secrets = spellings(key) if key else ()
@@ -252,8 +266,7 @@ class ServerClient:
             try:
                 if not channel.only:
                     await self._check(server)
-                async with server.slots:
-                    reply = await self._send(server, method, url, body)
+                reply = await self._limited(server, method, url, body)
             except _TransientError as error:
                 if channel.only:
                     raise
@@ -285,6 +298,22 @@ class ServerClient:
             raise _TransientError(str(error)) from error
         server.admitted = True
 
+    async def _limited(self, server: Server, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Send a request once to one server, as soon as the limits allow."""
+        async with server.slots as began:
+            try:
+                if body is None:
+                    return await self._send(server, method, url, body)
+                expected = await self.limits.take(body)
+                reply = await self._send(server, method, url, body)
+            except _TransientError as error:
+                if error.overload:
+                    server.slots.overloaded(began)
+                raise
+        server.slots.replied()
+        self.limits.replied(reply, expected)
+        return reply
+
     async def _send(self, server: Server, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         """Send a request once to one server."""
         import httpx2
@@ -297,17 +326,19 @@ class ServerClient:
                 self._replies += 1
         except TimeoutError as error:
             message = f"the server did not end its reply within {2 * self._timeout:g} s"
-            raise _TransientError(message, silent=True) from error
+            raise _TransientError(message, silent=True, overload=True) from error
         except zlib.error as error:
             raise _TransientError("the server's reply is not compressed as it says") from error
         except httpx2.TimeoutException as error:
-            raise _TransientError(f"the server did not answer within {self._timeout:g} s", silent=True) from error
+            message = f"the server did not answer within {self._timeout:g} s"
+            raise _TransientError(message, silent=True, overload=True) from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise _TransientError(f"no connection to the server ({type(error).__name__})", silent=True) from error
         status = reply.status_code
         if status in _TRANSIENT or (status >= 500 and status != 501):
             pause = retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-            raise _TransientError(f"the server failed ({status}): {self._message(content)}", pause)
+            message = f"the server failed ({status}): {self._message(content)}"
+            raise _TransientError(message, pause, overload=status in _OVERLOAD)
         if status >= 400:
             raise RefusedError(f"the server refused ({status}): {self._message(content)}", status)
         if status >= 300:

@@ -13,7 +13,7 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,8 +21,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
 from fp2.engines.reasoning import Split, reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
-from fp2.engines.server.chat import METHOD, PATH, Completion, chat_body, post_chat, probe_images, read_completion
+from fp2.engines.server.chat import (
+    METHOD,
+    PATH,
+    Completion,
+    chat_body,
+    post_chat,
+    probe_images,
+    read_completion,
+    with_fields,
+    with_limit,
+)
 from fp2.engines.server.client import IS_PATH, Channel, ServerClient, UnreachableError, base_name, without_folder
+from fp2.engines.server.limits import Limits, Spending
 from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.reasoning import find_parameter, reasons, request_fields
 from fp2.engines.server.replies import RefusedError
@@ -37,7 +48,7 @@ from fp2.engines.server.report import (
     uses_images,
 )
 from fp2.engines.server.sampled import SampledAnswers
-from fp2.engines.server.scoring import ScoringMethod
+from fp2.engines.server.scoring import Body, Probabilities, Reply, ScoringMethod
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import Answer, Decoding, ImageTask, Question
@@ -67,6 +78,7 @@ class OpenAICompatEngine(BaseEngine):
 
     Options: ClassVar[type[Any]] = ServerOptions
     serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
+    takes: ClassVar[tuple[str, ...]] = ("options",)
     priced: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = {
         "base_url": "Give http(s)://host:port/v1",
@@ -91,6 +103,9 @@ class OpenAICompatEngine(BaseEngine):
         self._trial: asyncio.Future[bool] | None = None
         self._reasons = decoding.reasoning not in ("off", "auto")
         self._silent: set[str] = set()  # addresses that did not report
+        self._limits = Limits(
+            self.options.requests_per_minute, self.options.tokens_per_minute, Spending(self.profile().price)
+        )
         self._served_by = [Counter[str]() for _ in self.addresses]
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
 
@@ -105,7 +120,8 @@ class OpenAICompatEngine(BaseEngine):
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         key = str(model.get("api_key_env") or KEY_VARIABLE)
-        spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"))
+        fields = model.get("options") or {}
+        spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"), fields)
         return cls(spec, decoding, options, **memory)
 
     def check_machine(self) -> None:
@@ -131,10 +147,14 @@ class OpenAICompatEngine(BaseEngine):
 
     @property
     def limitations(self) -> list[str]:
-        """Whether probabilities are estimated from samples."""
-        if self.options.scoring != "sampled":
-            return []
-        return [f"Probabilities are shares of {self.options.samples} sampled answers each, not read from the model"]
+        """Whether probabilities are estimated from samples, and whether the server decides how text is sampled."""
+        lines = []
+        if self.options.scoring == "sampled":
+            k = self.options.samples
+            lines.append(f"Probabilities are shares of {k} sampled answers each, not read from the model")
+        if self.spec.options.get("temperature", 0) is None:
+            lines.append("The server decides at which temperature answers are sampled; asked again, they may differ")
+        return lines
 
     def identity(self) -> dict[str, Any]:
         """Return the model's name, the server's report (`server`), and the user's `revision`."""
@@ -159,6 +179,8 @@ class OpenAICompatEngine(BaseEngine):
         if self.decoding.reasoning != "auto":
             budget = self.decoding.reasoning_budget
             method["reasoning"] = {"fields": fields, "budget": budget} if budget else "off"
+        if self.spec.options:
+            method["options"] = dict(self.spec.options)
         return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
 
     def lacking(self, question: Question) -> Mapping[str, str]:
@@ -218,7 +240,7 @@ class OpenAICompatEngine(BaseEngine):
         with self._client() as client:
             try:
                 shown = self._checked(client, itertools.chain([first], tasks))
-                yield from ask_about(client, shown, self._ask, 2 * self.options.concurrency)
+                yield from ask_about(client, shown, self._ask, self._bodies, 2 * self.options.concurrency)
             finally:
                 self._count(client)
 
@@ -314,11 +336,10 @@ class OpenAICompatEngine(BaseEngine):
                 if server.admitted
             ]
         except (RefusedError, UnreachableError) as error:
-            raise_if_fatal(error, PATH)
+            raise_if_fatal(error, PATH, self.spec.options)
             return  # the error is reported with each answer
         if not all(used):
-            message = "the server ignores images: its prompt has the same length with and without one"
-            raise Fp2Error(message, where="model.id", fix="Serve a vision-language model")
+            raise _ignores_images()
         self._report.uses_images = True
         self._remember(self._report)
 
@@ -345,6 +366,9 @@ class OpenAICompatEngine(BaseEngine):
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise Fp2Error("the API key has characters that an API key cannot have", where=name, fix="Copy it again")
+        hosted = any(not address.loopback for address in self.addresses)
+        if key is None and name != KEY_VARIABLE and hosted:  # a server without a key has the default name
+            raise Fp2Error("the environment variable with the API key is not set", where=name, fix=f"export {name}=...")
         client = ServerClient(
             self.addresses,
             key,
@@ -352,8 +376,10 @@ class OpenAICompatEngine(BaseEngine):
             concurrency=self.options.concurrency,
             timeout=timeout or self.options.timeout,
             attempts=attempts or self.options.attempts,
+            limits=self._limits,
             admit=self._admit,
         )
+        client.fields = self.spec.options
         client.also = dict(self.__dict__.get("_reasoning_fields", {}))
         for server in client.pool.servers:
             server.admitted = server.address.base not in self._silent
@@ -380,52 +406,114 @@ class OpenAICompatEngine(BaseEngine):
             "prompt_tokens": prompts,
             "cached_tokens": cached,
             "cached_share": cached / prompts if prompts else None,
+            "spent": self._limits.spending.stated(),
         }  # fmt: skip
+
+    def spend_at_most(self, cost: float | None) -> None:
+        """Set the most that further answers may cost; see `HasPrice`."""
+        self._limits.spending.most = cost
+
+    def _bodies(self, question: Question, image: str | None = None, seed: int = 0) -> list[Body]:
+        """Return the requests that ask a question, without the fields that all have."""
+        if question.kind in SCORED:
+            return self._method(question.kind).requests(self.spec.id, question, image, self.decoding.choice_orders)
+        body = chat_body(self.spec.id, question.text, image, self.decoding, seed)
+        return [body | self._longer if self._reasons else body]
+
+    @property
+    def _longer(self) -> Body:
+        """The limit of tokens of an answer with reasoning before it."""
+        return {"max_tokens": self.decoding.max_new_tokens + self.decoding.reasoning_budget}
+
+    def _seed(self, task: ImageTask, question: Question) -> int:
+        return seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
+
+    def requests(self, task: ImageTask, question: Question, image: str | None) -> list[Body]:
+        """Return the chat completions that ask a question about an image, complete: for a file of requests.
+
+        Parameters
+        ----------
+        image : str or None
+            The base64 of a PNG; None shows none.
+
+        Raises
+        ------
+        Fp2Error
+            If the question is asked by another endpoint than that of chat completions.
+        """
+        if question.kind in SCORED and (path := self._method(question.kind).path) != PATH:
+            fix = "Set engine.scoring=logprobs or engine.scoring=sampled"
+            raise Fp2Error(f"{path} takes no file of requests", where="engine.scoring", fix=fix)
+        fields = {**self._reasoning_fields, **self.spec.options}
+        limit = self.remembered("token limit", self._find_limit, "the name of its limit of tokens")["name"]
+        bodies = self._bodies(question, image, self._seed(task, question))
+        return [with_limit(with_fields(body, fields), limit) for body in bodies]
+
+    def _find_limit(self, client: ServerClient) -> dict[str, Any]:
+        """Return the name of the limit of tokens, after asking whether the server uses images."""
+        try:
+            used = client.run(uses_images(client.channel(), self.spec.id, probe_images()["black"]))
+        except (RefusedError, UnreachableError) as error:
+            raise_if_fatal(error, PATH, self.spec.options)
+            raise Fp2Error(str(error), where="model.base_url", fix="Try again, or ask it by fp2 run") from error
+        if not used:
+            raise _ignores_images()
+        return {"name": client.token_limit}
+
+    def read(self, task: ImageTask, question: Question, replies: Sequence[Reply]) -> Answer:
+        """Return the answer in the replies to `requests`, a failed one where they have none."""
+        try:
+            if question.kind in SCORED:
+                method = self._method(question.kind)
+                return _scored(task, question, method.read(replies, question, self.decoding.choice_orders))
+            return self._in_words(task, question, self._read(replies[0]))
+        except RefusedError as error:
+            return failed(task, question, str(error))
+        except Exception as error:  # a reply can contain anything
+            return failed(task, question, f"the reply cannot be read ({type(error).__name__})")
 
     async def _ask(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
         """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
         started = time.perf_counter()
-        numbers, path = None, PATH
+        path = PATH
         self.model_calls += 1
         try:
             if question.kind in SCORED:
                 method = self._method(question.kind)
                 path = method.path
                 scored = await score(channel, method, self.spec.id, question, image, self.decoding.choice_orders)
-                text, numbers, tokens = scored.text, scored.numbers, scored.tokens
+                answer = _scored(task, question, scored)
             else:
-                return await self._ask_in_words(channel, task, question, image)
+                answer = await self._ask_in_words(channel, task, question, image)
         except (RefusedError, UnreachableError) as error:
-            raise_if_fatal(error, path)
+            raise_if_fatal(error, path, self.spec.options)
             return failed(task, question, str(error))
         except Fp2Error:
             raise
         except Exception as error:  # a reply can contain anything; it is the error of this answer only
             return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
-        seconds = time.perf_counter() - started
-        return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
+        return replace(answer, seconds=time.perf_counter() - started)
 
     async def _ask_in_words(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
         """Ask for an answer in words; a model that turns out to reason is asked once more, with tokens for that."""
-        started = time.perf_counter()
-        seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
-        body = chat_body(self.spec.id, question.text, image, self.decoding, seed)
-        longer = {"max_tokens": self.decoding.max_new_tokens + self.decoding.reasoning_budget}
         reasons = self._reasons
-        completion = self._read(await post_chat(channel, body | longer if reasons else body))
+        (body,) = self._bodies(question, image, self._seed(task, question))
+        completion = self._read(await post_chat(channel, body))
         if completion.cut and completion.split.reasoning is None and not reasons:
             self._reasons |= await self._tries_reasoning(channel)
         self._reasons |= completion.split.reasoning is not None
         if self._reasons and not reasons and completion.cut and self.decoding.reasoning_budget:
             self.model_calls += 1
-            completion = self._read(await post_chat(channel, body | longer))
+            completion = self._read(await post_chat(channel, body | self._longer))
+        return self._in_words(task, question, completion)
+
+    def _in_words(self, task: ImageTask, question: Question, completion: Completion) -> Answer:
         split = completion.split
         if self._reasons and completion.cut and split.reasoning is None:
             split = Split("", None)  # the prompt has opened the reasoning, and nothing has closed it
-        answer = reasoned_answer(
+        return reasoned_answer(
             task, question, split, tokens=completion.tokens, reasoning_tokens=completion.reasoning_tokens
         )
-        return replace(answer, seconds=time.perf_counter() - started)
 
     async def _tries_reasoning(self, channel: Channel) -> bool:
         """Return whether the model reasons, which an answer that ends at its limit does not show; asked once."""
@@ -445,3 +533,12 @@ class OpenAICompatEngine(BaseEngine):
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(reply.get(key), str) and reply[key]:
                 self._served[name].add(reply[key])
+
+
+def _ignores_images() -> Fp2Error:
+    message = "the server ignores images: its prompt has the same length with and without one"
+    return Fp2Error(message, where="model.id", fix="Serve a vision-language model")
+
+
+def _scored(task: ImageTask, question: Question, scored: Probabilities) -> Answer:
+    return Answer(task.image_id, question.question_id, scored.text, None, 0.0, scored.tokens, scored.numbers)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
@@ -14,19 +14,28 @@ from fp2.engines.base import EngineOptions, NotNegative, Positive, Seconds
 from fp2.errors import Fp2Error
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+_OURS = {"logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "stream", "top_logprobs"}
 
 
 @dataclass(frozen=True)
 class ServerSpec:
     """Which server and model: address (or several), the model's name there, and the environment variable with the key.
 
-    `revision` is the user's name for the weights that it serves.
+    `revision` is the user's name for the weights that it serves, `options` are fields of every chat completion in place
+    of ours (None leaves one out).
     """
 
     base_url: str | Sequence[str]
     id: str
     key_variable: str = KEY_VARIABLE
     revision: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise Fp2Error for a field of a request that is not the user's to choose."""
+        if taken := sorted(_OURS & set(self.options)):
+            what = "this field of a request is set by the run"
+            raise Fp2Error(what, where=f"model.options.{taken[0]}", fix="Remove it; see probe.decoding and engine")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +50,13 @@ class ServerOptions(EngineOptions):
     samples : int
         Answers that are sampled for each probability (`sampled`).
     concurrency : int
-        Most concurrent requests to a server.
+        Most concurrent requests to a server; fewer after it is overloaded.
     timeout : float
         Seconds without a sign of the server after which an attempt fails; the whole reply has twice as long.
     attempts : int
         Attempts of a request before its answer fails.
+    requests_per_minute, tokens_per_minute : float, optional
+        Most requests, and most tokens in and out, of all servers together.
     price_input, price_output : float, optional
         Price of a million tokens in and out, for estimates of cost: both or none.
     rate : float, optional
@@ -57,6 +68,8 @@ class ServerOptions(EngineOptions):
     concurrency: Positive = 8
     timeout: Seconds = 120.0
     attempts: Positive = 5
+    requests_per_minute: Seconds | None = None
+    tokens_per_minute: Seconds | None = None
     price_input: NotNegative | None = None
     price_output: NotNegative | None = None
     rate: Seconds | None = None
@@ -67,8 +80,10 @@ class ServerOptions(EngineOptions):
             raise Fp2Error("a cost needs both prices", where="engine.price_input and engine.price_output")
 
     def summary(self) -> dict[str, str]:
-        """Return the number of concurrent requests."""
-        return {"concurrent requests": str(self.concurrency)}
+        """Return the number of concurrent requests, and the limits of a minute."""
+        limits = {"requests a minute": self.requests_per_minute, "tokens a minute": self.tokens_per_minute}
+        stated = {name: f"at most {limit:,g}" for name, limit in limits.items() if limit is not None}
+        return {"concurrent requests": str(self.concurrency), **stated}
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ one request, and the others once that succeeds.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fp2.engines.server.limits import Slots
 from fp2.engines.server.options import Address
 
 FAILURES = 3
@@ -27,7 +27,7 @@ class Server:
     Attributes
     ----------
     address : Address
-    slots : asyncio.Semaphore
+    slots : Slots
         As many requests as it gets at a time.
     http : Any
         Its HTTP client, once it is open.
@@ -44,7 +44,7 @@ class Server:
     """
 
     address: Address
-    slots: asyncio.Semaphore
+    slots: Slots
     http: Any = None
     admitted: bool = True
     excluded: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -107,3 +108,10 @@ def masked(value: Any, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         return {masked(name, secrets): masked(item, secrets) for name, item in value.items()}
     return value
+
+
+def token_count(reply: Mapping[str, Any], name: str) -> int | None:
+    """Return a count of the reply's `usage`, or None if it is missing or not a count."""
+    usage = reply.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None

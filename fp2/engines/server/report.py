@@ -8,17 +8,18 @@ time, so that a run whose answers are all in the store needs no server.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
+from fp2.engines.server.chat import PATH, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
-from fp2.engines.server.replies import RefusedError
+from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.store.database import CachedTable
@@ -88,7 +89,7 @@ async def request_report(channel: Channel, model: str) -> Report:
         If it refuses the key.
     """
     reported: dict[str, Any] = {}
-    listed = (await _get(channel, "/models")).get("data")
+    listed = (await _get(channel, "/models", model)).get("data")
     entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     for entry in entries:
         if entry.get("id") == model:
@@ -96,19 +97,19 @@ async def request_report(channel: Channel, model: str) -> Report:
     others = tuple(str(entry["id"]) for entry in entries if entry.get("id") is not None)
     if any(fnmatchcase(model, name) or name == f"{model}:latest" for name in others):  # gateways, Ollama
         others = ()
-    version = (await _get(channel, "/version", from_origin=True)).get("version")
+    version = (await _get(channel, "/version", model, from_origin=True)).get("version")
     if isinstance(version, str):
         reported["version"] = version
     return Report(reported, asked=time.time(), others=others)
 
 
-async def _get(channel: Channel, path: str, *, from_origin: bool = False) -> dict[str, Any]:
+async def _get(channel: Channel, path: str, model: str, *, from_origin: bool = False) -> dict[str, Any]:
     """Return the object at `path`, an empty one if the server refuses or fails."""
     try:
         return await channel.get(path, from_origin=from_origin)
     except RefusedError as error:
         if error.status == 401:
-            raise key_refused(error) from error
+            await _check_key(channel, model, error)
         return {}
     except UnreachableError as error:
         if error.silent:
@@ -116,13 +117,36 @@ async def _get(channel: Channel, path: str, *, from_origin: bool = False) -> dic
         return {}  # the server is there
 
 
+async def _check_key(channel: Channel, model: str, error: RefusedError) -> None:
+    """Raise if the key is refused for questions too: some hosts list their models to other credentials only."""
+    try:
+        await post_chat(channel, chat_body(model, "Say yes.", None, Decoding(max_new_tokens=1), 0), also=False)
+    except RefusedError as refused:
+        if refused.status == 401:
+            raise key_refused(error) from refused
+
+
 def key_refused(error: RefusedError) -> Fp2Error:
     """Return the one line for a wrong or missing key."""
     return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
 
 
-def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
-    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown."""
+_SAMPLING = ("temperature", "top_p", "seed")
+
+
+def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: Collection[str] = ()) -> None:
+    """Raise if every other question would fail too: a wrong key, an unknown model or endpoint, a field that is refused.
+
+    `options` are the user's fields of a request.
+    """
+    if isinstance(error, RefusedError) and error.status in (400, 422):
+        words = set(re.findall(r"\w+", str(error)))
+        for name in words.intersection(options):
+            fix = "Correct it, or remove it (~model.options.NAME)"
+            raise Fp2Error(str(error), where=f"model.options.{name}", fix=fix) from error
+        if refused := [name for name in _SAMPLING if name in words]:
+            fix = f"Leave it to the server: {' '.join(f'+model.options.{name}=null' for name in refused)}"
+            raise Fp2Error(str(error), where=f"model.options.{refused[0]}", fix=fix) from error
     if isinstance(error, RefusedError) and error.status == 401:
         raise key_refused(error) from error
     if isinstance(error, RefusedError) and error.status == 404:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fp2.engines.base import NEVER, SOMETIMES, option_orders
-from fp2.engines.server.chat import PATH, messages, read_completion, token_count
-from fp2.engines.server.replies import RefusedError
+from fp2.engines.server.chat import PATH, messages, read_completion
+from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
 from fp2.hashing import digest
 from fp2.tables import ChoiceOrders, Decoding, Question

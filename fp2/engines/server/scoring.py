@@ -26,8 +26,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fp2.engines.base import BLANKS, NEVER, SOMETIMES, option_orders
-from fp2.engines.server.chat import DATA_URL, PATH, first_choice, messages, token_count
-from fp2.engines.server.replies import RefusedError
+from fp2.engines.server.chat import DATA_URL, PATH, first_choice, messages
+from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 Body = dict[str, Any]

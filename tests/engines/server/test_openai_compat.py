@@ -174,8 +174,11 @@ def test_an_error_of_every_question_ends_the_run(status: int, message: str, wher
             collect(engine(server).answer(tasks))
         assert caught.value.where == where
         assert len(server.asked(CHAT)) < 5
-    with serving({MODELS: lambda seen, before: Reply({}, 401)}) as server, pytest.raises(Fp2Error, match="401"):
+    closed = {path: lambda seen, before: Reply({}, 401) for path in (MODELS, CHAT)}
+    with serving(closed) as server, pytest.raises(Fp2Error, match="401"):
         engine(server).identity()
+    with serving({**closed, CHAT: words}) as server:  # its list of models needs other credentials
+        assert engine(server).identity()["server"] == {}
 
 
 def test_a_server_that_ignores_images_is_refused(tasks: list[ImageTask]) -> None:
