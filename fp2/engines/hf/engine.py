@@ -52,7 +52,7 @@ class HfOptions(LocalOptions):
         out.
     max_tokens : int, optional
         Most tokens in one pass when probabilities are read; by device if not given; halved likewise.
-    sharing : {"auto", "tree", "vision", "none"}
+    sharing : {"auto", "tree", "prefix", "vision", "none"}
         What the questions about an image share. `auto` is the most that is exact for the model's family.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Sharable = Literal["tree", "vision", "none", "auto"]
+Sharable = Literal["tree", "prefix", "vision", "none", "auto"]
 IMAGE, QUESTION = "{image}", "{question}"
 
 
@@ -21,7 +21,7 @@ class FamilyFacts:
 
     Attributes
     ----------
-    sharing : {"tree", "vision", "none", "auto"}
+    sharing : {"tree", "prefix", "vision", "none", "auto"}
         The most that questions about one image may share: `tree` where attention is causal (or bidirectional within
         one image), so that the keys and values of the image and the common prefix hold for every question; `vision`
         where the prompt changes the image's hidden states in the language model; `none` where the image features

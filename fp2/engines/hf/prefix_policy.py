@@ -1,6 +1,7 @@
 """What the questions about one image may share, and the check that sharing changes no answer.
 
-`tree` shares the common prefix of all prompts, image included; `vision` shares the image features; `none` nothing. A
+`tree` shares the common prefix of all prompts, image included, and computes the rest in one row; `prefix` shares it and
+computes the rest of each prompt in a row of its own; `vision` shares the image features; `none` nothing. A
 model's family says how much may be shared (`families`); for an unknown family, the most that passes the check is taken.
 The check compares next-token logits with those of one full prompt at a time, before the first answer is returned.
 """
@@ -8,17 +9,18 @@ The check compares next-token logits with those of one full prompt at a time, be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.encoding import EncodedPrompts
+    from fp2.engines.hf.encoding import Continuation, EncodedPrompts
+    from fp2.engines.hf.forked_prefix import ForkedPrefix
     from fp2.engines.hf.shared_prefix import SharedPrefix
     from fp2.engines.hf.whole_prompts import WholePrompts
 
-Sharing = Literal["auto", "tree", "vision", "none"]
-_LEVELS = ("none", "vision", "tree")
+Sharing = Literal["auto", "tree", "prefix", "vision", "none"]
+_LEVELS = ("none", "vision", "prefix", "tree")
 _CONTROL_RATIO = 4  # how much larger the difference to a wrong prompt must be
 _ROUNDING = 1e-6  # of a model whose logits do not depend on the prompt
 _TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # relative to the largest logit, or to 1
@@ -79,11 +81,14 @@ class LogitDifference:
         The same with the prompts rolled by one: the difference that mixed-up prompts would make.
     largest : float
         The largest logit.
+    probability : float
+        Largest difference of next-token probabilities.
     """
 
     error: float
     control: float
     largest: float
+    probability: float = 0.0
 
     def within(self, dtype: str, quantised: bool) -> bool:
         """Return whether the difference is explained by the rounding of `dtype`."""
@@ -92,11 +97,27 @@ class LogitDifference:
         return self.error <= tolerance * scale and self.error <= max(self.control / _CONTROL_RATIO, _ROUNDING * scale)
 
 
-def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts) -> LogitDifference:
-    """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`."""
+def boundaries(text_config: Any) -> set[int]:
+    """Return the numbers of tokens after which the attention of some layers changes: windows and chunks."""
+    names = ("sliding_window", "attention_chunk_size")
+    return {int(size) for name in names if (size := getattr(text_config, name, None))}
+
+
+def compare(
+    strategy: SharedPrefix | ForkedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts, beyond: int = 0
+) -> LogitDifference:
+    """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`.
+
+    The last prompt goes on with its own tokens until it has more than `beyond` of them.
+    """
     import torch
 
-    wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
+    wanted: list[Continuation] = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
+    last = len(wanted) - 1
+    missing = beyond + 1 - len(encoded.tokens(last))
+    if missing > 0:
+        words = encoded.suffixes[last]
+        wanted[last] = (last, (words * (missing // len(words) + 1))[:missing])
     logits_of: dict[int, torch.Tensor] = {}
     for _, places, logits in strategy.logits([encoded], wanted):
         logits_of.update(zip(places, logits[0], strict=True))
@@ -106,6 +127,7 @@ def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded:
         float((ours - reference).abs().max()),
         float((ours - reference.roll(1, 0)).abs().max()),
         float(reference.abs().max()),
+        float((ours.softmax(-1) - reference.softmax(-1)).abs().max()),
     )
 
 

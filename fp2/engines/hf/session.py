@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.encoding import EncodedPrompts
+from fp2.engines.hf.forked_prefix import ForkedPrefix
 from fp2.engines.hf.generation import BatchLimits, Pair, Pick, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
 from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
-from fp2.engines.hf.model import is_out_of_memory
-from fp2.engines.hf.prefix_policy import candidates, compare, inexact
+from fp2.engines.hf.model import LoadedModel, is_out_of_memory
+from fp2.engines.hf.prefix_policy import boundaries, candidates, compare, inexact
 from fp2.engines.hf.reasoning import ReasoningTokens, added_marks
 from fp2.engines.hf.scoring import OptionTokens, score
 from fp2.engines.hf.shared_prefix import SharedPrefix
@@ -22,10 +23,16 @@ from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.model import HfSpec, LoadedModel
+    from fp2.engines.hf.model import HfSpec
     from fp2.engines.hf.prompts import PromptFormat
 
-Strategy = SharedPrefix | WholePrompts
+Strategy = SharedPrefix | ForkedPrefix | WholePrompts
+STRATEGIES: Mapping[str, Callable[[LoadedModel, BatchLimits], Strategy]] = {
+    "tree": lambda loaded, limits: SharedPrefix(loaded.model, loaded.facts.text_model, limits),
+    "prefix": lambda loaded, limits: ForkedPrefix(loaded.model, limits),
+    "vision": lambda loaded, limits: WholePrompts(loaded.model, share_features=True, limits=limits),
+}
+"""What makes the strategy of each level of sharing."""
 
 
 class Session:
@@ -55,8 +62,10 @@ class Session:
         self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
         self._strategy: Strategy | None = None
         self._fallback: Strategy | None = None
-        self._sharing = sharing
+        self._sharing = self._requested = sharing
         self._used: set[str] = set()
+        self._boundaries = boundaries(loaded.model.config.get_text_config(decoder=True))
+        self._checked = 0  # the check went on beyond so many tokens
         self._stored = dict(stored or {})
         self._forms: YesNoForms | None = None
         self._end_tokens = end_tokens_of(loaded.model, loaded.processor.tokenizer)
@@ -109,7 +118,7 @@ class Session:
 
     def shrink(self, *, scored: bool) -> bool:
         """Lower the limits from now on; return False if they cannot be lower."""
-        by_tree = scored and not isinstance(self._strategy, WholePrompts)
+        by_tree = scored and isinstance(self._strategy, SharedPrefix | None)
         return self._limits.halve(tokens=by_tree)
 
     def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
@@ -140,12 +149,24 @@ class Session:
         if self._strategy is None and self._builder.check_prompts is None:
             self._used.add("none")
             return self._plain  # without any image there is little to share
+        self._reach(encoded)
         if self._strategy is None:
-            self._strategy, self._sharing = self._select(self._sharing)
+            self._strategy, self._sharing = self._select(self._requested)
         if self._strategy.supports(encoded):
             self._used.add(self._sharing)
             return self._strategy
         return self._fallback_strategy()
+
+    def _reach(self, encoded: EncodedPrompts) -> None:
+        """Have the strategy checked again before a window or chunk of attention is crossed for the first time.
+
+        Below its boundary a wrong mask changes nothing, so that a check with shorter prompts would let it through.
+        """
+        longest = len(encoded.prefix) + max(map(len, encoded.suffixes))
+        longest += self.decoding.max_new_tokens + self.decoding.reasoning_budget
+        crossed = max((size for size in self._boundaries if size < longest), default=0)
+        if crossed > self._checked:
+            self._checked, self._strategy, self._fallback = crossed, None, None
 
     def _fallback_strategy(self) -> Strategy:
         """Return the strategy for prompts that do not begin with the image: its features may still be shared."""
@@ -170,7 +191,7 @@ class Session:
                     raise _image_after_question(level)
                 continue
             try:
-                difference = compare(strategy, self._plain, checks)
+                difference = compare(strategy, self._plain, checks, self._checked)
             except Exception as error:  # a strategy may not work for this family at all
                 if len(levels) == 1 or is_out_of_memory(error):
                     raise
@@ -182,11 +203,7 @@ class Session:
         return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
 
     def _build(self, level: str) -> Strategy:
-        if level == "tree":
-            return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._limits)
-        if level == "vision":
-            return WholePrompts(self.loaded.model, share_features=True, limits=self._limits)
-        return self._plain
+        return STRATEGIES[level](self.loaded, self._limits) if level in STRATEGIES else self._plain
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding

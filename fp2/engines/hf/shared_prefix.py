@@ -106,6 +106,7 @@ class SharedPrefix:
         kinds = set(getattr(text_config, "layer_types", None) or ())
         window = getattr(text_config, "sliding_window", None)
         self._window = window if not kinds or "sliding_attention" in kinds else None
+        self._chunk = getattr(text_config, "attention_chunk_size", None) if "chunked_attention" in kinds else None
         self._kinds = kinds
         self._additive = getattr(text_config, "_attn_implementation", "sdpa") == "eager"
         self._keeps = "logits_to_keep" in _parameters(self.text.forward)
@@ -227,10 +228,18 @@ class SharedPrefix:
     def _masks(self, attends: Array, own: Array, positions: Array, device: Any) -> Any:
         """Return the 4-D mask, or one for each kind of layer if some layers have a sliding window."""
         full = self._mask(attends, device)
-        if self._window is None:
+        if self._window is None and self._chunk is None:
             return full
-        near = self._mask(attends & (own[:, :, None] - positions[:, None, :] < self._window), device)
-        return {"full_attention": full, "sliding_attention": near} if self._kinds else near
+        masks = {"full_attention": full}
+        if self._window is not None:
+            near = self._mask(attends & (own[:, :, None] - positions[:, None, :] < self._window), device)
+            if not self._kinds:
+                return near
+            masks["sliding_attention"] = near
+        if self._chunk is not None:
+            same = own[:, :, None] // self._chunk == positions[:, None, :] // self._chunk
+            masks["chunked_attention"] = self._mask(attends & same, device)
+        return masks
 
     def _mask(self, attends: Array, device: Any) -> torch.Tensor:
         mask = torch.from_numpy(attends).to(device)[:, None]

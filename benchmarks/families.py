@@ -1,0 +1,111 @@
+"""What may be shared between the questions about an image, for every image-text-to-text type of transformers.
+
+Each type gets a tiny random checkpoint (`families_parts/build.py`: the library's own config, shrunk, and its own
+processor with a tokenizer and a chat template of ours), and the engine's own check finds what it may share
+(`families_parts/check.py`). Each type runs in a process of its own with a limit of time and memory.
+
+    python -m benchmarks.families            # all types, into docs/families.csv
+    python -m benchmarks.families llava git  # some, onto the terminal
+
+`equal` means: in float32, the logits are those of one full prompt at a time to 1e-4 of the largest, and the
+probabilities to 1e-5; in 16 bits and quantised, they differ by no more than batching explains. Types without a PIL
+image processor need torchvision.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "families.csv"
+SECONDS, GIGABYTES = 120, 12
+
+
+def types() -> list[str]:
+    """Return the types of transformers' own mapping."""
+    from families_parts.build import auto
+
+    return list(auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+
+
+def measure(kind: str) -> dict[str, str]:
+    """Return the cells of one type, computed in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    results: Any = context.SimpleQueue()
+    process = context.Process(target=_work, args=(kind, results))
+    process.start()
+    end = time.monotonic() + SECONDS
+    while process.is_alive() and results.empty() and time.monotonic() < end:
+        process.join(0.1)
+    cells: dict[str, str] = {"asked": f"cannot be built: more than {SECONDS} s or {GIGABYTES} GB"}
+    if not results.empty():
+        cells = results.get()
+    process.kill()
+    process.join()
+    return cells
+
+
+def _work(kind: str, results: Any) -> None:
+    from families_parts.check import cells_of
+
+    import torch
+
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
+    folder = Path(tempfile.mkdtemp(prefix="fp2-family-"))
+    try:
+        results.put(cells_of(kind, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def usable_torchvision() -> None:
+    """Let a torchvision whose compiled operators are for another torch be imported: resizing needs none of them."""
+    import torch
+
+    register = torch.library.register_fake
+
+    def registered(name: Any, *args: Any, **options: Any) -> Any:
+        return (lambda made: made) if str(name).startswith("torchvision::") else register(name, *args, **options)
+
+    torch.library.register_fake = registered
+    try:
+        __import__("torchvision")
+    except ImportError:
+        pass
+    finally:
+        torch.library.register_fake = register
+
+
+def main(words: Sequence[str]) -> int:
+    """Write the table, or print the rows of some types."""
+    usable_torchvision()
+    import transformers
+    from families_parts.check import COLUMNS
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    rows = []
+    for kind in words or types():
+        cells = measure(kind)
+        rows.append({"type": kind, **{name: cells.get(name, "") for name in COLUMNS}})
+        print(", ".join(f"{name}: {cell}" for name, cell in rows[-1].items() if cell), flush=True)
+    if not words:
+        with TABLE.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ("type", *COLUMNS), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
