@@ -1,0 +1,30 @@
+"""The data sets of the benchmarks: their options; what they read is in `readers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from fp2.extension import DataOptions, Dataset, DataSource, LoadContext, Local, Required
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisoGenderOptions(DataOptions):
+    """`root` is the checkout with both lists, `image_root` the folder of the images, each named by its IDX."""
+
+    root: Annotated[Path, Local(), Required("the checkout of VisoGender's repository")]
+    image_root: Annotated[Path | None, Local()] = None
+
+
+class VisoGender(DataSource[VisoGenderOptions]):
+    """The images of VisoGender, by its lists OO and OP."""
+
+    Options = VisoGenderOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of both lists; see `load_visogender`."""
+        from fp2.methods.benchmarks.readers import load_visogender
+
+        root, images = self.options.root.expanduser(), self.options.image_root
+        return load_visogender(root, images.expanduser() if images else None, context.images_needed)
