@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from fp2.extension import Dataset, Fp2Error, frame_people, images_below, read_table
+from fp2.extension import Dataset, Fp2Error, frame_people, images_below, normal_id, read_table
+from fp2.methods.public_sets.hf import load_hf
+
+Tick = Callable[[int, int], None]
 
 GENDERS = ("masculine", "feminine")
 _VISO = {
@@ -49,8 +54,8 @@ def load_visogender(root: Path, image_root: Path | None, images_needed: bool = T
     notes = []
     if images_needed:
         if image_root is None:
-            raise Fp2Error("data=visogender needs the folder of the images", where="data.image_root",
-                           fix="Download the addresses of the lists, name each image by its IDX; add data.image_root=PATH")  # fmt: skip
+            fix = "Download the addresses of the lists, name each image by its IDX, add data.image_root=PATH"
+            raise Fp2Error("the folder of the images is not given", where="data.image_root", fix=fix)
         files = {path.stem: path.relative_to(image_root).as_posix() for path in images_below(image_root)}
         there = people["IDX"].isin(files)
         if not there.any():
@@ -85,3 +90,82 @@ def _date(stem: str) -> str:
 def _check_header(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None:
     if missing := [name for name in needed if name not in frame]:
         raise Fp2Error(f"the table lacks a column: {', '.join(missing)}", where=str(path))
+
+
+def _hub(root: Path, columns: Mapping[str, str], image: str, cache: Path, tick: Tick, images_needed: bool) -> Dataset:
+    """Return a data set of the hub: Parquet files with the images in column `image`, or `metadata.csv` beside them.
+
+    `columns` maps our names to its columns, as for `load_table`, without the image.
+    """
+    lists = [file for name in ("metadata.csv", "metadata.jsonl") if (file := root / name).is_file()]
+    if not lists:
+        return load_hf(root, {"image": image, **columns}, cache, tick=tick)
+    frame = read_table(lists[0])
+    return frame_people(frame, {"image": "file_name", **columns}, root.absolute(), lists[0], found=images_needed)
+
+
+_SB_ID = re.compile(r"(?P<template>.+?_\d+)_\d+_(?:neg|nonneg)_.+")
+_SB_TEXTS = ("context", "question", "ans0", "ans1", "ans2")
+_SB_OTHER = {"label": "label", "polarity": "question_polarity", "metadata": "additional_metadata"}
+_SB_CODES = {"f": ("woman", "women", "girl", "female"), "m": ("man", "men", "boy", "male")}
+"""BBQ's codes of stereotyped groups -> words that name them."""
+
+
+def load_sb_bench(root: Path, cache: Path, tick: Tick, images_needed: bool = True) -> Dataset:
+    """Return SB-Bench's items in the hub's form: Parquet, or `metadata.csv` with the images beside it.
+
+    The subject is the BBQ question template, the part `CATEGORY_QUESTION` of an item's id. Attributes: `category`;
+    `correct`, the answer that it cannot be told; `stereotyped` and `anti_stereotyped`, the two others, as names of
+    fields (`{ans0}`). These two are known where exactly one of the others names a stereotyped group of the item.
+    """
+    columns = {"item": "id", "subject": "id", "category": "category"}
+    columns |= {f"field_{name}": name for name in _SB_TEXTS}
+    columns |= {f"field_{name}": column for name, column in _SB_OTHER.items()}
+    people = _hub(root, columns, "file_name", cache, tick, images_needed).people
+    rows = people[["image_id", *(f"field_{name}" for name in (*_SB_OTHER, "ans0", "ans1", "ans2"))]]
+    templates, answers = [], []
+    for item, label, polarity, metadata, *options in rows.itertuples(index=False, name=None):
+        if not (named := _SB_ID.fullmatch(item)):
+            fix = "An id is CATEGORY_QUESTION_EXAMPLE_POLARITY_IMAGE"
+            raise Fp2Error(f"the id {item!r} names no question template", where=str(root), fix=fix)
+        templates.append(normal_id(named["template"]))
+        answers.append(_sb_answers(item, label, polarity, metadata, options, root))
+    for place, name in enumerate(("correct", "stereotyped", "anti_stereotyped")):
+        people[f"attr_{name}"] = [[own[place]] if own[place] else [] for own in answers]
+    people["subject_id"] = templates
+    people = people.drop(columns=[f"field_{name}" for name in _SB_OTHER])
+    unknown = sum(not own[1] for own in answers)
+    note = f"which answer is the stereotyped one is not known of {unknown} of {len(people)} items"
+    terms = "CC BY-NC 4.0 (LICENSE) or CC BY-NC-SA 4.0 (README); images for academic use"
+    return Dataset("sb_bench", None, people, (note,) if unknown else (), terms=terms)
+
+
+def _sb_answers(
+    item: str, label: str, polarity: str, metadata: str, options: Sequence[str], root: Path
+) -> tuple[str, str, str]:  # fmt: skip
+    """Return the fields of the correct, the stereotyped and the anti-stereotyped answer; empty where not known."""
+    if label not in ("0", "1", "2"):
+        raise Fp2Error(
+            f"item {item!r} has the label {label!r}, which is no option", where=str(root), fix="It is 0 to 2"
+        )
+    if polarity not in ("neg", "nonneg"):
+        raise Fp2Error(f"item {item!r} has the polarity {polarity!r}", where=str(root), fix="It is neg or nonneg")
+    try:
+        groups = [str(group).casefold() for group in ast.literal_eval(metadata)["stereotyped_groups"]]
+    except (ValueError, SyntaxError, KeyError, TypeError):
+        what = f"item {item!r} has no stereotyped_groups in additional_metadata"
+        raise Fp2Error(what, where=str(root)) from None
+    others = [place for place in range(3) if place != int(label)]
+    names = [word for group in groups for word in _SB_CODES.get(group, (group,))]
+    named = [place for place in others if any(_has_words(options[place], name) for name in names)]
+    if len(named) != 1:
+        return f"{{ans{label}}}", "", ""
+    target, other = named[0], next(place for place in others if place != named[0])
+    stereotyped, anti = (target, other) if polarity == "neg" else (other, target)
+    return f"{{ans{label}}}", f"{{ans{stereotyped}}}", f"{{ans{anti}}}"
+
+
+def _has_words(text: str, name: str) -> bool:
+    words = re.findall(r"\w+", text.casefold())
+    wanted = re.findall(r"\w+", name)
+    return any(words[start : start + len(wanted)] == wanted for start in range(len(words)))

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.extension import (
+    TOO_FEW,
+    UNINFORMATIVE,
     Block,
     Cell,
     Column,
     ComparedRun,
+    ComparisonSettings,
     Estimate,
     Kind,
     Results,
@@ -24,7 +27,9 @@ from fp2.extension import (
     Table,
     Value,
     Weight,
+    adjust_p_values,
     plain,
+    verdict_of,
 )
 
 if TYPE_CHECKING:
@@ -57,13 +62,18 @@ class BenchmarkScore(Supplement):
         """Return the rows of `score_row`; none where the run lacks what the rule needs."""
         raise NotImplementedError
 
+    def outcomes(self, run: ComparedRun) -> list[dict[str, Any]]:
+        """Return the shares of answers by outcome: `part`, `n` and `shares` (name -> share of n); by default none."""
+        return []
+
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `benchmark`, or None where the run lacks what the rule needs."""
         rows = self.rows(run)
         if not rows:
             return None
         known = {f"{row['part']}.{row['score']}": row["published"] for row in rows if row["published"] is not None}
-        return {"title": self.title, "rule": self.rule, "faults": self.faults, "rows": rows, "metrics": known}
+        texts = {"title": self.title, "rule": self.rule, "faults": self.faults}
+        return {**texts, "rows": rows, "outcomes": self.outcomes(run), "metrics": known}
 
 
 def score_row(
@@ -96,6 +106,40 @@ def scores_of(run: ComparedRun, scorer: str) -> pd.DataFrame:
     return chosen
 
 
+def tested_means(
+    samples: Mapping[str, Sequence[float]], smallest: float, comparison: ComparisonSettings
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Return for each sample of unit means whether its mean differs from 0: the keys of `OURS`.
+
+    Two-sided t test with its interval, corrected over the samples; `smallest` is the smallest mean of interest.
+    """
+    import numpy as np
+    from scipy import stats
+
+    out: dict[str, dict[str, Any]] = {}
+    for name, values in samples.items():
+        x = np.asarray(values, dtype=np.float64)
+        row = out[name] = dict.fromkeys((*OURS, "p_value", "larger", "small"))
+        if len(x) < max(comparison.min_subjects, 2) or not np.ptp(x):
+            row["verdict"] = TOO_FEW if len(x) < comparison.min_subjects else UNINFORMATIVE
+            continue
+        mean, error, df = float(x.mean()), float(x.std(ddof=1)) / len(x) ** 0.5, len(x) - 1
+        half = error * float(stats.t.ppf(1 - comparison.alpha / 2, df))
+        row |= {"raw": mean, "ci_low": mean - half, "ci_high": mean + half}
+        row["p_value"] = float(2 * stats.t.sf(abs(mean) / error, df))
+        row["larger"] = float(stats.t.sf((abs(mean) - smallest) / error, df))
+        row["small"] = float(stats.t.sf((smallest - abs(mean)) / error, df))
+    for key in ("p_value", "larger", "small"):
+        adjusted = adjust_p_values([row[key] for row in out.values()], comparison.correction)
+        for row, value in zip(out.values(), adjusted, strict=True):
+            row[key] = value
+    for row in out.values():
+        if row["verdict"] is None:
+            row["adjusted_p"] = row["p_value"]
+            row["verdict"] = verdict_of(row["p_value"], row["larger"], row["small"], comparison.alpha)
+    return out
+
+
 def row_of(rows: Sequence[Mapping[str, Any]], **keys: str) -> Mapping[str, Any] | None:
     """Return the first disparity with these values; None without any."""
     return next((row for row in rows if all(row[key] == value for key, value in keys.items())), None)
@@ -115,6 +159,14 @@ class BenchmarkSection(Section):
         )
         rows = [_row(row) for row in block["rows"]]
         yield Table("scores", COLUMNS, rows, f"{block['title']}: published score and ours", primary=True)
+        if block["outcomes"]:
+            names = list(block["outcomes"][0]["shares"])
+            columns = [Column("Part"), *(Column(name, Kind.SHARE) for name in names), N]
+            shares = [
+                Row([plain(row["part"]), *(row["shares"][name] for name in names), row["n"]], row["n"])
+                for row in block["outcomes"]
+            ]
+            yield Table("outcomes", columns, shares, f"{block['title']}: outcomes of all planned answers")
         yield Sentence(f"Published rule: {block['rule']}", Weight.DETAIL)
         yield Sentence(block["faults"], Weight.DETAIL)
 
@@ -126,6 +178,7 @@ def _row(row: Mapping[str, Any]) -> Row:
     return Row([*cells, Cell(ours.get("verdict")), row["n"]], row["n"])
 
 
+N = Column("n", Kind.COUNT, public=True)
 COLUMNS = [
     Column("Part"),
     Column("Score"),
@@ -134,5 +187,5 @@ COLUMNS = [
     Column("Disparity, ours", Kind.ESTIMATE),
     Column("Null mean", Kind.NUMBER),
     Column("Verdict, ours", Kind.VERDICT),
-    Column("n", Kind.COUNT, public=True),
+    N,
 ]

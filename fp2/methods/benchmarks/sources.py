@@ -28,3 +28,23 @@ class VisoGender(DataSource[VisoGenderOptions]):
 
         root, images = self.options.root.expanduser(), self.options.image_root
         return load_visogender(root, images.expanduser() if images else None, context.images_needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubOptions(DataOptions):
+    """`root` is the folder of the data set as the hub has it: Parquet files, or `metadata.csv` and the images."""
+
+    root: Annotated[Path, Local(), Required("the folder of the data set")]
+
+
+class SbBench(DataSource[HubOptions]):
+    """The items of SB-Bench."""
+
+    Options = HubOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the items; see `load_sb_bench`."""
+        from fp2.methods.benchmarks.readers import load_sb_bench
+
+        with context.progress.counter("Extracting the images (once)") as tick:
+            return load_sb_bench(self.options.root.expanduser(), context.cache / "hf", tick, context.images_needed)
