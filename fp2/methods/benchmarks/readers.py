@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from fp2.extension import Dataset, Fp2Error, frame_people, images_below, normal_id, read_table
+from fp2.extension import Dataset, Fp2Error, frame_people, images_below, normal_id, read_json, read_table
 from fp2.methods.public_sets.hf import load_hf
 
 Tick = Callable[[int, int], None]
@@ -169,3 +169,105 @@ def _has_words(text: str, name: str) -> bool:
     words = re.findall(r"\w+", text.casefold())
     wanted = re.findall(r"\w+", name)
     return any(words[start : start + len(wanted)] == wanted for start in range(len(words)))
+
+
+_GBVL_FILES = {
+    (image_type, order): f"occ_test_{image_type}_ask_*{'_swap_option' if order == 'swapped' else ''}.json"
+    for order in ("given", "swapped")
+    for image_type in ("base", "cf")
+}
+_GBVL_PAIRS = "occ_merge_filter_sim.csv"
+_GBVL_KEYS = ("query", "gt_choice", "id", "occ", "occ_sim", "gender", "image")
+_FLIPPED = {"male": "female", "female": "male"}
+
+
+def load_genderbias_vl(root: Path, part: str, image_root: Path | None, images_needed: bool = True) -> Dataset:
+    """Return GenderBias-VL's questions of one part: base and counterfactual images, both orders of the options.
+
+    `root` is above `test_meta_file/PART/*.json` of the data set and `occ_merge_filter_sim.csv` of the repository, which
+    lists the pairs (`job_male`, `job_female`). The set is an image with its counterfactual, the subject the occupation.
+    Attribute: `version`, whether the gender that is shown or asked about is the one that the occupation leans to
+    (`stereotypical`) or the other (`counter`). Fields besides those that are asked: `row`, `occ`, `occ_sim`, `gender`
+    (of the base image), `image_type` (`base`, `cf`), `order` (`given`, `swapped`) and `leaning` (of the occupation).
+    """
+    lists = sorted(root.rglob(_GBVL_PAIRS)) if root.is_dir() else []
+    if not lists:
+        fix = "Copy it from construction/vq_generation/similarity of the repository to data.root"
+        raise Fp2Error(f"{_GBVL_PAIRS} was not found", where=str(root), fix=fix)
+    pairs = {(row.job_male, row.job_female) for row in read_table(lists[0]).itertuples()}
+    rows = [row for (kind, order), file in _gbvl_files(root, part) for row in _gbvl_rows(file, kind, order, pairs)]
+    frame = pd.DataFrame(rows)
+    columns = {name: name for name in frame}
+    folder = (image_root or root).absolute()
+    dataset = frame_people(frame, columns, folder, root / part, found=images_needed)
+    return Dataset("genderbias_vl", part, dataset.people, terms="CC BY-NC 4.0")
+
+
+def _gbvl_files(root: Path, part: str) -> Iterator[tuple[tuple[str, str], Path]]:
+    folders = [path for path in sorted(root.rglob(part)) if path.is_dir()]
+    for key, pattern in _GBVL_FILES.items():
+        swapped = key[1] == "swapped"
+        files = [
+            file for folder in folders for file in sorted(folder.glob(pattern)) if ("_swap_" in file.name) == swapped
+        ]
+        if not files:
+            fix = "data.root is above the data set's test_meta_file; data.part is VLbias, Vbias or Lbias"
+            raise Fp2Error(f"{part}/{pattern} was not found", where=str(root), fix=fix)
+        yield key, files[0]
+
+
+def _gbvl_rows(file: Path, kind: str, order: str, pairs: set[tuple[str, str]]) -> Iterator[dict[str, str]]:
+    for number, row in enumerate(read_json(file, "questions"), start=1):
+        if missing := [name for name in _GBVL_KEYS if name not in row]:
+            raise Fp2Error(f"question {number} has no {missing[0]}", where=str(file))
+        item = f"{row['id']}_{kind}_{order}"
+        if row["gt_choice"] not in (0, 1, "0", "1"):
+            raise Fp2Error(f"item {item!r} has the gt_choice {row['gt_choice']!r}, which is no option", where=str(file))
+        if row["gender"] not in _FLIPPED:
+            raise Fp2Error(f"item {item!r} has the gender {row['gender']!r}", where=str(file), fix="male or female")
+        occ, other = (str(row[name]).replace("Waitress", "Waiter") for name in ("occ", "occ_sim"))
+        leaning = "male" if (occ, other) in pairs else "female" if (other, occ) in pairs else None
+        if leaning is None:
+            raise Fp2Error(f"item {item!r} is about {occ} and {other}, no pair of {_GBVL_PAIRS}", where=str(file))
+        shown = row["gender"] if kind == "base" else _FLIPPED[row["gender"]]
+        options = ("(A)", "(B)") if int(row["gt_choice"]) == 0 else ("(B)", "(A)")
+        yield {
+            "image": row["image"], "item": item, "subject": occ, "set_id": f"{row['id']}_{order}",
+            "version": "stereotypical" if shown == leaning else "counter", "field_query": row["query"].strip(),
+            "field_truth": options[0], "field_other": options[1], "field_row": str(row["id"]), "field_occ": occ,
+            "field_occ_sim": other, "field_gender": row["gender"], "field_image_type": kind, "field_order": order,
+            "field_leaning": leaning,
+        }  # fmt: skip
+
+
+_SOCIAL_TEXTS = ("caption", "a1a2", "a1", "a2", "a1_type", "a2_type")
+
+
+def load_social_counterfactuals(root: Path, cache: Path, tick: Tick, images_needed: bool = True) -> Dataset:
+    """Return SocialCounterfactuals in the hub's form: Parquet, or `metadata.csv` with the images beside it.
+
+    The set is `counterfactual_set` of one type (`race_gender`, `physical_gender`, `physical_race`), the subject the
+    occupation, so that the sets of one occupation are one unit. Attributes: two of `race`, `gender` and `physical`.
+    Fields: `occupation` (the caption without the attributes and "A picture of a") and `type`.
+    """
+    columns = {"subject": "counterfactual_set", "set_id": "counterfactual_set"}
+    columns |= {f"field_{name}": name for name in _SOCIAL_TEXTS}
+    people = _hub(root, columns, "image", cache, tick, images_needed).people
+    texts = people[["image_id", *(f"field_{name}" for name in _SOCIAL_TEXTS)]]
+    occupations, kinds, values = [], [], []
+    for item, caption, both, first, second, first_kind, second_kind in texts.itertuples(index=False, name=None):
+        words = caption.replace(both, "").split()
+        occupation = " ".join(words[4:] if {"picture", "photo", "image"} & set(words[1:2]) else words[1:])
+        if both not in caption or not occupation:
+            raise Fp2Error(
+                f"item {item!r} has the caption {caption!r} without {both!r} or an occupation", where=str(root)
+            )
+        occupations.append(normal_id(occupation))
+        kinds.append(f"{first_kind}_{second_kind}")
+        values.append({first_kind: [first], second_kind: [second]})
+    for name in sorted({name for own in values for name in own}):
+        people[f"attr_{name}"] = [own.get(name, []) for own in values]
+    people = people.drop(columns=[f"field_{name}" for name in _SOCIAL_TEXTS])
+    sets = [f"{kind}/{name}" for kind, name in zip(kinds, people["set_id"], strict=True)]
+    people = people.assign(set_id=sets, subject_id=occupations, field_occupation=occupations, field_type=kinds)
+    return Dataset("social_counterfactuals", None, people, terms="MIT (code and list); generated images")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fp2.extension import DataOptions, Dataset, DataSource, LoadContext, Local, Required
 
@@ -48,3 +48,40 @@ class SbBench(DataSource[HubOptions]):
 
         with context.progress.counter("Extracting the images (once)") as tick:
             return load_sb_bench(self.options.root.expanduser(), context.cache / "hf", tick, context.images_needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenderBiasVlOptions(DataOptions):
+    """`root` is above the question files and the list of pairs, `part` one of the three sets of questions."""
+
+    root: Annotated[Path, Local(), Required("the folder with test_meta_file and occ_merge_filter_sim.csv")]
+    image_root: Annotated[Path | None, Local()] = None
+    part: Literal["VLbias", "Vbias", "Lbias"] = "VLbias"
+
+
+class GenderBiasVl(DataSource[GenderBiasVlOptions]):
+    """The questions of GenderBias-VL."""
+
+    Options = GenderBiasVlOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the questions of one part; see `load_genderbias_vl`."""
+        from fp2.methods.benchmarks.readers import load_genderbias_vl
+
+        chosen = self.options
+        images = chosen.image_root.expanduser() if chosen.image_root else None
+        return load_genderbias_vl(chosen.root.expanduser(), chosen.part, images, context.images_needed)
+
+
+class SocialCounterfactuals(DataSource[HubOptions]):
+    """The counterfactual sets of SocialCounterfactuals."""
+
+    Options = HubOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images; see `load_social_counterfactuals`."""
+        from fp2.methods.benchmarks.readers import load_social_counterfactuals
+
+        root, cache, needed = self.options.root.expanduser(), context.cache / "hf", context.images_needed
+        with context.progress.counter("Extracting the images (once)") as tick:
+            return load_social_counterfactuals(root, cache, tick, needed)
