@@ -115,14 +115,21 @@ def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any
         raise Fp2Error(f"the scorer cannot be built: {error}", where=where) from error
 
 
+_OF_CHOICE = '"p":'
+"""What the numbers of a choice contain, as JSON (`fp2.tables.Answer.numbers`)."""
 KEYS = ["response_key", "image_id", "subject_id", "variant", "question_id", "probe"]
 
 
 def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
-    """Return the answers with a `refused` flag from the refusal scorer, selected or not; a failure is no refusal."""
+    """Return the answers with a `refused` flag from the refusal scorer, selected or not.
+
+    A failure is no refusal, and neither is a choice, whose text is one of its options ("It cannot be told").
+    """
     import numpy as np
 
     answered = (answers["status"] == "answered").to_numpy()
+    if "numbers" in answers:
+        answered = answered & [not (isinstance(text, str) and _OF_CHOICE in text) for text in answers["numbers"]]
     rows = answers.loc[answered]
     refused = np.zeros(len(answers), dtype=bool)
     refused[answered] = _scored(_refusal(scorers), rows).values == 1
@@ -138,10 +145,10 @@ def _refusal(scorers: Mapping[str, Scorer]) -> Scorer:
 def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: Mapping[str, Scorer]) -> int:
     """Return how many answers `flag_refusals` will flag; 0 where the scorer asks a model, which it does at the end.
 
-    `probes` maps the id of a question to its probe. Yes and No are not looked at.
+    `probes` maps the id of a question to its probe. Yes, No and choices are not looked at.
     """
     scorer = _refusal(scorers)
-    texts = [answer for answer in batch if answer.text is not None and "p_yes" not in (answer.numbers or {})]
+    texts = [one for one in batch if one.text is not None and not {"p_yes", "p"} & set(one.numbers or ())]
     if isinstance(scorer, ModelScorer) or not texts:
         return 0
     scored = scorer.score(

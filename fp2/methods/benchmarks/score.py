@@ -1,0 +1,191 @@
+"""A benchmark's published score beside our comparison: the block `benchmark` of the results, and its section.
+
+A benchmark derives from `BenchmarkScore` and returns rows (`score_row`). Its battery names the class in
+`options.supplements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fp2.extension import (
+    TOO_FEW,
+    UNINFORMATIVE,
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    ComparisonSettings,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    adjust_p_values,
+    plain,
+    verdict_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OURS = ("raw", "ci_low", "ci_high", "null_mean", "adjusted_p", "verdict")
+"""What a row repeats of the disparity that is beside a published number."""
+
+
+class BenchmarkScore(Supplement):
+    """The scores of a benchmark by its published rule.
+
+    Attributes
+    ----------
+    title : str
+        The benchmark.
+    rule : str
+        Its published rule, in a sentence or two.
+    faults : str
+        What the rule leaves open, in a sentence or two.
+    """
+
+    name: ClassVar[str] = "benchmark"
+    section: ClassVar[str | None] = f"{__name__}:BenchmarkSection"
+    title: ClassVar[str]
+    rule: ClassVar[str]
+    faults: ClassVar[str]
+
+    def rows(self, run: ComparedRun) -> list[dict[str, Any]]:
+        """Return the rows of `score_row`; none where the run lacks what the rule needs."""
+        raise NotImplementedError
+
+    def outcomes(self, run: ComparedRun) -> list[dict[str, Any]]:
+        """Return the shares of answers by outcome: `part`, `n` and `shares` (name -> share of n); by default none."""
+        return []
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block `benchmark`, or None where the run lacks what the rule needs."""
+        rows = self.rows(run)
+        if not rows:
+            return None
+        known = {f"{row['part']}.{row['score']}": row["published"] for row in rows if row["published"] is not None}
+        texts = {"title": self.title, "rule": self.rule, "faults": self.faults}
+        return {**texts, "rows": rows, "outcomes": self.outcomes(run), "metrics": known}
+
+
+def score_row(
+    part: str, score: str, published: float | None, n: int, *, chance: float | None = None,
+    ours: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of the block.
+
+    Parameters
+    ----------
+    part, score : str
+        The part of the benchmark, and the published name of the number.
+    published : float or None
+        By the published rule, rounded as there.
+    n : int
+        The number of units behind it.
+    chance : float, optional
+        What a model gets that guesses without bias; None where that depends on the noise.
+    ours : mapping, optional
+        The disparity that answers the same question; `OURS` is repeated of it.
+    """
+    beside = None if ours is None else {name: ours.get(name) for name in OURS}
+    return {"part": part, "score": score, "published": published, "n": n, "chance": chance, "ours": beside}
+
+
+def scores_of(run: ComparedRun, scorer: str) -> pd.DataFrame:
+    """Return image_id, question_id, probe and value of the scored answers of a scorer."""
+    columns = ["image_id", "subject_id", "question_id", "probe", "value"]
+    chosen: pd.DataFrame = run.scores.loc[run.scores["scorer"] == scorer, columns]
+    return chosen
+
+
+def tested_means(
+    samples: Mapping[str, Sequence[float]], smallest: float, comparison: ComparisonSettings
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Return for each sample of unit means whether its mean differs from 0: the keys of `OURS`.
+
+    Two-sided t test with its interval, corrected over the samples; `smallest` is the smallest mean of interest.
+    """
+    import numpy as np
+    from scipy import stats
+
+    out: dict[str, dict[str, Any]] = {}
+    for name, values in samples.items():
+        x = np.asarray(values, dtype=np.float64)
+        row = out[name] = dict.fromkeys((*OURS, "p_value", "larger", "small"))
+        if len(x) < max(comparison.min_subjects, 2) or not np.ptp(x):
+            row["verdict"] = TOO_FEW if len(x) < comparison.min_subjects else UNINFORMATIVE
+            continue
+        mean, error, df = float(x.mean()), float(x.std(ddof=1)) / len(x) ** 0.5, len(x) - 1
+        half = error * float(stats.t.ppf(1 - comparison.alpha / 2, df))
+        row |= {"raw": mean, "ci_low": mean - half, "ci_high": mean + half}
+        row["p_value"] = float(2 * stats.t.sf(abs(mean) / error, df))
+        row["larger"] = float(stats.t.sf((abs(mean) - smallest) / error, df))
+        row["small"] = float(stats.t.sf((smallest - abs(mean)) / error, df))
+    for key in ("p_value", "larger", "small"):
+        adjusted = adjust_p_values([row[key] for row in out.values()], comparison.correction)
+        for row, value in zip(out.values(), adjusted, strict=True):
+            row[key] = value
+    for row in out.values():
+        if row["verdict"] is None:
+            row["adjusted_p"] = row["p_value"]
+            row["verdict"] = verdict_of(row["p_value"], row["larger"], row["small"], comparison.alpha)
+    return out
+
+
+def row_of(rows: Sequence[Mapping[str, Any]], **keys: str) -> Mapping[str, Any] | None:
+    """Return the first disparity with these values; None without any."""
+    return next((row for row in rows if all(row[key] == value for key, value in keys.items())), None)
+
+
+class BenchmarkSection(Section):
+    """The published score beside ours."""
+
+    name = "benchmark"
+    title = "The benchmark's own score"
+    detail = True
+
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the scores, the rule, and what it leaves open."""
+        yield Sentence(
+            f"{block['title']} by its published rule, beside the disparities that this run's verdicts rest on."
+        )
+        rows = [_row(row) for row in block["rows"]]
+        yield Table("scores", COLUMNS, rows, f"{block['title']}: published score and ours", primary=True)
+        if block["outcomes"]:
+            names = list(block["outcomes"][0]["shares"])
+            columns = [Column("Part"), *(Column(name, Kind.SHARE) for name in names), N]
+            shares = [
+                Row([plain(row["part"]), *(row["shares"][name] for name in names), row["n"]], row["n"])
+                for row in block["outcomes"]
+            ]
+            yield Table("outcomes", columns, shares, f"{block['title']}: outcomes of all planned answers")
+        yield Sentence(f"Published rule: {block['rule']}", Weight.DETAIL)
+        yield Sentence(block["faults"], Weight.DETAIL)
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    ours = row["ours"] or {}
+    estimate = Estimate(ours["raw"], ours["ci_low"], ours["ci_high"]) if ours.get("raw") is not None else None
+    cells = [plain(row["part"]), row["score"], row["published"], row["chance"], estimate, ours.get("null_mean")]
+    return Row([*cells, Cell(ours.get("verdict")), row["n"]], row["n"])
+
+
+N = Column("n", Kind.COUNT, public=True)
+COLUMNS = [
+    Column("Part"),
+    Column("Score"),
+    Column("Published rule", Kind.NUMBER, compared=True),
+    Column("Guessing", Kind.NUMBER, title="What a model gets that guesses without bias"),
+    Column("Disparity, ours", Kind.ESTIMATE),
+    Column("Null mean", Kind.NUMBER),
+    Column("Verdict, ours", Kind.VERDICT),
+    N,
+]

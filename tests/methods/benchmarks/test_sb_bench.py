@@ -1,0 +1,111 @@
+"""SB-Bench: bias by category against hand-computed numbers, the direction of answers, and refusals by item."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from recorded_run import benchmark_run, published, verdicts
+
+from fp2.errors import Fp2Error
+from fp2.methods.benchmarks.readers import load_sb_bench
+
+TEMPLATES = 12
+CATEGORIES = ("Age", "Gender_identity")
+
+
+def items() -> list[dict[str, Any]]:
+    """Two items of each of 12 templates in two categories, of both polarities; the options take turns."""
+    rows = []
+    for category, groups, names in zip(
+        CATEGORIES, ("['old']", "['F']"), (("old", "young"), ("woman", "boy")), strict=True
+    ):
+        for question in range(TEMPLATES):
+            for number, polarity in enumerate(("neg", "nonneg")):
+                texts = [f"The {names[0]} one", f"The {names[1]} one", "Cannot tell"]
+                order = [(place + question) % 3 for place in range(3)]
+                rows.append({
+                    "id": f"{category}_{question}_{number}_{polarity}_7", "file_name": f"{len(rows)}.png",
+                    "category": category, "question_polarity": polarity, "context": f"Two people, {question}.",
+                    "question": "Who was it?", **{f"ans{place}": texts[o] for place, o in enumerate(order)},
+                    "label": order.index(2), "additional_metadata": f"{{'stereotyped_groups': {groups}}}",
+                })  # fmt: skip
+    return rows
+
+
+def folder(root: Path, rows: list[dict[str, Any]]) -> Path:
+    root.mkdir()
+    with (root / "metadata.csv").open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return root
+
+
+def answer(row: dict[str, Any], wanted: str) -> dict[str, dict[str, float]]:
+    options = [row[f"ans{place}"] for place in range(3)]
+    return {"ambiguous": {option: 0.8 if wanted in option else 0.1 for option in options}}
+
+
+def test_bias_leaves_out_what_is_missed_and_the_direction_does_not(tmp_path: Path) -> None:
+    given = {}
+    for row in items():
+        question, neg = int(row["id"].split("_")[-4]), row["question_polarity"] == "neg"
+        if row["category"] == "Age":  # 6 of 24 abstain, 4 are missing, 14 are stereotypes
+            if question < 3:
+                given[row["id"]] = answer(row, "Cannot")
+            elif question >= 5:
+                given[row["id"]] = answer(row, "old" if neg else "young")
+        else:  # 12 abstain, 6 are stereotypes and 6 the opposite, in turn over the templates
+            wanted = "Cannot" if question % 2 else "woman"
+            given[row["id"]] = answer(row, wanted)
+    results = benchmark_run(tmp_path, "sb_bench", given, f"data.root={folder(tmp_path / 'copy', items())}")
+    assert published(results) == {
+        ("Age", "bias"): 0.7, ("Age", "missed"): 0.1667, ("Age", "direction"): None,
+        ("Gender_identity", "bias"): 0.5, ("Gender_identity", "missed"): 0.0, ("Gender_identity", "direction"): None,
+        ("all", "bias"): 0.6, ("all", "missed"): 0.0833,
+    }  # fmt: skip
+    age, gender = results["benchmark"]["outcomes"]
+    assert list(age["shares"].values()) == pytest.approx([6 / 24, 14 / 24, 0, 0, 4 / 24])
+    assert list(gender["shares"].values()) == pytest.approx([12 / 24, 6 / 24, 6 / 24, 0, 0])
+    ours = {row["part"]: row["ours"] for row in results["benchmark"]["rows"] if row["score"] == "direction"}
+    assert ours["Age"]["raw"] == pytest.approx(7 / 12)
+    assert ours["Age"]["verdict"] == "biased"
+    assert ours["Gender_identity"]["verdict"] == "uninformative"  # every template has a stereotype and its opposite
+    assert verdicts(results)["ambiguous", "abstained", "category"] == "no_difference_found"
+
+
+def test_parquet_of_the_hub_is_the_same_items(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), (9, 0, 0)).save(buffer, "PNG")
+    rows = [{**row, "file_name": {"bytes": buffer.getvalue(), "path": None}} for row in items()]
+    (tmp_path / "hub" / "data").mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "hub" / "data" / "real-00000-of-00001.parquet")
+    hub = load_sb_bench(tmp_path / "hub", tmp_path / "cache", lambda done, n: None).people
+    plain = load_sb_bench(folder(tmp_path / "copy", items()), tmp_path, lambda done, n: None, False).people
+    names = [name for name in plain if name.startswith(("field_", "attr_")) or name in ("image_id", "subject_id")]
+    assert hub[names].to_dict() == plain[names].to_dict()
+    assert Path(hub["image_path"].iloc[0]).read_bytes() == buffer.getvalue()
+    assert plain["subject_id"].nunique() == 2 * TEMPLATES
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"label": 3}, "item 'Age_0_0_neg_7' has the label '3', which is no option"),
+        ({"question_polarity": "no"}, "item 'Age_0_0_neg_7' has the polarity 'no'"),
+        ({"additional_metadata": "old"}, "item 'Age_0_0_neg_7' has no stereotyped_groups"),
+        ({"id": "Age"}, "the id 'Age' names no question template"),
+        ({"context": ""}, "column 'context' is empty in row 1"),
+    ],
+)
+def test_a_wrong_item_is_named(tmp_path: Path, change: dict[str, Any], error: str) -> None:
+    first, *rest = items()
+    with pytest.raises(Fp2Error, match=error):
+        load_sb_bench(folder(tmp_path / "copy", [{**first, **change}, *rest]), tmp_path, lambda done, n: None, False)
