@@ -168,13 +168,14 @@ class ResponseStore:
         with transaction(self.connection, self.path):
             failed = _keys_in(self.connection, FAILURES, [key for key, _ in batch])
             tries = {key: failure.attempts for key, failure in self.get_failures(failed).items()}
+            about_rows: Sequence[tuple[str, ...]] = asked or [()] * len(batch)
             marks = {
                 about: put_runtime(self.connection, {**(runtime or {}), **dict(zip(ASKED, about, strict=False))})
-                for about in (set(asked) or {()})
+                for about in set(about_rows)
             }
             answers: list[StoredAnswer] = []
             failures: list[tuple[Any, ...]] = []
-            for (key, row), about in zip(batch, asked or [()] * len(batch), strict=True):
+            for (key, row), about in zip(batch, about_rows, strict=True):
                 mark = marks[about]
                 tries[key] = tries.get(key, 0) + 1
                 if row.error is not None:
