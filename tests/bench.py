@@ -78,14 +78,11 @@ class Bench:
 
     def copied_to(self, root: Path) -> Bench:
         """Return a project in `root` with what this one has: to go on from it and leave it as it is."""
-        from fp2.runs.folders import record_folder, recorded_folders
+        from fp2.runs.folders import relocate_folders
 
         shutil.copytree(self.root, root, dirs_exist_ok=True)
         copy = replace(self, root=root)
-        # a purge of the copy has to reach the copy
-        for run_id, folder in recorded_folders(root / "state").items():
-            if folder.is_relative_to(self.root):
-                record_folder(root / "state", run_id, root / folder.relative_to(self.root))
+        relocate_folders(root / "state", copy.outputs)  # a purge of the copy has to reach the copy
         return copy
 
     def words(self, *overrides: str) -> list[str]:

@@ -12,6 +12,7 @@ from fp2.commands.output import Output
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.identifiers import normal_id
 from fp2.plugins import PROTOCOLS, load, read_installed
 from fp2.text import plural
 
@@ -34,8 +35,9 @@ def run(
     Raises
     ------
     Fp2Error
-        If nothing is selected, or several kinds of selection are mixed; if `as_json` without `dry` or `yes`; or, unless
-        `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and passport.
+        If nothing is selected, an id is empty, or several kinds of selection are mixed; if `as_json` without `dry` or
+        `yes`; or, unless `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and
+        passport.
     """
     from fp2.progress import Progress
     from fp2.runs.purge import finish_pending
@@ -47,6 +49,9 @@ def run(
             "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
             fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
         )
+    for option, ids in (("--subject", subjects), ("--image", images)):
+        if not all(map(normal_id, ids)):
+            raise Fp2Error("an id is empty", where=option)
     if as_json and not (dry or yes):
         raise Fp2Error("--json asks nothing", where="fp2 purge", fix="Add --dry-run, or --yes to remove")
     config = load_config(overrides)

@@ -76,12 +76,12 @@ def forget_written(state: Path, name: str) -> None:
 
 
 def relocate_folders(state: Path, outputs: Path) -> int:
-    """Correct the records of runs that now are below `outputs`, after the project was moved; return how many."""
-    recorded, changed = recorded_folders(state), 0
+    """Correct the records of runs that now are below `outputs`, after the project was moved or copied; return how many."""
+    recorded, changed = _records(state), 0
     for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
         with suppress(OSError, ValueError, KeyError, TypeError):
             run_id = str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
-            if recorded.get(run_id, path.parent) != path.parent:
+            if run_id in recorded and recorded[run_id] != (path.parent, None):
                 record_folder(state, run_id, path.parent)
                 changed += 1
     return changed

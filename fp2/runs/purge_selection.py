@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.data.base import source_class, source_name, with_releases
-from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
 from fp2.store.salted_keys import salted
 
@@ -135,18 +134,10 @@ def _whole_words(words: Iterable[str], text: str) -> re.Pattern[str] | None:
 def by_ids(
     subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, recorded: list[RecordedImage]
 ) -> Selection:
-    """Return the selection of these ids; an image's id also selects the face crops that were cut from it.
-
-    Raises
-    ------
-    Fp2Error
-        If an id is empty.
-    """
+    """Return the selection of these ids; an image's id also selects the face crops that were cut from it."""
     given, words = [], set()
     for kind, ids in (("subject", subject_ids), ("image", image_ids)):
         for typed in ids:
-            if not normal_id(typed):
-                raise Fp2Error(f"the id of a {kind} is empty", where=f"--{kind}")
             spellings = {typed, normal_id(typed), unicodedata.normalize("NFD", normal_id(typed))}
             words |= spellings
             keys = frozenset(salted(spellings, salt, "image" if kind == "image" else "subject"))

@@ -255,7 +255,7 @@ def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     assert fp2("export", str(inside), "--csv", str(elsewhere / "rows.csv"), *bench.paths) == 0
     root = tmp_path_factory.mktemp("copy") / "project"
     shutil.copytree(bench.root, root)
-    copy = Bench(root, root / bench.pictures.relative_to(bench.root))
+    copy = Bench(root, bench.pictures)
     before = every_byte(bench.root) + every_byte(elsewhere)
     assert fp2("purge", "--subject", subject, "--yes", *copy.paths) == 0
     assert every_byte(bench.root) + every_byte(elsewhere) == before

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any, get_type_hints
+from typing import IO, Any, get_type_hints
 
 import pandas as pd
 import pytest
@@ -389,3 +393,72 @@ def test_a_purge_that_waits_for_a_writer_says_so(
     purge.join()
     assert f"waiting for runs that write answers or results ({tmp_path}" in capsys.readouterr().err
     assert read_withdrawn(tmp_path).subjects == {"a"}
+
+
+QUEUED = """
+import sys, time
+from contextlib import ExitStack
+from pathlib import Path
+from fp2.store import withdrawn
+
+state = Path(sys.argv[1])
+if sys.argv[2] == "write":
+    (state / sys.argv[3]).touch()
+    while not (state / "stop").exists():
+        with withdrawn.writing(state):
+            time.sleep(0.02)
+else:
+    with withdrawn.halted(state):
+        (state / "reached").touch()
+"""
+
+
+def start(state: Path, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", QUEUED, str(state), *words])
+
+
+def until(path: Path) -> bool:
+    """Wait for a file; return whether it came."""
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return path.exists()
+
+
+def test_a_purge_gets_the_lock_though_others_write_without_a_pause(tmp_path: Path) -> None:
+    writers = [start(tmp_path, "write", str(number)) for number in range(4)]
+    try:
+        assert all(until(tmp_path / str(number)) for number in range(4))
+        with withdrawals.halted(tmp_path):
+            waited = True
+    finally:
+        (tmp_path / "stop").touch()
+        assert [writer.wait(60) for writer in writers] == [0] * 4
+    assert waited
+
+
+def test_a_purge_that_is_killed_while_it_waits_stops_nobody(tmp_path: Path) -> None:
+    with writing(tmp_path):
+        purge = start(tmp_path, "purge")
+        with (tmp_path / withdrawals.LOCK).open() as other, (tmp_path / withdrawals.QUEUE).open("a") as queue:
+            end = time.monotonic() + 60
+            while is_free(queue) and time.monotonic() < end:
+                time.sleep(0.01)
+            assert not is_free(queue)
+            with writing(tmp_path):  # of the same thread: the purge waits for it
+                fcntl.flock(other, fcntl.LOCK_SH)
+            fcntl.flock(other, fcntl.LOCK_UN)
+            purge.kill()
+            purge.wait(60)
+            assert is_free(queue)
+    with withdrawals.halted(tmp_path):
+        assert not (tmp_path / "reached").exists()
+
+
+def is_free(lock: IO[str]) -> bool:
+    """Whether nobody has an exclusive lock."""
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        return True
+    return False
