@@ -341,11 +341,11 @@ def _sized_rows(
 
 
 def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
-    """Return a CycloneDX 1.6 ML-BOM: the model with its disparities and group means as metrics, and the data set.
+    """Return a CycloneDX 1.7 ML-BOM: the model with its disparities and group means as metrics, and the data set.
 
     A disparity has one metric (null mean, p-value and verdict stand in its slice), and each of its groups that is
     compared and has at least `min_cell` subjects has one with the group's mean. `fairnessAssessments` names the worst
-    group of every disparity with the verdict biased. Source: https://cyclonedx.org/docs/1.6/json, `modelCard`.
+    group of every disparity with the verdict biased. Source: https://cyclonedx.org/docs/1.7/json, `modelCard`.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
         data["version"] = plain(dataset["release"])
     bom = {
         "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
+        "specVersion": "1.7",
         "version": 1,
         "metadata": {
             "timestamp": plain(results["created"]),

@@ -165,6 +165,8 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
     }
     if "earlier_looks" in results:
         predicate["earlier_looks"] = results["earlier_looks"]
+    if spent := results.get("serving", {}).get("spent"):
+        predicate["spent"] = spent
     if "rescored_from" in results:
         predicate["rescored_from"] = results["rescored_from"]
     found = {name: block["headline"] for name, block in results.items() if _has_headline(block)}

@@ -148,11 +148,16 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
-def calls_words(answers: Mapping[str, Any]) -> str:
-    """Return the number of model calls, and what is counted where there were any."""
-    n = answers["model_calls"]
+def calls_words(results: Mapping[str, Any]) -> str:
+    """Return the number of model calls, what is counted where there were any, and what servers were asked for them."""
+    n = results["answers"]["model_calls"]
     what = " (a batch is one; repeated attempts and checks count)" if n else ""
-    return f"{n:,} model call{'' if n == 1 else 's'}{what}"
+    calls = f"{n:,} model call{'' if n == 1 else 's'}{what}"
+    if not (spent := results.get("serving", {}).get("spent")):
+        return calls
+    reasoning = f" ({spent['reasoning_tokens']:,} of reasoning)" if spent["reasoning_tokens"] else ""
+    cost = "" if spent["cost"] is None else f", cost {spent['cost']:,.4g}"
+    return f"{calls}; {spent['tokens_in']:,} tokens in, {spent['tokens_out']:,} out{reasoning}{cost}"
 
 
 def calibration_of(results: Mapping[str, Any]) -> dict[str, bool]:

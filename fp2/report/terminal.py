@@ -108,7 +108,7 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
         f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
     ]
     words += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
-    return Text(f"answers: {', '.join(words)}; {calls_words(answers)}")
+    return Text(f"answers: {', '.join(words)}; {calls_words(results)}")
 
 
 _STYLES = {Weight.LEAD: "", Weight.PLAIN: "dim", Weight.WARNING: "yellow"}

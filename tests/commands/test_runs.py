@@ -195,7 +195,7 @@ def test_disparities_are_exported(
     from cyclonedx.validation.json import JsonStrictValidator
 
     text = files["ml-bom"].read_text(encoding="utf-8")
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert JsonStrictValidator(SchemaVersion.V1_7).validate_str(text) is None
     bom = json.loads(text)
     metrics = bom["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
     sizes = [float(one["value"]) for one in metrics if one["type"].startswith("disparity")]

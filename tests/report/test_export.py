@@ -62,7 +62,7 @@ def test_what_a_run_of_every_protocol_found_is_exported(protocol: str, folders: 
     assert all(isinstance(one["value"], (int, float)) for one in card["metrics"])
     assert card["metrics"]
     bom = to_ml_bom(results, shown)
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bom) is None
+    assert JsonStrictValidator(SchemaVersion.V1_7).validate_str(bom) is None
     assert metrics_of(bom)
 
 

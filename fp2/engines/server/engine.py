@@ -525,11 +525,11 @@ class OpenAICompatEngine(BaseEngine):
         except (RefusedError, UnreachableError):
             return False
 
-    def _read(self, reply: dict[str, Any]) -> Completion:
+    def _read(self, reply: Reply) -> Completion:
         self._record_served(reply)
         return read_completion(reply, self.decoding)
 
-    def _record_served(self, reply: dict[str, Any]) -> None:
+    def _record_served(self, reply: Reply) -> None:
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(reply.get(key), str) and reply[key]:
                 self._served[name].add(reply[key])

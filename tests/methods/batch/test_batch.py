@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of
 from checkpoint_fixtures import picture_task
-from fake_server import FakeServer, Seen, serving, tokens
+from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, tokens
 
 from fp2.data.pixels import open_rgb, pixel_sha256
 from fp2.engines.base import open_image
-from fp2.engines.server.chat import png
+from fp2.engines.reasoning import Split
+from fp2.engines.server.chat import png, read_completion
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.methods.batch import vendors
@@ -26,18 +27,27 @@ from fp2.tables import Decoding, Question
 
 pytestmark = pytest.mark.package(name="batch")
 CHAT = "/v1/chat/completions"
+YES_NO = Question("leader", "p", "Would this person be a leader?", "yes_no")
+TEXT = Question("work", "p", "What does this person do?")
 ASKED = ("model=openai_compat", "model.id=m", "probe.select=[trust]", "data.limit=6", "analysis.min_subjects=2")
+
+
+def model(seen: Seen, before: int) -> Reply:
+    """Answer yes/no questions in words too."""
+    if text_of(seen.body) == YES_NO.text and not seen.body.get("logprobs"):
+        return Reply(completion("Yes, he would."))
+    return tokens(seen, before)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeServer]:
-    with serving({CHAT: tokens}) as running:
+    with serving({CHAT: model}) as running:
         yield running
 
 
 def answered(body: dict[str, Any]) -> dict[str, Any]:
     """Return the chat completion of the mock model."""
-    reply = tokens(Seen(CHAT, body, {}, 0.0), 0).body
+    reply = model(Seen(CHAT, body, {}, 0.0), 0).body
     assert isinstance(reply, dict)
     return reply
 
@@ -111,10 +121,10 @@ def batch(bench: Bench, server: FakeServer, *words: str) -> int:
     return fp2("batch", *words, *bench.words(*ASKED, f"model.base_url={server.url}"))
 
 
-@pytest.mark.parametrize("form", MOCKS)
 def test_a_run_by_files_has_the_answers_of_a_run_that_asks(
-    form: str, bench: Bench, tmp_path: Path, server: FakeServer, capsys: pytest.CaptureFixture[str]
+    bench: Bench, tmp_path: Path, server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    form = "openai"
     to = tmp_path / "batch"
     assert batch(bench, server, "write", "--form", form, "--to", str(to)) == 0
     (written,) = to.glob("requests-*")
@@ -163,25 +173,56 @@ def test_failed_and_foreign_results(
     assert fp2("batch", "write", *bench.words("model=planted")) == 2
 
 
-YES_NO = Question("leader", "p", "Would this person be a leader?", "yes_no")
-
-
-@pytest.mark.parametrize(("form", "scoring"), [("openai", "logprobs"), ("gemini", "logprobs"), ("openai", "sampled"),
-                                                ("anthropic", "sampled")])  # fmt: skip
-def test_probabilities_by_files_are_those_of_requests(
-    form: str, scoring: Any, tmp_path: Path, server: FakeServer
+@pytest.mark.parametrize("form", MOCKS)
+@pytest.mark.parametrize(("question", "scoring"), [(TEXT, "auto"), (YES_NO, "logprobs"), (YES_NO, "sampled")])
+def test_answers_by_files_are_those_of_requests(
+    form: str, question: Question, scoring: Any, tmp_path: Path, server: FakeServer
 ) -> None:
-    options = ServerOptions(scoring=scoring, samples=2)
-    made = OpenAICompatEngine(ServerSpec(server.url, "m"), Decoding(), options)
-    task = replace(picture_task(tmp_path / "0.png", seed=0), questions=(YES_NO,))
+    if (form, scoring) == ("anthropic", "logprobs"):  # it has none
+        scoring = "sampled"
+    made = OpenAICompatEngine(ServerSpec(server.url, "m"), Decoding(), ServerOptions(scoring=scoring, samples=2))
+    task = replace(picture_task(tmp_path / "0.png", seed=0), questions=(question,))
     ((live,),) = made.answer([task])
     vendor = vendors.VENDORS[form]
-    requests = [(str(number), body) for number, body in enumerate(made.requests(task, YES_NO, png(open_image(task))))]
+    bodies = made.requests(task, question, png(open_image(task)))
+    requests = [(str(number), body) for number, body in enumerate(bodies)]
     _write_files(vendor, requests, tmp_path)
     results = {name: body for name, body, _ in vendor.results(write_results(tmp_path, form))}
-    by_file = made.read(task, YES_NO, [results[name] for name, _ in requests])
-    assert by_file.numbers == pytest.approx(live.numbers)
-    assert (by_file.text, by_file.tokens) == (live.text, live.tokens)
+    by_file = made.read(task, question, [results[name] or {} for name, _ in requests])
+    assert live.error is None
+    assert by_file == replace(live, seconds=by_file.seconds)
+
+
+def test_results_with_reasoning_and_without_an_answer(tmp_path: Path) -> None:
+    thought = {"type": "thinking", "thinking": "Let me see."}
+    usage = {"input_tokens": 9, "output_tokens": 30}
+    of_anthropic = [
+        {"custom_id": "a", "result": {"type": "succeeded", "message": {
+            "content": [thought, {"type": "text", "text": "A nurse."}], "usage": usage, "stop_reason": "end_turn"}}},
+        {"custom_id": "b", "result": {"type": "succeeded", "message": {
+            "content": [thought], "usage": usage, "stop_reason": "max_tokens"}}},
+        {"custom_id": "c", "result": {"type": "errored", "error": {"type": "error", "error": {"message": "too big"}}}},
+        {"custom_id": "d", "result": {"type": "expired"}},
+    ]  # fmt: skip
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 10, "thoughtsTokenCount": 20}
+    parts = [{"text": "Let me see.", "thought": True}, {"text": "A nurse."}]
+    of_gemini = [
+        {"key": "a", "response": {"usageMetadata": usage, "candidates": [
+            {"content": {"parts": parts}, "finishReason": "STOP"}]}},
+        {"key": "b", "response": {"usageMetadata": usage, "candidates": [
+            {"content": {"parts": parts[:1]}, "finishReason": "MAX_TOKENS"}]}},
+        {"key": "c", "error": {"code": 3, "message": "too big"}},
+        {"key": "d", "response": {"promptFeedback": {"blockReason": "SAFETY"}}},
+    ]  # fmt: skip
+    for form, lines in (("anthropic", of_anthropic), ("gemini", of_gemini)):
+        path = tmp_path / form
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found = {name: (body, reason) for name, body, reason in vendors.VENDORS[form].results(path)}
+        completion = read_completion(found["a"][0] or {}, Decoding())
+        assert (completion.split, completion.tokens) == (Split("Let me see.", "A nurse."), 30)
+        assert read_completion(found["b"][0] or {}, Decoding()).split.answer is None, "no answer, and no score"
+        assert [found[name][0] for name in "cd"] == [None, None]
+        assert [found[name][1] for name in "cd"] == ["too big", "expired" if form == "anthropic" else "SAFETY"]
 
 
 def test_files_keep_to_the_limits_of_a_vendor(tmp_path: Path) -> None:
