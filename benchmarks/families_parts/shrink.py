@@ -7,16 +7,19 @@ windows and chunks of attention become shorter than any prompt, so that every pr
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
 
-WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, CHOSEN, RANK = 64, 128, 4, 4, 2, 16, 4, 2, 32
+WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, CHOSEN, RANK = 64, 256, 4, 4, 2, 16, 4, 2, 32
 WINDOW = 32
 _ROTARY = HEAD // 2
 _SIZES: tuple[tuple[str, int], ...] = (  # the first pattern that a field's whole name matches
     (r"(linear_)?num_(key_)?value_heads_per_.*", 1),
-    (r"(qk_rope|qk_nope)_head_dim", HEAD // 2),
+    (r"qk_head_dim", 2 * HEAD),
+    (r"projector_input_dim|projector_output_dim|vision_output_dim", 4 * WIDTH),
+    (r"num_kv_shared_layers", 2),
     (r"hidden_size_per_layer_input|laurel_rank|ssm_state_size|mamba_d_state|index_head_dim", HEAD),
     (r".*(key_value_heads|kv_heads)|num_global_key_value_heads|attn_kv_heads", KV_HEADS),
     (r".*heads|n_head|num_attention_heads_per_layer|.*_num_head", HEADS),
@@ -57,6 +60,8 @@ def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
             small[name] = "".join(value[place] for place in layers)  # a pattern of one letter a layer
         else:
             small[name] = value
+    if "kv_lora_rank" in small:  # latent attention: a key and a value for each head
+        small["num_key_value_heads"] = small["num_attention_heads"]
     return small
 
 
@@ -75,7 +80,7 @@ def _depth(config: Mapping[str, Any]) -> int:
 
 
 def _layers(config: Mapping[str, Any]) -> list[int]:
-    """Return the layers that stay: the first of each kind, then further ones, in their order."""
+    """Return the layers that stay: the first of each kind, then a second one of each."""
     depth = _depth(config)
     kinds = config.get("layer_types") or config.get("layers_block_type") or config.get("hybrid_override_pattern")
     if not kinds or len(kinds) != depth:
@@ -83,7 +88,13 @@ def _layers(config: Mapping[str, Any]) -> list[int]:
     first = {kind: place for place, kind in reversed(list(enumerate(kinds)))}
     chosen = sorted(first.values())[:LAYERS]
     rest = [place for place in range(depth) if place not in chosen]
-    return sorted(chosen + rest[: LAYERS - len(chosen)])
+    for kind in itertools.cycle([kinds[place] for place in chosen]):  # every kind again, for layers that share a cache
+        if len(chosen) >= LAYERS or not rest:
+            return chosen
+        place = next((place for place in rest if kinds[place] == kind), rest[0])
+        chosen.append(place)
+        rest.remove(place)
+    return chosen
 
 
 def _list(name: str, values: list[Any], layers: list[int]) -> list[Any]:
