@@ -15,6 +15,7 @@ image processor need torchvision.
 from __future__ import annotations
 
 import csv
+import importlib
 import multiprocessing
 import resource
 import shutil
@@ -58,9 +59,6 @@ def measure(kind: str) -> dict[str, str]:
 def _work(kind: str, results: Any) -> None:
     from families_parts.check import cells_of
 
-    import torch
-
-    torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
     folder = Path(tempfile.mkdtemp(prefix="fp2-family-"))
     try:
@@ -103,11 +101,15 @@ def write(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> None:
 def main(words: Sequence[str]) -> int:
     """Write the rows of all types, or of some."""
     usable_torchvision()
+    import torch
     import transformers
     from families_parts.check import COLUMNS
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    for shared in ("accelerate", "bitsandbytes", "fp2.engines.hf.session", "PIL.Image", "transformers.modeling_utils"):
+        importlib.import_module(shared)  # once, before the processes are forked
+    torch.set_num_threads(1)
     kinds = words or types()
     with ThreadPoolExecutor(TOGETHER) as pool:
         futures = {pool.submit(measure, kind): kind for kind in kinds}

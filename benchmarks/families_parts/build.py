@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from families_parts.shrink import WINDOW, shrunk
 from PIL import Image
+
+from families_parts.shrink import WINDOW, shrunk
 
 _MARK = re.compile(r"""["'](<[^\s"'<>]+>|<\|[^\s"']+\|>|\[[A-Z_]+\])["']""")
 _NAMED = re.compile(r"tokenizer\.(\w+_token)\b")
@@ -64,7 +65,9 @@ def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
         _complete(part)
     config = config_class.from_dict(_with_tokens(shrunk(defaults.to_dict(), len(tokenizer)), tokenizer))
     torch.manual_seed(seed)
-    model = getattr(importlib.import_module("transformers"), auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[kind])(config)
+    model = getattr(
+        importlib.import_module("transformers"), auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[kind]
+    )(config)
     amplify(model)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
@@ -101,7 +104,9 @@ def _complete(config: Any) -> None:
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict) and "rope_type" in rope and "mrope_section" not in rope and "mrope_section" in source:
         rope["mrope_section"] = [3, 3, 2]
-    if getattr(config, "sliding_window", 0) is None and "sliding_attention" in (getattr(config, "layer_types", None) or ()):
+    if getattr(config, "sliding_window", 0) is None and "sliding_attention" in (
+        getattr(config, "layer_types", None) or ()
+    ):
         config.sliding_window = WINDOW
         config.use_sliding_window = True
 
@@ -124,11 +129,15 @@ def templates(processor: Any) -> Iterator[str]:
     """Yield how an image may be written before a question, the likeliest first."""
     tokenizer = processor.tokenizer
     names = ("image_token", "boi_token", "start_image_token", "fake_image_token", "image_start_token")
-    token = next((str(value) for name in names if (value := getattr(processor, name, None) or getattr(tokenizer, name, None))), "")
+    token = next(
+        (str(value) for name in names if (value := getattr(processor, name, None) or getattr(tokenizer, name, None))),
+        "",
+    )
     known = set(map(str, tokenizer.get_added_vocab()))
-    for before, after in (("<|vision_start|>", "<|vision_end|>"), ("<|begin_of_image|>", "<|end_of_image|>"),
-                          ("<|IMAGE_START|>", "<|IMAGE_END|>"), ("<|hy_place▁holder▁no▁666|>", "<|hy_place▁holder▁no▁672|>")):  # fmt: skip
-        if {before, after} <= known:
+    for before in sorted(known):
+        after = re.sub("start|begin", "end", before, flags=re.IGNORECASE)
+        after = after.upper() if before.isupper() else after
+        if after != before and after in known and re.search("vision|image", before, re.IGNORECASE):
             yield before + token + after
     yield token
     yield from (mark for mark in sorted(known) if "image" in mark.lower() and mark != token)
@@ -152,7 +161,14 @@ def _processor_parts(kind: str, config: Any) -> tuple[Any, Any, str]:
     named = auto("processing_auto").PROCESSOR_MAPPING_NAMES.get(kind)
     package = importlib.import_module(f"{type(config).__module__.rpartition('.')[0]}")
     if not named:
-        named = next((name for name in dir(package) if name.endswith("Processor") and "Image" not in name and "Video" not in name and "Feature" not in name), None)
+        named = next(
+            (
+                name
+                for name in dir(package)
+                if name.endswith("Processor") and "Image" not in name and "Video" not in name and "Feature" not in name
+            ),
+            None,
+        )
     if not named:
         raise LookupError("transformers has no processor of images and text for it")
     processor_class = auto("processing_auto").processor_class_from_name(named) or getattr(package, named)
@@ -195,7 +211,16 @@ def _tokenizer(processor_class: Any, config_class: Any) -> Any:
         f"{match[1]}": f"<{match[1]}>"
         for match in re.finditer(r"(\w+_token)_(?:id|index)\b", inspect.getsource(sys.modules[config_class.__module__]))
     }
-    usual = {"bos_token", "eos_token", "pad_token", "unk_token", "decoder_start_token", "cls_token", "sep_token", "mask_token"}
+    usual = {
+        "bos_token",
+        "eos_token",
+        "pad_token",
+        "unk_token",
+        "decoder_start_token",
+        "cls_token",
+        "sep_token",
+        "mask_token",
+    }
     named = {name: mark for name, mark in named.items() if name not in usual}
     for name in named:  # a mark that the code of the processor gives by default
         if match := re.search(rf"\b{name}\b(?:\s*:[\w| ]+)?\s*=\s*[\"'](<[^\"'{{}}]+>)[\"']", source):

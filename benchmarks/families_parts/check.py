@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from families_parts import build
 
+from families_parts import build
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.hf.encoding import EncodedPrompts
 from fp2.engines.hf.generation import BatchLimits, greedy
@@ -124,7 +124,9 @@ def _equal(strategy: Any, plain: WholePrompts, encoded: EncodedPrompts, dtype: s
 
 def _verdict(found: LogitDifference, dtype: str, *, quantised: bool = False) -> str:
     exact = dtype != "float32" or quantised or found.probability <= PROBABILITY
-    return EQUAL if found.within(dtype, quantised) and exact else f"not equal ({found.error:.1g} of {found.largest:.2g})"
+    return (
+        EQUAL if found.within(dtype, quantised) and exact else f"not equal ({found.error:.1g} of {found.largest:.2g})"
+    )
 
 
 def _several(strategy: Any, plain: WholePrompts, encoded: list[EncodedPrompts]) -> str:

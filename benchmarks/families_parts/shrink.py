@@ -25,11 +25,11 @@ _SIZES: tuple[tuple[str, int], ...] = (  # the first pattern that a field's whol
     (r".*heads|n_head|num_attention_heads_per_layer|.*_num_head", HEADS),
     (r".*head_dim|.*head_size|d_kv|attention_head_dim|attn_head_dim|kv_channels|head_width|mamba_d_head", HEAD),
     (r".*(lora_rank|lora_dim)", RANK),
-    (r".*(intermediate|ffn|feedforward|feed_forward|mlp)_(hidden_)?(size|dim|dims)(_mlp)?|d_ff|.*_ffn_dim|n_inner", INNER),
-    (r".*(num_hidden_layers|num_layers|n_layers?|depth|encoder_layers|decoder_layers|local_layers|blocks_num)|layers", LAYERS),
+    (r".*(intermediate|ffn|feedforward|feed_forward|mlp)_(hidden_)?(size|dims?)(_mlp)?|d_ff|n_inner", INNER),
+    (r".*(num_(hidden_)?layers|n_layers?|depth|encoder_layers|decoder_layers|local_layers)|layers", LAYERS),
     (r"num_global_layers", 2),
     (r"(num|n)_(routed_|local_)?experts|moe_num_experts", EXPERTS),
-    (r"num_experts_per_tok|moe_k|moe_topk|moe_top_?k|top_k_experts|experts_per_token|router_top_?k|moe_num_experts_per_tok", CHOSEN),
+    (r"(moe_)?num_experts_per_tok|moe_k|moe_top_?k|top_k_experts|experts_per_token|router_top_?k", CHOSEN),
     (r"n_group|topk_group|n_groups|mamba_n_groups", 1),
     (r"query_pre_attn_scalar", HEAD),
     (r"sliding_window|attention_chunk_size|sliding_window_size|.*attention_window(_size)?", WINDOW),
@@ -46,7 +46,9 @@ def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
     for name, value in config.items():
         if name == "per_layer_config" and isinstance(value, Mapping):
             kept = {layer: place for place, layer in enumerate(layers)}
-            small[name] = {kept[int(layer)]: shrunk(own, vocabulary) for layer, own in value.items() if int(layer) in kept}
+            small[name] = {
+                kept[int(layer)]: shrunk(own, vocabulary) for layer, own in value.items() if int(layer) in kept
+            }
         elif isinstance(value, Mapping):
             nested = "config" in name or "model_type" in value
             small[name] = shrunk(value, vocabulary) if nested else _rope(value) if "rope" in name else value
@@ -98,9 +100,9 @@ def _layers(config: Mapping[str, Any]) -> list[int]:
 
 
 def _list(name: str, values: list[Any], layers: list[int]) -> list[Any]:
-    if layers and len(values) > LAYERS and len(values) > max(layers) and not name.endswith(("mean", "std")):
-        if not all(isinstance(value, int) for value in values) or len(set(values)) < len(values):
-            return [values[place] for place in layers]
+    each_layer = layers and len(values) > max(LAYERS, *layers) and not name.endswith(("mean", "std"))
+    if each_layer and (len(set(map(str, values))) < len(values) or not all(isinstance(value, int) for value in values)):
+        return [values[place] for place in layers]
     plain = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     if plain and values and _LAYER_INDICES.match(name) and "token" not in name and max(values) >= LAYERS:
         return list(range(min(len(values), LAYERS - 1)))

@@ -26,9 +26,7 @@ _ROUNDING = 1e-6  # of a model whose logits do not depend on the prompt
 _TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # relative to the largest logit, or to 1
 
 
-def candidates(
-    requested: str, allowed: str, checkable: bool, attention: str, proven: str = "auto"
-) -> tuple[str, ...]:
+def candidates(requested: str, allowed: str, checkable: bool, attention: str, proven: str = "auto") -> tuple[str, ...]:
     """Return the levels of sharing to try, the highest first; a single one must pass the check.
 
     Parameters
