@@ -4,8 +4,8 @@ Each type gets a tiny random checkpoint (`families_parts/build.py`: the library'
 processor with a tokenizer and a chat template of ours), and the engine's own check finds what it may share
 (`families_parts/check.py`). Each type runs in a process of its own with a limit of time and memory.
 
-    python -m benchmarks.families            # all types, into docs/families.csv
-    python -m benchmarks.families llava git  # some, onto the terminal
+    python -m benchmarks.families            # all types, into fp2/engines/hf/families.csv
+    python -m benchmarks.families llava git  # the rows of some
 
 `equal` means: in float32, the logits are those of one full prompt at a time to 1e-4 of the largest, and the
 probabilities to 1e-5; in 16 bits and quantised, they differ by no more than batching explains. Types without a PIL
@@ -15,6 +15,7 @@ image processor need torchvision.
 from __future__ import annotations
 
 import csv
+import importlib
 import multiprocessing
 import resource
 import shutil
@@ -22,12 +23,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-TABLE = Path(__file__).resolve().parents[1] / "docs" / "families.csv"
-SECONDS, GIGABYTES = 120, 12
+TABLE = Path(__file__).resolve().parents[1] / "fp2" / "engines" / "hf" / "families.csv"
+SECONDS, GIGABYTES, TOGETHER = 240, 12, 3
 
 
 def types() -> list[str]:
@@ -57,9 +59,6 @@ def measure(kind: str) -> dict[str, str]:
 def _work(kind: str, results: Any) -> None:
     from families_parts.check import cells_of
 
-    import torch
-
-    torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
     folder = Path(tempfile.mkdtemp(prefix="fp2-family-"))
     try:
@@ -86,24 +85,39 @@ def usable_torchvision() -> None:
         torch.library.register_fake = register
 
 
+def write(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> None:
+    """Put rows into the table, in the place of those of the same types."""
+    held: dict[str, dict[str, str]] = {}
+    if TABLE.is_file():
+        with TABLE.open(newline="", encoding="utf-8") as file:
+            held = {row["type"]: row for row in csv.DictReader(file)}
+    held |= {row["type"]: row for row in rows}
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("type", *columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(held[kind] for kind in types() if kind in held)
+
+
 def main(words: Sequence[str]) -> int:
-    """Write the table, or print the rows of some types."""
+    """Write the rows of all types, or of some."""
     usable_torchvision()
+    import torch
     import transformers
     from families_parts.check import COLUMNS
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    rows = []
-    for kind in words or types():
-        cells = measure(kind)
-        rows.append({"type": kind, **{name: cells.get(name, "") for name in COLUMNS}})
-        print(", ".join(f"{name}: {cell}" for name, cell in rows[-1].items() if cell), flush=True)
-    if not words:
-        with TABLE.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ("type", *COLUMNS), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    for shared in ("accelerate", "bitsandbytes", "fp2.engines.hf.session", "PIL.Image", "transformers.modeling_utils"):
+        importlib.import_module(shared)  # once, before the processes are forked
+    torch.set_num_threads(1)
+    kinds = words or types()
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        futures = {pool.submit(measure, kind): kind for kind in kinds}
+        for future in as_completed(futures):
+            cells = future.result()
+            row = {"type": futures[future], **{name: cells.get(name, "") for name in COLUMNS}}
+            print(", ".join(f"{name}: {cell}" for name, cell in row.items() if cell), flush=True)
+            write([row], COLUMNS)
     return 0
 
 

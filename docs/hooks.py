@@ -29,6 +29,7 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/keys.md": lambda: _table("keys.csv", "Keys of the blocks of results.json"),
         "reference/coverage.md": lambda: _table("coverage.csv", "Coverage, row by row"),
         "reference/statistics.md": lambda: _table("statistics.csv", "Statistical functions by question"),
+        "reference/families.md": lambda: _table("../fp2/engines/hf/families.csv", "Families of transformers"),
         "reference/harnesses.md": lambda: _table("harnesses.csv", "Other harnesses, compared"),
     }
     for name, make in pages.items():
@@ -102,7 +103,7 @@ def _config() -> str:
 
 
 def _table(name: str, title: str) -> str:
-    """Return a CSV file of this folder as a page."""
+    """Return a CSV file, named as seen from this folder, as a page."""
     with (ROOT / "docs" / name).open(encoding="utf-8", newline="") as file:
         names, *rows = csv.reader(file)
     cells = [names, ["---"] * len(names), *([html.escape(cell).replace("|", "&#124;") for cell in row] for row in rows)]

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from families_parts.shrink import shrunk
 from PIL import Image
+
+from families_parts.shrink import WINDOW, shrunk
 
 _MARK = re.compile(r"""["'](<[^\s"'<>]+>|<\|[^\s"']+\|>|\[[A-Z_]+\])["']""")
 _NAMED = re.compile(r"tokenizer\.(\w+_token)\b")
@@ -28,7 +29,7 @@ _BASE = ("<unk>", "<pad>", "<s>", "</s>")
 ASK = "Is this person kind?"
 
 
-def picture(seed: int = 0, size: tuple[int, int] = (64, 64)) -> Image.Image:
+def picture(seed: int = 0, size: tuple[int, int] = (160, 128)) -> Image.Image:
     """Return an image of noise."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8))
 
@@ -42,9 +43,14 @@ def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
     """Save a checkpoint of model type `kind` into `folder`; return it, and the backend of its image processor."""
     config_class = auto("configuration_auto").CONFIG_MAPPING[kind]
     defaults = config_class()
+    part = getattr(defaults, "sub_configs", {}).get("vision_config")
+    if part is not None and getattr(defaults, "vision_config", part) is None and part.model_type:
+        defaults.vision_config = part()
     vision = getattr(defaults, "vision_config", None)
     if tokens := getattr(defaults, "mm_tokens_per_image", 0):  # pooled: two patches a side for each token
         vision.image_size = vision.patch_size * 2 * math.isqrt(tokens)
+    elif isinstance(getattr(vision, "image_size", None), int) and isinstance(getattr(vision, "patch_size", None), int):
+        vision.image_size -= vision.image_size % (4 * vision.patch_size)  # patches are merged by 2 or by 4 a side
     processor_class, pictures, backend = _processor_parts(kind, defaults)
     tokenizer = _tokenizer(processor_class, config_class)
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +65,9 @@ def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
         _complete(part)
     config = config_class.from_dict(_with_tokens(shrunk(defaults.to_dict(), len(tokenizer)), tokenizer))
     torch.manual_seed(seed)
-    model = getattr(importlib.import_module("transformers"), auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[kind])(config)
+    model = getattr(
+        importlib.import_module("transformers"), auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[kind]
+    )(config)
     amplify(model)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
@@ -96,15 +104,20 @@ def _complete(config: Any) -> None:
     rope = getattr(config, "rope_parameters", None)
     if isinstance(rope, dict) and "rope_type" in rope and "mrope_section" not in rope and "mrope_section" in source:
         rope["mrope_section"] = [3, 3, 2]
-    if getattr(config, "sliding_window", 0) is None and "sliding_attention" in (config.layer_types or ()):
-        config.sliding_window = 32
+    if getattr(config, "sliding_window", 0) is None and "sliding_attention" in (
+        getattr(config, "layer_types", None) or ()
+    ):
+        config.sliding_window = WINDOW
+        config.use_sliding_window = True
 
 
 def amplify(model: Any, gain: float = 4.0) -> None:
     """Multiply weights, and add noise to constant ones: only then do image and prompt move the logits."""
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
+            if parameter.numel() == 1 and not bool(parameter.any()):
+                parameter.fill_(0.5)  # a gate that is closed before training
+            elif parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all()):
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)
             elif not bool(torch.isfinite(parameter).all()):
                 parameter.normal_(0, 0.1)
@@ -116,11 +129,15 @@ def templates(processor: Any) -> Iterator[str]:
     """Yield how an image may be written before a question, the likeliest first."""
     tokenizer = processor.tokenizer
     names = ("image_token", "boi_token", "start_image_token", "fake_image_token", "image_start_token")
-    token = next((str(value) for name in names if (value := getattr(processor, name, None) or getattr(tokenizer, name, None))), "")
+    token = next(
+        (str(value) for name in names if (value := getattr(processor, name, None) or getattr(tokenizer, name, None))),
+        "",
+    )
     known = set(map(str, tokenizer.get_added_vocab()))
-    for before, after in (("<|vision_start|>", "<|vision_end|>"), ("<|begin_of_image|>", "<|end_of_image|>"),
-                          ("<|IMAGE_START|>", "<|IMAGE_END|>"), ("<|hy_place▁holder▁no▁666|>", "<|hy_place▁holder▁no▁672|>")):  # fmt: skip
-        if {before, after} <= known:
+    for before in sorted(known):
+        after = re.sub("start|begin", "end", before, flags=re.IGNORECASE)
+        after = after.upper() if before.isupper() else after
+        if after != before and after in known and re.search("vision|image", before, re.IGNORECASE):
             yield before + token + after
     yield token
     yield from (mark for mark in sorted(known) if "image" in mark.lower() and mark != token)
@@ -144,7 +161,14 @@ def _processor_parts(kind: str, config: Any) -> tuple[Any, Any, str]:
     named = auto("processing_auto").PROCESSOR_MAPPING_NAMES.get(kind)
     package = importlib.import_module(f"{type(config).__module__.rpartition('.')[0]}")
     if not named:
-        named = next((name for name in dir(package) if name.endswith("Processor") and "Image" not in name and "Video" not in name and "Feature" not in name), None)
+        named = next(
+            (
+                name
+                for name in dir(package)
+                if name.endswith("Processor") and "Image" not in name and "Video" not in name and "Feature" not in name
+            ),
+            None,
+        )
     if not named:
         raise LookupError("transformers has no processor of images and text for it")
     processor_class = auto("processing_auto").processor_class_from_name(named) or getattr(package, named)
@@ -187,8 +211,20 @@ def _tokenizer(processor_class: Any, config_class: Any) -> Any:
         f"{match[1]}": f"<{match[1]}>"
         for match in re.finditer(r"(\w+_token)_(?:id|index)\b", inspect.getsource(sys.modules[config_class.__module__]))
     }
-    usual = {"bos_token", "eos_token", "pad_token", "unk_token", "decoder_start_token", "cls_token", "sep_token", "mask_token"}
+    usual = {
+        "bos_token",
+        "eos_token",
+        "pad_token",
+        "unk_token",
+        "decoder_start_token",
+        "cls_token",
+        "sep_token",
+        "mask_token",
+    }
     named = {name: mark for name, mark in named.items() if name not in usual}
+    for name in named:  # a mark that the code of the processor gives by default
+        if match := re.search(rf"\b{name}\b(?:\s*:[\w| ]+)?\s*=\s*[\"'](<[^\"'{{}}]+>)[\"']", source):
+            named[name] = match[1]
     special = [*_BASE, *sorted(marks - set(_BASE)), *sorted(set(named.values()) - marks)]
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -212,9 +248,12 @@ def _needed(processor_class: Any, config: Any) -> dict[str, Any]:
     held = [config, getattr(config, "vision_config", None)]
     known: dict[str, Any] = {}
     for name, parameter in inspect.signature(processor_class.__init__).parameters.items():
-        if parameter.default is not None and parameter.default is not inspect.Parameter.empty:
-            continue
-        value = next((getattr(part, name) for part in held if isinstance(getattr(part, name, None), (int, str))), None)
+        if name == "num_image_tokens" and hasattr(held[1], "image_size"):
+            known[name] = (held[1].image_size // held[1].patch_size) ** 2
+        field = "image_size" if name == "img_size" else name
+        value = next((getattr(part, field) for part in held if isinstance(getattr(part, field, None), int)), None)
+        if value is None and parameter.default in (None, inspect.Parameter.empty):
+            value = next((getattr(part, name) for part in held if isinstance(getattr(part, name, None), str)), None)
         if value is not None and "token" not in name:
             known[name] = value
     if "vision_feature_select_strategy" in inspect.signature(processor_class.__init__).parameters:
@@ -242,12 +281,14 @@ def _with_tokens(config: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     """Set the ids of special tokens to those of the tokenizer."""
     usual = {"bos_token_id": "<s>", "eos_token_id": "</s>", "pad_token_id": "<pad>", "decoder_start_token_id": "<s>"}
     for name, value in config.items():
-        if isinstance(value, dict) and ("config" in name):
+        if not isinstance(name, str):
+            continue  # the settings of one layer
+        if isinstance(value, dict) and "config" in name:
             config[name] = _with_tokens(value, tokenizer)
         elif name in usual:
             config[name] = tokenizer.convert_tokens_to_ids(usual[name])
         elif (match := re.fullmatch(r"(\w+_token)_(?:id|index)", name)) and not isinstance(value, list):
-            mark = f"<{match[1]}>"
+            mark = getattr(tokenizer, match[1], f"<{match[1]}>")
             if mark in tokenizer.get_added_vocab():
                 config[name] = tokenizer.convert_tokens_to_ids(mark)
         elif isinstance(value, int) and not isinstance(value, bool) and name.endswith("_id"):

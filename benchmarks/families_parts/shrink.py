@@ -7,26 +7,29 @@ windows and chunks of attention become shorter than any prompt, so that every pr
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
 
-WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, CHOSEN, RANK = 64, 128, 4, 4, 2, 16, 4, 2, 32
+WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, CHOSEN, RANK = 64, 256, 4, 4, 2, 16, 4, 2, 32
 WINDOW = 32
 _ROTARY = HEAD // 2
 _SIZES: tuple[tuple[str, int], ...] = (  # the first pattern that a field's whole name matches
     (r"(linear_)?num_(key_)?value_heads_per_.*", 1),
-    (r"(qk_rope|qk_nope)_head_dim", HEAD // 2),
+    (r"qk_head_dim", 2 * HEAD),
+    (r"projector_input_dim|projector_output_dim|vision_output_dim", 4 * WIDTH),
+    (r"num_kv_shared_layers", 2),
     (r"hidden_size_per_layer_input|laurel_rank|ssm_state_size|mamba_d_state|index_head_dim", HEAD),
     (r".*(key_value_heads|kv_heads)|num_global_key_value_heads|attn_kv_heads", KV_HEADS),
     (r".*heads|n_head|num_attention_heads_per_layer|.*_num_head", HEADS),
     (r".*head_dim|.*head_size|d_kv|attention_head_dim|attn_head_dim|kv_channels|head_width|mamba_d_head", HEAD),
     (r".*(lora_rank|lora_dim)", RANK),
-    (r".*(intermediate|ffn|feedforward|feed_forward|mlp)_(hidden_)?(size|dim|dims)(_mlp)?|d_ff|.*_ffn_dim|n_inner", INNER),
-    (r".*(num_hidden_layers|num_layers|n_layers?|depth|encoder_layers|decoder_layers|local_layers|blocks_num)|layers", LAYERS),
+    (r".*(intermediate|ffn|feedforward|feed_forward|mlp)_(hidden_)?(size|dims?)(_mlp)?|d_ff|n_inner", INNER),
+    (r".*(num_(hidden_)?layers|n_layers?|depth|encoder_layers|decoder_layers|local_layers)|layers", LAYERS),
     (r"num_global_layers", 2),
     (r"(num|n)_(routed_|local_)?experts|moe_num_experts", EXPERTS),
-    (r"num_experts_per_tok|moe_k|moe_topk|moe_top_?k|top_k_experts|experts_per_token|router_top_?k|moe_num_experts_per_tok", CHOSEN),
+    (r"(moe_)?num_experts_per_tok|moe_k|moe_top_?k|top_k_experts|experts_per_token|router_top_?k", CHOSEN),
     (r"n_group|topk_group|n_groups|mamba_n_groups", 1),
     (r"query_pre_attn_scalar", HEAD),
     (r"sliding_window|attention_chunk_size|sliding_window_size|.*attention_window(_size)?", WINDOW),
@@ -43,7 +46,9 @@ def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
     for name, value in config.items():
         if name == "per_layer_config" and isinstance(value, Mapping):
             kept = {layer: place for place, layer in enumerate(layers)}
-            small[name] = {kept[int(layer)]: shrunk(own, vocabulary) for layer, own in value.items() if int(layer) in kept}
+            small[name] = {
+                kept[int(layer)]: shrunk(own, vocabulary) for layer, own in value.items() if int(layer) in kept
+            }
         elif isinstance(value, Mapping):
             nested = "config" in name or "model_type" in value
             small[name] = shrunk(value, vocabulary) if nested else _rope(value) if "rope" in name else value
@@ -57,6 +62,8 @@ def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
             small[name] = "".join(value[place] for place in layers)  # a pattern of one letter a layer
         else:
             small[name] = value
+    if "kv_lora_rank" in small:  # latent attention: a key and a value for each head
+        small["num_key_value_heads"] = small["num_attention_heads"]
     return small
 
 
@@ -75,7 +82,7 @@ def _depth(config: Mapping[str, Any]) -> int:
 
 
 def _layers(config: Mapping[str, Any]) -> list[int]:
-    """Return the layers that stay: the first of each kind, then further ones, in their order."""
+    """Return the layers that stay: the first of each kind, then a second one of each."""
     depth = _depth(config)
     kinds = config.get("layer_types") or config.get("layers_block_type") or config.get("hybrid_override_pattern")
     if not kinds or len(kinds) != depth:
@@ -83,13 +90,19 @@ def _layers(config: Mapping[str, Any]) -> list[int]:
     first = {kind: place for place, kind in reversed(list(enumerate(kinds)))}
     chosen = sorted(first.values())[:LAYERS]
     rest = [place for place in range(depth) if place not in chosen]
-    return sorted(chosen + rest[: LAYERS - len(chosen)])
+    for kind in itertools.cycle([kinds[place] for place in chosen]):  # every kind again, for layers that share a cache
+        if len(chosen) >= LAYERS or not rest:
+            return chosen
+        place = next((place for place in rest if kinds[place] == kind), rest[0])
+        chosen.append(place)
+        rest.remove(place)
+    return chosen
 
 
 def _list(name: str, values: list[Any], layers: list[int]) -> list[Any]:
-    if layers and len(values) > LAYERS and len(values) > max(layers) and not name.endswith(("mean", "std")):
-        if not all(isinstance(value, int) for value in values) or len(set(values)) < len(values):
-            return [values[place] for place in layers]
+    each_layer = layers and len(values) > max(LAYERS, *layers) and not name.endswith(("mean", "std"))
+    if each_layer and (len(set(map(str, values))) < len(values) or not all(isinstance(value, int) for value in values)):
+        return [values[place] for place in layers]
     plain = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     if plain and values and _LAYER_INDICES.match(name) and "token" not in name and max(values) >= LAYERS:
         return list(range(min(len(values), LAYERS - 1)))

@@ -96,7 +96,9 @@ def test_the_models_that_were_promised_are_there() -> None:
         None,
     }
     files = [OmegaConf.load(path) for path in choices("model").values()]
-    assert {file.id for file in files if "id" in file} == promised  # the others are of one of these
+    ids = {file.id for file in files if "id" in file}
+    assert promised <= ids  # the others are of one of these, or larger
+    assert len(ids) >= 40
 
 
 def test_choosing_the_simulator_chooses_its_engine_and_back(conf: Path) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fp2.engines.hf.session import Session
 
 REMOTE_CODE = "Code of the checkpoint runs with the rights of the user (model.trust_remote_code=true)"
+UNKNOWN_FAMILY = "What the questions about an image may share is not known for this family; the model is checked first"
 GENERATE = "generate/2"  # raise the number with every change that can change an answer
 _SMALL_MODEL = 50_000_000  # parameters
 _AHEAD = 16  # images encoded before the model needs them
@@ -105,7 +106,7 @@ class HfEngine(BaseEngine):
     @classmethod
     def family_sharing(cls, family: str) -> str | None:
         """Return the prefix sharing with `engine.sharing=auto`."""
-        return facts_for({"model_type": family}).sharing
+        return facts_for({"model_type": family}).expected
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:
@@ -138,14 +139,16 @@ class HfEngine(BaseEngine):
 
     @property
     def notices(self) -> Sequence[str]:
-        """The same, before it runs."""
-        return self.limitations
+        """The same, before it runs, and a family of which nothing is known."""
+        if self.facts.expected != "auto" or self.options.sharing != "auto":
+            return self.limitations
+        return (*self.limitations, f"{UNKNOWN_FAMILY}: {self.checkpoint.model_type}")
 
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""
         checkpoint = self.checkpoint
         return ModelProfile(
-            self.facts.sharing,
+            self.facts.expected,
             checkpoint.weight_bytes,
             family=checkpoint.model_type or None,
             parameters=checkpoint.n_parameters,

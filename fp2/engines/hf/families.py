@@ -1,14 +1,19 @@
 """Facts about families of models, by the `model_type` in `config.json` and never by a model's name.
 
 Most models need no row: their checkpoint has a chat template, and what their questions may share is found by the check
-that every model goes through. A row says what a check cannot: how a model without a chat template was trained to be
-asked, and where sharing is wrong by construction.
+that every model goes through. In 16 bits that check cannot tell a small error from rounding: there it confirms what was
+found in float32 on a small checkpoint of the family (`families.csv`, written by `python -m benchmarks.families`). A row
+says what a check cannot: how a model without a chat template was trained to be asked, and where sharing is wrong by
+construction.
 """
 
 from __future__ import annotations
 
+import csv
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 Sharable = Literal["tree", "prefix", "vision", "none", "auto"]
@@ -34,6 +39,8 @@ class FamilyFacts:
         Attribute of the causal language model, for models whose own forward cannot continue from a cache.
     image_by_processor : bool
         Whether the processor inserts the image tokens itself, so that `{image}` stands for nothing.
+    proven : {"tree", "prefix", "vision", "auto"}
+        The most that was exact on a small checkpoint of the family in float32, where `sharing` is `auto`.
     """
 
     sharing: Sharable = "auto"
@@ -41,6 +48,12 @@ class FamilyFacts:
     text_only: bool = True
     text_model: str = ""
     image_by_processor: bool = False
+    proven: Sharable = "auto"
+
+    @property
+    def expected(self) -> Sharable:
+        """The sharing that a model of the family will have, `auto` if nothing is known."""
+        return self.proven if self.sharing == "auto" else self.sharing
 
 
 _CAUSAL = FamilyFacts(sharing="tree")
@@ -88,6 +101,8 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
     """Return the facts about the family of a `config.json`; for a family without a row, nothing is assumed."""
     kind, text = str(config.get("model_type", "")), _text_config(config)
     facts = _FAMILIES.get(kind, FamilyFacts())
+    if facts.sharing == "auto":
+        facts = replace(facts, proven=_proven().get(kind, "auto"))
     if kind == "llava_next" and text.get("model_type") == "mistral":
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
     if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
@@ -95,6 +110,15 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
     if (_is_bidirectional(config, text) or _rope_depends_on_length(text)) and facts.sharing in ("tree", "auto"):
         facts = replace(facts, sharing="vision", text_model="")
     return facts
+
+
+@functools.cache
+def _proven() -> Mapping[str, Sharable]:
+    """Return the most that was exact, by family (`families.csv`)."""
+    levels: tuple[Sharable, ...] = ("tree", "prefix", "vision")
+    with (Path(__file__).parent / "families.csv").open(newline="", encoding="utf-8") as file:
+        exact = {row["type"]: [level for level in levels if row[level] == "equal"] for row in csv.DictReader(file)}
+    return {family: most[0] for family, most in exact.items() if most}
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

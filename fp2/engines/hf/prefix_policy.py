@@ -26,7 +26,7 @@ _ROUNDING = 1e-6  # of a model whose logits do not depend on the prompt
 _TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # relative to the largest logit, or to 1
 
 
-def candidates(requested: str, allowed: str, checkable: bool, attention: str) -> tuple[str, ...]:
+def candidates(requested: str, allowed: str, checkable: bool, attention: str, proven: str = "auto") -> tuple[str, ...]:
     """Return the levels of sharing to try, the highest first; a single one must pass the check.
 
     Parameters
@@ -37,13 +37,16 @@ def candidates(requested: str, allowed: str, checkable: bool, attention: str) ->
         What the family allows, `auto` if the family is unknown.
     checkable : bool
         Whether the model computes in float32 without quantisation: only then can the check tell an error from
-        rounding, so that an unknown family shares nothing otherwise.
+        rounding, so that otherwise an unknown family shares nothing, and others what is proven.
     attention : str
         Of the loaded model: `tree` needs one that takes a mask.
+    proven : str
+        What was exact on a small checkpoint of the family, if nothing is known otherwise.
     """
     masks = attention in ("sdpa", "eager")
     if requested == "auto" and allowed == "auto":
-        return tuple(level for level in reversed(_LEVELS) if masks or level != "tree") if checkable else ("none",)
+        tried = tuple(level for level in reversed(_LEVELS) if masks or level != "tree")
+        return tried if checkable else tuple(level for level in tried if level in (proven, "none"))
     if requested == "auto":
         return ("vision" if allowed == "tree" and not masks else allowed,)
     if allowed != "auto" and _LEVELS.index(requested) > _LEVELS.index(allowed):
@@ -59,7 +62,7 @@ def candidates(requested: str, allowed: str, checkable: bool, attention: str) ->
             where="engine.sharing",
             fix="Set engine.attention=sdpa, or engine.sharing=vision",
         )
-    if allowed == "auto" and requested != "none" and not checkable:
+    if allowed == "auto" and requested not in ("none", proven) and not checkable:
         raise Fp2Error(
             f"sharing={requested} is not known to be exact for this family of models, and can be checked in float32 "
             "only",

@@ -163,7 +163,7 @@ class NoVideos(dict[str, Any]):
     """Stands in for a video processor; an empty mapping, since processors write down their parts."""
 
     model_input_names: tuple[str, ...] = ()
-    num_frames = fps = None
+    num_frames = fps = slice_mode = downsample_mode = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: videos cannot be shown."""

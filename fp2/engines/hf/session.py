@@ -180,7 +180,8 @@ class Session:
         """Return the strategy with the most sharing that is allowed and passes the check, and its level."""
         quantised = self._spec.quantisation is not None
         checkable = self._spec.dtype == "float32" and not quantised
-        levels = candidates(requested, self.loaded.facts.sharing, checkable, self.loaded.attention)
+        facts = self.loaded.facts
+        levels = candidates(requested, facts.sharing, checkable, self.loaded.attention, facts.proven)
         checks = self._builder.check_prompts
         for level in levels:
             strategy = self._build(level)

@@ -30,8 +30,8 @@ ONE = (Question("q", "x", "Is this person kind? Answer with Yes or No.", "yes_no
         ("auto", "tree", False, "sdpa", ("tree",)),
         ("auto", "tree", False, "flash_attention_2", ("vision",)),
         ("auto", "vision", False, "sdpa", ("vision",)),
-        ("auto", "auto", True, "sdpa", ("tree", "vision", "none")),
-        ("auto", "auto", True, "flash_attention_2", ("vision", "none")),
+        ("auto", "auto", True, "sdpa", ("tree", "prefix", "vision", "none")),
+        ("auto", "auto", True, "flash_attention_2", ("prefix", "vision", "none")),
         ("auto", "auto", False, "sdpa", ("none",)),  # rounding would hide a wrong way
         ("vision", "tree", False, "sdpa", ("vision",)),
         ("none", "auto", False, "sdpa", ("none",)),
