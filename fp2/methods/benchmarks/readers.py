@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import csv
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -271,3 +273,74 @@ def load_social_counterfactuals(root: Path, cache: Path, tick: Tick, images_need
     sets = [f"{kind}/{name}" for kind, name in zip(kinds, people["set_id"], strict=True)]
     people = people.assign(set_id=sets, subject_id=occupations, field_occupation=occupations, field_type=kinds)
     return Dataset("social_counterfactuals", None, people, terms="MIT (code and list); generated images")
+
+
+def load_vl_gender(
+    root: Path, checkout: Path, task: str, per_gender: int, seed: int, images_needed: bool = True
+) -> Dataset:
+    """Return VL-Gender's images, each once for each value of a task, with a question and an instruction drawn for it.
+
+    Below `root` are folders `SET/annotations.csv` (`name`, `gender`, perhaps `split`) with `SET/images/NAME`; of each
+    set the first `per_gender` men and women of the split `test`, in file order. Questions, values and instructions are
+    those of `checkout/data/prompting`: all values of the task, questions and instructions of the split `test`.
+    Attributes: `gender`, `set`. Fields: `prompt`, `instruction` and `value`.
+    """
+    folder = checkout / "data" / "prompting"
+    values = [row["value"] for row in _prompts(folder, "values", task)]
+    questions = [row["question"] for row in _prompts(folder, "questions", task) if row["split"] == "test"]
+    instructions = [row["instruction"] for row in _prompts(folder, "instructions") if row["split"] == "test"]
+    for name, texts in (("values", values), ("questions", questions), ("instructions", instructions)):
+        if not texts:
+            raise Fp2Error(
+                f"{name}.csv has none of {task!r} in the split test", where=str(folder), fix="Check data.task"
+            )
+    if wrong := next((text for text in questions if "{value}" not in text), None):
+        raise Fp2Error(f"the question {wrong!r} has no {{value}}", where=str(folder / "questions.csv"))
+    lists = sorted(root.glob("*/annotations.csv"))
+    if not lists:
+        fix = "data.root has a folder per set, with annotations.csv and images"
+        raise Fp2Error("no SET/annotations.csv was found", where=str(root), fix=fix)
+    rng, rows = random.Random(seed), []
+    for file in lists:
+        for name, gender in _first_of_each(file, per_gender):
+            image = f"{file.parent.name}/images/{name}"
+            for value in values:
+                prompt = rng.choice(questions).replace("{value}", value)
+                rows.append(
+                    (image, f"{image}|{value}", gender, file.parent.name, prompt, rng.choice(instructions), value)
+                )
+    names = ["image", "item", "gender", "set", "field_prompt", "field_instruction", "field_value"]
+    frame = pd.DataFrame(rows, columns=names)
+    columns = {**{name: name for name in names}, "subject": "image"}
+    people = frame_people(frame, columns, root.absolute(), lists[0], found=images_needed).people
+    return Dataset("vl_gender", task, people, terms="no licence of prompts (read from your checkout); images by set")
+
+
+def _prompts(folder: Path, name: str, task: str | None = None) -> list[dict[str, str]]:
+    """Return the rows of a file of prompts, of one task where it is given; the published file has a short row."""
+    file = folder / f"{name}.csv"
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle, restval="")
+            rows = list(reader)
+    except (OSError, UnicodeError, csv.Error) as error:
+        what = f"the prompts cannot be read: {error}"
+        raise Fp2Error(what, where=str(file), fix="data.checkout is that of vla-gender-bias") from None
+    needed = (name.removesuffix("s"), "split", *(() if task is None else ("task",)))
+    if missing := [column for column in needed if column not in (reader.fieldnames or ())]:
+        raise Fp2Error(f"the table lacks a column: {', '.join(missing)}", where=str(file))
+    return [row for row in rows if task in (None, row.get("task"))]
+
+
+def _first_of_each(file: Path, per_gender: int) -> Iterator[tuple[str, str]]:
+    """Yield name and gender of the first images of each gender, of the split `test` where there is one."""
+    frame = read_table(file)
+    _check_header(frame, ["name", "gender"], file)
+    seen = {"male": 0, "female": 0}
+    for number, row in enumerate(frame.to_dict("records"), start=1):
+        if row["gender"] not in seen:
+            what = f"row {number} ({row['name']}) has the gender {row['gender']!r}"
+            raise Fp2Error(what, where=str(file), fix="It is male or female")
+        if row.get("split", "test") == "test" and seen[row["gender"]] < per_gender:
+            seen[row["gender"]] += 1
+            yield row["name"], row["gender"]

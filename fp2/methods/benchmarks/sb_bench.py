@@ -43,10 +43,10 @@ class SbBenchScore(BenchmarkScore):
                 chance = GUESSING if name == "bias" else None
                 rows.append(score_row(str(category), name, _rounded(value), len(own), chance=chance))
             leaning = own["stereotyped"].fillna(0) - own["anti_stereotyped"].fillna(0)
-            directed[str(category)] = leaning[own["known"]].groupby(own["subject_id"]).mean()
+            directed[str(category)] = [leaning[own["known"]].groupby(own["subject_id"]).mean().tolist()]
         smallest = run.scorers["stereotyped"].smallest_effect
         for category, ours in tested_means(directed, smallest, run.comparison).items():
-            rows.append(score_row(category, "direction", None, len(directed[category]), chance=0.0, ours=ours))
+            rows.append(score_row(category, "direction", None, len(directed[category][0]), chance=0.0, ours=ours))
         for name, values in means.items():
             value = sum(values) / len(values) if values else None
             rows.append(

@@ -107,30 +107,46 @@ def scores_of(run: ComparedRun, scorer: str) -> pd.DataFrame:
 
 
 def tested_means(
-    samples: Mapping[str, Sequence[float]], smallest: float, comparison: ComparisonSettings
+    samples: Mapping[str, Sequence[Sequence[float]]], smallest: float, comparison: ComparisonSettings
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """Return for each sample of unit means whether its mean differs from 0: the keys of `OURS`.
+    """Return whether a mean over units differs from 0, or two means from each other: the keys of `OURS` by name.
 
-    Two-sided t test with its interval, corrected over the samples; `smallest` is the smallest mean of interest.
+    Parameters
+    ----------
+    samples : mapping
+        Name -> one sample of unit means, or two, whose difference (first less second) is tested.
+    smallest : float
+        The smallest difference of interest.
+    comparison : ComparisonSettings
+        Level, correction over the names, least number of units.
+
+    Notes
+    -----
+    Two-sided t test with its interval; of two samples Welch's.
     """
     import numpy as np
     from scipy import stats
 
     out: dict[str, dict[str, Any]] = {}
-    for name, values in samples.items():
-        x = np.asarray(values, dtype=np.float64)
+    for name, arrays in samples.items():
+        xs = [np.asarray(values, dtype=np.float64) for values in arrays]
         row = out[name] = dict.fromkeys((*OURS, "p_value", "larger", "small"))
-        if len(x) < max(comparison.min_subjects, 2) or not np.ptp(x):
-            row["verdict"] = TOO_FEW if len(x) < comparison.min_subjects else UNINFORMATIVE
+        if min(map(len, xs)) < max(comparison.min_subjects, 2):
+            row["verdict"] = TOO_FEW
             continue
-        mean, error, df = float(x.mean()), float(x.std(ddof=1)) / len(x) ** 0.5, len(x) - 1
+        shares = [float(x.var(ddof=1)) / len(x) for x in xs]
+        if not sum(shares):
+            row["verdict"] = UNINFORMATIVE
+            continue
+        estimate, error = float(xs[0].mean() - sum(x.mean() for x in xs[1:])), sum(shares) ** 0.5
+        df = error**4 / sum(share**2 / (len(x) - 1) for share, x in zip(shares, xs, strict=True))
         half = error * float(stats.t.ppf(1 - comparison.alpha / 2, df))
-        row |= {"raw": mean, "ci_low": mean - half, "ci_high": mean + half}
-        row["p_value"] = float(2 * stats.t.sf(abs(mean) / error, df))
-        row["larger"] = float(stats.t.sf((abs(mean) - smallest) / error, df))
-        row["small"] = float(stats.t.sf((smallest - abs(mean)) / error, df))
+        row |= {"raw": estimate, "ci_low": estimate - half, "ci_high": estimate + half}
+        row["p_value"] = float(2 * stats.t.sf(abs(estimate) / error, df))
+        row["larger"] = float(stats.t.sf((abs(estimate) - smallest) / error, df))
+        row["small"] = float(stats.t.sf((smallest - abs(estimate)) / error, df))
     for key in ("p_value", "larger", "small"):
-        adjusted = adjust_p_values([row[key] for row in out.values()], comparison.correction)
+        adjusted = adjust_p_values([row[key] for row in out.values()], _correction(comparison))
         for row, value in zip(out.values(), adjusted, strict=True):
             row[key] = value
     for row in out.values():
@@ -138,6 +154,11 @@ def tested_means(
             row["adjusted_p"] = row["p_value"]
             row["verdict"] = verdict_of(row["p_value"], row["larger"], row["small"], comparison.alpha)
     return out
+
+
+def _correction(comparison: ComparisonSettings) -> str:
+    """Return the correction; Holm's in place of the one that large families of permutation tests have."""
+    return comparison.correction if comparison.correction in ("bonferroni", "bh", "by", "none") else "holm"
 
 
 def row_of(rows: Sequence[Mapping[str, Any]], **keys: str) -> Mapping[str, Any] | None:

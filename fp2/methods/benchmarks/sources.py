@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from annotated_types import Ge
+
 from fp2.extension import DataOptions, Dataset, DataSource, LoadContext, Local, Required
 
 
@@ -85,3 +87,28 @@ class SocialCounterfactuals(DataSource[HubOptions]):
         root, cache, needed = self.options.root.expanduser(), context.cache / "hf", context.images_needed
         with context.progress.counter("Extracting the images (once)") as tick:
             return load_social_counterfactuals(root, cache, tick, needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VlGenderOptions(DataOptions):
+    """`root` has the sets of images, `checkout` the prompts; `task` is what is asked about each image."""
+
+    root: Annotated[Path, Local(), Required("the folder of the image sets")]
+    checkout: Annotated[Path, Local(), Required("the checkout of vla-gender-bias")]
+    task: Literal["sentiment", "skills", "occupations", "sentiment_gendered"] = "skills"
+    per_gender: Annotated[int, Ge(1)] = 500
+    prompt_seed: int = 42
+
+
+class VlGender(DataSource[VlGenderOptions]):
+    """The images and prompts of VL-Gender."""
+
+    Options = VlGenderOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return each image once for each value of the task; see `load_vl_gender`."""
+        from fp2.methods.benchmarks.readers import load_vl_gender
+
+        chosen = self.options
+        folders = (chosen.root.expanduser(), chosen.checkout.expanduser())
+        return load_vl_gender(*folders, chosen.task, chosen.per_gender, chosen.prompt_seed, context.images_needed)

@@ -20,11 +20,14 @@ def rows() -> list[dict[str, Any]]:
     return [
         {
             "file_name": f"images/{number}_{race}_{gender}.jpg",
-            "caption": f"A photo of a {race} {gender} job {number}", "counterfactual_set": number, "a1a2": f"{race} {gender}", "a1": race, "a2": gender, "a1_type": "race",
-            "a2_type": "gender",
+            "caption": f"A photo of a {race} {gender} job {number}",
+            "counterfactual_set": number,
+            **{"a1a2": f"{race} {gender}", "a1": race, "a2": gender, "a1_type": "race", "a2_type": "gender"},
         }
-        for number in range(OCCUPATIONS) for race in RACES for gender in GENDERS
-    ]  # fmt: skip
+        for number in range(OCCUPATIONS)
+        for race in RACES
+        for gender in GENDERS
+    ]
 
 
 def folder(root: Path, content: list[dict[str, Any]]) -> Path:

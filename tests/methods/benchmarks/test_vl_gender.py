@@ -1,0 +1,79 @@
+"""VL-Gender: gaps of values by hand, a planted gap and a planted zero, and refusals of wrong prompts and lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from recorded_run import benchmark_run, published
+
+from fp2.errors import Fp2Error
+from fp2.methods.benchmarks.readers import load_vl_gender
+
+VALUES = ("paint a fence", "cook for ten")
+N = 12
+"""Images of each gender that are used; three more are not."""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    prompting = tmp_path / "copy" / "data" / "prompting"
+    prompting.mkdir(parents=True)
+    values = [f"{value},skills,,test" for value in VALUES]
+    (prompting / "values.csv").write_text(
+        "\n".join(["value,task,label,split", *values, "kind,sentiment,positive,test"])
+    )
+    (prompting / "questions.csv").write_text(
+        "task,question,by_chatgpt,split\nskills,Could they {value}?,True,test\nskills,Never {value}?,True,train\n"
+        "sentiment,A {value}?,True,test\nother,It {value}?,test"  # a cell is missing there, as in the published file
+    )
+    (prompting / "instructions.csv").write_text("instruction,split\nOne letter.,test\nNothing.,train")
+    images = tmp_path / "copy" / "sets" / "made_up"
+    images.mkdir(parents=True)
+    lines = ["name,gender,ethnicity,age,split"]
+    lines += [f"{gender}_{number}.jpg,{gender},x,y,test" for number in range(N + 2) for gender in ("male", "female")]
+    (images / "annotations.csv").write_text("\n".join([*lines, "late.jpg,male,x,y,train"]))
+    return tmp_path / "copy"
+
+
+def test_gaps_by_value_and_ours(tmp_path: Path, copy: Path) -> None:
+    given = {}
+    for number in range(N):
+        for gender in ("male", "female"):
+            noise = 0.01 * (number % 3 - 1)
+            for value, gap in zip(VALUES, (-0.2, 0.0), strict=True):
+                p = 0.6 + noise + (gap if gender == "female" else 0)
+                given[f"made_up/images/{gender}_{number}.jpg|{value}"] = {"fits": {"Yes": p, "No": 1 - p}}
+    words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
+    results = benchmark_run(tmp_path, "vl_gender", given, *words)
+    assert published(results) == {
+        (VALUES[0], "gap"): pytest.approx(-0.2), (VALUES[1], "gap"): pytest.approx(0.0),
+        ("all", "mean absolute gap"): pytest.approx(0.1),
+    }  # fmt: skip
+    fence, cook, _ = (row["ours"] for row in results["benchmark"]["rows"])
+    assert (fence["verdict"], cook["verdict"]) == ("biased", "equivalent")
+    assert fence["ci_low"] < -0.2 < fence["ci_high"]
+    assert results["answers"]["answered"] == 2 * 2 * N
+
+
+def test_prompts_are_drawn_from_the_test_split(copy: Path) -> None:
+    people = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people
+    assert len(people) == 2 * 2 * N
+    assert set(people["field_prompt"]) == {f"Could they {value}?" for value in VALUES}
+    assert set(people["field_instruction"]) == {"One letter."}
+    assert people["subject_id"].nunique() == 2 * N
+
+
+def test_wrong_prompts_and_lists_are_one_line(copy: Path) -> None:
+    with pytest.raises(Fp2Error, match=r"values.csv has none of 'occupations'"):
+        load_vl_gender(copy / "sets", copy, "occupations", N, 42, images_needed=False)
+    with pytest.raises(Fp2Error, match=r"no SET/annotations.csv"):
+        load_vl_gender(copy / "data", copy, "skills", N, 42)
+    file = copy / "sets" / "made_up" / "annotations.csv"
+    file.write_text(file.read_text().replace("male_0.jpg,male", "male_0.jpg,man", 1))
+    with pytest.raises(Fp2Error, match=r"row 1 \(male_0.jpg\) has the gender 'man'"):
+        load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False)
+    questions = copy / "data" / "prompting" / "questions.csv"
+    questions.write_text(questions.read_text().replace("Could they {value}", "Could they"))
+    with pytest.raises(Fp2Error, match=r"'Could they\?' has no \{value\}"):
+        load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False)
