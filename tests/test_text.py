@@ -18,7 +18,7 @@ from rich.table import Table
 from fp2.engines.forms import form_of
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
-from fp2.text import LONGEST, printable, quoted, spreadsheet_cell, unquoted
+from fp2.text import LONGEST, in_number, printable, quoted, spreadsheet_cell, unquoted
 
 HOSTILE = "a[/b]\x1b]0;owned\x07\x1b[31m\x00\u202etxt\ud800"
 
@@ -183,3 +183,8 @@ def test_doctor_shows_what_a_store_says_as_text(bench: Bench, capsys: pytest.Cap
     captured = capsys.readouterr()
     assert "a[/b]" in "".join(captured.out.split("\n"))
     assert "Traceback" not in captured.err
+
+
+def test_words_take_the_number_of_what_they_count() -> None:
+    assert in_number(1, "1 [image is|images are] [left|left] out") == "1 image is left out"
+    assert in_number(0, "0 [image is|images are] left out") == "0 images are left out"

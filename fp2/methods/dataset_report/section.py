@@ -43,7 +43,7 @@ class DiversitySection(Section):
         yield Sentence(f"{', '.join(counts)}.", Weight.LEAD)
         if block["shapes"]:
             yield from _shapes(block)
-        yield Table("totals", TOTAL_COLUMNS, totals, primary=True, fold="Totals")
+        yield Table("totals", TOTAL_COLUMNS, totals, "Totals", primary=True, fold="All totals")
         if block["vendi"]:
             yield from _vendi_scores(block["vendi"])
         intersections = [

@@ -406,3 +406,20 @@ def test_the_cost_is_planned_and_capped_before_anything_is_asked(
         assert bench.run(*asked, *prices, "answers.max_cost=5", "data.limit=2").results["complete"]
         assert fp2("plan", *bench.words(*asked, *prices)) == 0
         assert "as stored answers have" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("listed", "fits"),
+    [(["m"], True), (["m:latest"], True), (["*"], True), ([], True), (["llava", "other"], False)],
+)
+def test_a_model_that_the_server_does_not_list_is_refused_before_anything_is_asked(
+    listed: list[str], fits: bool
+) -> None:
+    with serving({MODELS: lambda seen, before: Reply({"data": [{"id": name} for name in listed]})}) as server:
+        engine = OpenAICompatEngine(ServerSpec(server.url, "m"), Decoding())
+        if fits:
+            engine.check_machine()
+        else:
+            with pytest.raises(Fp2Error, match=r"no model 'm'.*llava, other"):
+                engine.check_machine()
+        assert len(server.seen) == len(server.asked(MODELS)) + len(server.asked("/version"))

@@ -195,7 +195,7 @@ def broken(root: Path, change: str, value: str) -> None:
     [
         ("cell", "often", "row 1: yes_prob_0 is often, not a number"),
         ("cell", "-0.2", "row 1: yes_prob_0 is -0.2, no probability"),
-        ("repeat", "", "1 image.s. are listed twice with different numbers"),
+        ("repeat", "", "1 image is listed twice with different numbers"),
         ("templates", "", "templates"),
         ("name", "jolly", "its name ends with no word of the trait list"),
         ("images", "", "no file is about the images of the data set"),
