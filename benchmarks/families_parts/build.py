@@ -56,6 +56,7 @@ def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)
     settings = _fitted(pictures.to_dict(), defaults)
+    settings = _hearing(kind, processor_class) | settings
     settings["image_processor_type"] = type(pictures).__name__.removesuffix("Pil")
     settings["processor_class"] = processor_class.__name__
     _write(folder / "preprocessor_config.json", settings)
@@ -294,6 +295,15 @@ def _with_tokens(config: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
         elif isinstance(value, int) and not isinstance(value, bool) and name.endswith("_id"):
             config[name] = min(value, len(tokenizer) - 1)
     return config
+
+
+def _hearing(kind: str, processor_class: Any) -> dict[str, Any]:
+    """Return the settings of the part of a processor that reads sound, if it has one."""
+    named = auto("feature_extraction_auto").FEATURE_EXTRACTOR_MAPPING_NAMES.get(kind, "ParakeetFeatureExtractor")
+    if "feature_extractor" not in processor_class.get_attributes():
+        return {}
+    extractor = getattr(importlib.import_module("transformers"), named)()
+    return {**extractor.to_dict(), "feature_extractor_type": named}
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -100,8 +100,9 @@ def _set_image_token(loaded: LoadedModel, folder: Path) -> None:
     token, count = Counter(ids).most_common(1)[0]
     held = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for name in ("image_token_id", "image_token_index"):
-        if count > 3 and name in held:
-            held[name] = token
+        field = type(loaded.model.config).attribute_map.get(name, name)
+        if count > 3 and field in held:
+            held[field] = token
             setattr(loaded.model.config, name, token)
     (folder / "config.json").write_text(json.dumps(held), encoding="utf-8")
 

@@ -41,6 +41,8 @@ class FamilyFacts:
         Whether the processor inserts the image tokens itself, so that `{image}` stands for nothing.
     proven : {"tree", "prefix", "vision", "auto"}
         The most that was exact on a small checkpoint of the family in float32, where `sharing` is `auto`.
+    several_images : bool
+        Whether images may be computed in one batch: False where that was not exact, or is not known.
     """
 
     sharing: Sharable = "auto"
@@ -49,6 +51,7 @@ class FamilyFacts:
     text_model: str = ""
     image_by_processor: bool = False
     proven: Sharable = "auto"
+    several_images: bool = True
 
     @property
     def expected(self) -> Sharable:
@@ -101,8 +104,11 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
     """Return the facts about the family of a `config.json`; for a family without a row, nothing is assumed."""
     kind, text = str(config.get("model_type", "")), _text_config(config)
     facts = _FAMILIES.get(kind, FamilyFacts())
+    proven, several = _proven().get(kind, ("auto", ""))
     if facts.sharing == "auto":
-        facts = replace(facts, proven=_proven().get(kind, "auto"))
+        facts = replace(facts, proven=proven, several_images=several == "equal")
+    elif several.startswith("not equal"):
+        facts = replace(facts, several_images=False)
     if kind == "llava_next" and text.get("model_type") == "mistral":
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
     if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
@@ -113,12 +119,13 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
 
 
 @functools.cache
-def _proven() -> Mapping[str, Sharable]:
-    """Return the most that was exact, by family (`families.csv`)."""
+def _proven() -> Mapping[str, tuple[Sharable, str]]:
+    """Return the most that was exact, and what several images in one batch were, by family (`families.csv`)."""
     levels: tuple[Sharable, ...] = ("tree", "prefix", "vision")
     with (Path(__file__).parent / "families.csv").open(newline="", encoding="utf-8") as file:
-        exact = {row["type"]: [level for level in levels if row[level] == "equal"] for row in csv.DictReader(file)}
-    return {family: most[0] for family, most in exact.items() if most}
+        rows = {row["type"]: row for row in csv.DictReader(file)}
+    exact = {family: [level for level in levels if row[level] == "equal"] for family, row in rows.items()}
+    return {family: (most[0], rows[family]["several_images"]) for family, most in exact.items() if most}
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:

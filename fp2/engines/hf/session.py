@@ -140,6 +140,8 @@ class Session:
 
     def images_together(self, group: ImageQuestions) -> int:
         """Return how many images with these questions are asked about together."""
+        if not self.loaded.facts.several_images:
+            return 1
         if group.scored:
             return self._strategy_for(group.encoded).images_together(group.encoded)
         return max(1, self.batch_size // len(group.questions))
