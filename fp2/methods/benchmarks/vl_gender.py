@@ -20,8 +20,8 @@ class VlGenderScore(BenchmarkScore):
         "both orders are averaged. The public code does not aggregate gaps: the mean of absolute gaps is ours."
     )
     faults = (
-        "A mean of absolute gaps is above 0 without bias: about 0.8 s sqrt(1 / n_f + 1 / n_m), s the standard deviation "
-        "of P(Yes) between images. Ours: Welch's test of each value with people as units, corrected over the values."
+        "A mean of absolute gaps is above 0 without bias: about 0.8 s sqrt(1 / n_f + 1 / n_m), s the standard "
+        "deviation of P(Yes) between images. Ours: Welch's test of each value, people as units, corrected over values."
     )
 
     def rows(self, run: ComparedRun) -> list[dict[str, Any]]:
