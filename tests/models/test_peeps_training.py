@@ -201,7 +201,7 @@ def test_the_whole_recipe_from_nothing_gives_the_same_bytes_twice(
         short = replace(plan, steps=2, people=min(plan.people, 8), pairs=min(plan.pairs, 4))
         monkeypatch.setattr(recipe_of_all, name, short)
     monkeypatch.setattr(recipe_of_all, "report", lambda *stages: None)
-    small = Recipe(sizes=Sizes(people=60, pairs=30, validation=12, report=12))
+    small = Recipe(sizes=Sizes(people=16, pairs=8, validation=4, report=4))
     weights = []
     for turn in ("first", "second"):
         recipe_of_all.train(tmp_path / turn / "work", tmp_path / turn / "model", small)

@@ -179,7 +179,13 @@ def purge() -> dict[str, Any]:
 
 
 def names() -> dict[str, Any]:
-    """Return what users type: commands and their options, config groups, choices and keys; and every config's hash."""
+    """Return what users type, and every config's hash."""
+    typed = interface()
+    return {**typed, "hashes": {" ".join(words): hash_of(list(words)) for words in every_choice(typed["groups"])}}
+
+
+def interface() -> dict[str, Any]:
+    """Return what users type: commands and their options, config groups, choices and keys."""
     import typer
     from omegaconf import OmegaConf
 
@@ -199,7 +205,6 @@ def names() -> dict[str, Any]:
         "commands": options_of(command),
         "groups": groups,
         "keys": sorted(leaves(default)),
-        "hashes": {" ".join(words): hash_of(list(words)) for words in every_choice(groups)},
     }
 
 

@@ -14,10 +14,8 @@ SECONDS = 10
 OTHERS = {"classifier", "judge", "choice_agreement", "choice_probability"}
 """Scorers that ask a model, and those of choices, which read no text."""
 REPEATED = [
-    "7", "9.", "7 / ", "7 to ", " ", "\n", "\n1. ", "a ", "a-", "-", " - ", "(", "[(", "\u200b", "a\u0301\u0316",
-    "\U0001f600", "GOOD! ", "not ", "the ", "left hand ", "the other one to his left ", "i cannot ",
-    "works as a person, ",
-    "\ufdfa",
+    "7", "7 to ", " ", "\n1. ", "a-", "-", "[(", "a\u0301\u0316", "GOOD! ", "not ", "the other one to his left ",
+    "works as a person, ", "\ufdfa",
 ]  # fmt: skip
 
 

@@ -48,10 +48,17 @@ def artifacts_of(client: Any, run_id: str, folder: str | None = None) -> set[str
     return found
 
 
+def with_store(bench: Bench, empty_mlflow: Path) -> Bench:
+    """Return the project with a store without runs in it."""
+    (bench.root / "mlruns").mkdir(parents=True)
+    copyfile(empty_mlflow, bench.root / "mlruns" / "mlflow.db")
+    return bench
+
+
 @pytest.fixture(scope="module")
-def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any]:
+def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path, empty_mlflow: Path) -> tuple[Bench, Any]:
     """One run with everything on, logged."""
-    bench = Bench(tmp_path_factory.mktemp("logged"), squares)
+    bench = with_store(Bench(tmp_path_factory.mktemp("logged"), squares), empty_mlflow)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FP2_ROOT", str(bench.root))
         return bench, bench.run(*FULL)
@@ -62,12 +69,16 @@ LEADING = ("composite", "magnitude", "n_biased", "n_tested", "refusal_rate")
 
 
 @pytest.fixture(scope="module")
-def logged_twice(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, list[Any]]:
+def logged_twice(
+    tmp_path_factory: pytest.TempPathFactory, squares: Path, empty_mlflow: Path
+) -> tuple[Bench, list[Any]]:
     """Two runs of one model with one cut each, logged."""
-    bench = Bench(tmp_path_factory.mktemp("twice"), squares)
+    bench = with_store(Bench(tmp_path_factory.mktemp("twice"), squares), empty_mlflow)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FP2_ROOT", str(bench.root))
-        return bench, [bench.run(*FULL[:-1], f"cut.by=[{name}]") for name in ("gender", "region")]
+        return bench, [
+            bench.run(*FULL[:-1], "report.figures=false", f"cut.by=[{name}]") for name in ("gender", "region")
+        ]
 
 
 def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
@@ -95,8 +106,9 @@ def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
     assert here >= {"passport.json", "results.json", "people.parquet", "disparities.json", "dashboard.html"}
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_the_description_is_ours_until_a_user_writes_one(bench: Bench) -> None:
-    outcome = bench.run(*FULL)
+    outcome = bench.run("tracking=mlflow")
     client = client_of(bench)
     note = client.get_run(outcome.run_id).data.tags["mlflow.note.content"]
     results = outcome.results
@@ -232,7 +244,7 @@ plain = DefaultImpl._exec
 def counted(self, *args, **kwargs):
     global steps
     steps += 1
-    if steps == STEP:
+    if steps == 60:
         os.kill(os.getpid(), signal.SIGKILL)
     return plain(self, *args, **kwargs)
 DefaultImpl._exec = counted
@@ -241,10 +253,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("step", [3, 60])
-def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench, step: int) -> None:
+def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench) -> None:
     script = bench.root / "killed.py"
-    script.write_text(KILLED.replace("STEP", str(step)), encoding="utf-8")
+    script.write_text(KILLED, encoding="utf-8")
     with bench.process("tracking=mlflow", script=script) as child:
         _, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
@@ -256,15 +267,11 @@ def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench, ste
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("left", ["", "CREATE TABLE experiments (experiment_id INTEGER); CREATE TABLE runs (a TEXT)"])
-def test_a_store_that_was_left_half_made_is_replaced_and_kept(
-    bench: Bench, left: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_was_left_half_made_is_replaced_and_kept(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     database = bench.root / "mlruns" / "mlflow.db"
     database.parent.mkdir()
     with closing(sqlite3.connect(database)) as connection:
-        connection.executescript(left)
-    database.touch()
+        connection.executescript("CREATE TABLE experiments (experiment_id INTEGER); CREATE TABLE runs (a TEXT)")
     before = database.read_bytes()
     assert fp2("doctor", *bench.paths) == 1
     assert "incomplete" in " ".join(capsys.readouterr().out.split())
@@ -353,6 +360,7 @@ def test_a_sample_of_answers_is_a_table_of_the_ui(logged: tuple[Bench, Any]) -> 
     assert {row[0] for row in table["data"]} == {probe["id"] for probe in outcome.results["probes"]}
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_what_is_logged_while_a_run_goes_on_may_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Metrics with a step for each batch; a store that refuses them costs nothing else."""
     monkeypatch.setattr("fp2.runs.live.METRIC_SECONDS", 0.0)
@@ -490,9 +498,7 @@ def test_several_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> 
 def test_a_moved_project_finds_its_artifacts_again(
     bench: Bench, empty_mlflow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old = Bench(tmp_path / "old", bench.pictures)
-    (old.root / "mlruns").mkdir(parents=True)
-    copyfile(empty_mlflow, old.root / "mlruns" / "mlflow.db")
+    old = with_store(Bench(tmp_path / "old", bench.pictures), empty_mlflow)
     run_id = old.run("tracking=mlflow").run_id
     new = Bench(Path(move(old.root, tmp_path / "new mlruns")), bench.pictures)
     assert fp2("rerun", run_id, *new.paths) == 2
@@ -557,7 +563,7 @@ def test_an_interrupted_run_is_killed_and_what_was_not_asked_did_not_fail(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PlantedEngine, "answer", interrupted)
-    assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default") != 0
+    assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default", "report.figures=false") != 0
     (folder,) = bench.run_folders()
     results = results_of(folder)
     check_counts(results)

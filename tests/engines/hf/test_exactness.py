@@ -161,7 +161,7 @@ def test_generated_words_are_those_of_plain_generate(
             assert found[task.image_id, question.question_id].text == expected
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "blip2_t5"])
+@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3", "paligemma", "internvl"])
 def test_bfloat16_stays_within_what_is_stated(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
