@@ -94,13 +94,14 @@ def _made_again(root: Path, results: Any) -> None:
     from fp2.compose import load_config
     from fp2.notes import read_notes
     from fp2.runs.logged import logged_protocol
-    from fp2.runs.stages import Evaluation, analyse
+    from fp2.runs.stages import Evaluation, results_from
 
     tables = read_tables(next(root.glob("outputs/**/scores.parquet")).parent)
     config = load_config(["task=fhibe_narrow", "cut.each=[skin_tone,pronoun]", "analysis.permutations=999"])
     protocol, job = logged_protocol(config, tables.people)
     job = replace(job, facts=protocol.recall(results))
-    found = analyse(Evaluation(protocol, job, tables, results, read_notes(results)))
+    evaluation = Evaluation(protocol, job, tables, results, read_notes(results))
+    found = results_from(evaluation, protocol.analyse(tables, job))
     (outcome,) = found["fhibe_narrow"]["outcomes"]
     before = results["fhibe_narrow"]["outcomes"][0]
     assert outcome["means"] == pytest.approx(before["means"])
