@@ -56,7 +56,7 @@ def saved(check: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
 def task(check: Any, tmp_path_factory: pytest.TempPathFactory) -> ImageTask:
     path = tmp_path_factory.mktemp("picture") / "a.png"
     check.build.picture().save(path)
-    return ImageTask("a", path, digest_image(path).sha256, questions=ASKED)
+    return ImageTask("a", "a", path, digest_image(path).sha256, ASKED)
 
 
 def rows() -> dict[str, dict[str, str]]:
