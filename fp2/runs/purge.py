@@ -144,8 +144,9 @@ def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal:
         shutil.copyfile(path, stage / path.relative_to(files))
     step.before = step.after = _digests(stage)
     source = Source(stage, step.run_id, results_in(stage))
-    rest = journal.reduce(tables, source.results) if (tables := source.tables) else None
-    if rest is None or rest.people.empty:
+    tables = source.tables
+    rest = journal.reduce(tables, source.results) if tables else None
+    if tables is None or rest is None or rest.people.empty:
         step.outcome = f"{'all that it had' if rest else 'its tables were incomplete'}: the run was removed"
         shutil.rmtree(stage)
         return

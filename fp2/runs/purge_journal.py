@@ -289,7 +289,7 @@ def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
         for draft in drafts(state):
             draft.unlink()
-        for downloads in folder.glob(".download-*"):
-            shutil.rmtree(downloads)
+        for left in folder.glob(".download-*"):
+            shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as downloads:
             yield Path(downloads)

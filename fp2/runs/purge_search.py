@@ -325,7 +325,7 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
     return set()
 
 
-def _search_written(journal: Journal, changed: Collection[str], here: Config) -> None:
+def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
         if {str(one.get("run_id")) for one in read_json(report).get("runs") or ()}.intersection(changed):
