@@ -329,9 +329,10 @@ def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
         if {str(one.get("run_id")) for one in read_json(report).get("runs") or ()}.intersection(changed):
+            outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
             for name in REPORT_FILES:
                 if (report.parent / name).is_file():
-                    journal.add(Step("report", str(report.parent / name), outcome="a report of several runs"))
+                    journal.add(Step("report", str(report.parent / name), outcome=outcome))
     for written in recorded_written(Path(here.paths.state)):
         if theirs := sorted(changed.intersection(written.runs)):
             outcome = f"written from run {', '.join(theirs)}"
