@@ -76,7 +76,7 @@ def forget_written(state: Path, name: str) -> None:
 
 
 def relocate_folders(state: Path, outputs: Path) -> int:
-    """Correct the records of runs that now are below `outputs`, after the project was moved or copied; return how many."""
+    """Correct the records of runs below `outputs`, after the project was moved or copied; return how many."""
     recorded, changed = _records(state), 0
     for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
         with suppress(OSError, ValueError, KeyError, TypeError):

@@ -28,7 +28,7 @@ from fp2.runs.folders import forget_folder, forget_written
 from fp2.runs.logged import passport_part, run_sections
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags, result_tags
-from fp2.runs.purge_journal import Journal, Step, alone, pending
+from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
 from fp2.runs.purge_search import OF_PEOPLE, Source, left, read_json, results_in, search, texts_of
 from fp2.runs.reissue import reissue, strip
 from fp2.store import origins
@@ -63,6 +63,8 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
         If something cannot be read or written.
     """
     state, lines = Path(config.paths.state), list[str]()
+    if not (pending(state) or drafts(state)):
+        return lines
     with alone(state, wait=True) as downloads:
         for path in pending(state):
             progress.stage("Finishing a purge")
@@ -143,8 +145,9 @@ def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal:
         shutil.copyfile(path, stage / path.relative_to(files))
     step.before = step.after = _digests(stage)
     source = Source(stage, step.run_id, results_in(stage))
-    rest = journal.reduce(tables, source.results) if (tables := source.tables) else None
-    if rest is None or rest.people.empty:
+    tables = source.tables
+    rest = journal.reduce(tables, source.results) if tables else None
+    if tables is None or rest is None or rest.people.empty:
         step.outcome = f"{'all that it had' if rest else 'its tables were incomplete'}: the run was removed"
         shutil.rmtree(stage)
         return

@@ -266,6 +266,11 @@ def pending(state: Path) -> list[Path]:
     return [path for path in sorted((state / FOLDER).glob("[!.]*.json")) if not path.name.endswith(CERTIFICATE)]
 
 
+def drafts(state: Path) -> list[Path]:
+    """Return what a kill left of journals that were being written: ids are in them."""
+    return list((state / FOLDER).glob(".*.json.*"))
+
+
 @contextmanager
 def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
     """Let no other purge plan or run; give a folder for downloads, and delete what a purge that was killed left.
@@ -282,9 +287,9 @@ def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
-        for draft in folder.glob(".*.json.*"):  # of a journal: ids are in it
+        for draft in drafts(state):
             draft.unlink()
-        for downloads in folder.glob(".download-*"):
-            shutil.rmtree(downloads)
+        for left in folder.glob(".download-*"):
+            shutil.rmtree(left)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as downloads:
             yield Path(downloads)

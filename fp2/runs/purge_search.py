@@ -128,9 +128,15 @@ def texts_of(here: Config, logged: Sequence[Logged], downloads: Path | None = No
 
 
 def plan_purge(here: Config, select: Select) -> Journal:
-    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index."""
+    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index.
+
+    Raises
+    ------
+    Fp2Error
+        If another purge is running, or something cannot be read.
+    """
     journal = Journal.begin(here, Selection())
-    with alone(Path(here.paths.state), wait=True) as downloads:
+    with alone(Path(here.paths.state)) as downloads:
         search(here, journal, downloads, select)
     return journal
 
@@ -319,13 +325,14 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
     return set()
 
 
-def _search_written(journal: Journal, changed: Collection[str], here: Config) -> None:
+def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
         if {str(one.get("run_id")) for one in read_json(report).get("runs") or ()}.intersection(changed):
+            outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
             for name in REPORT_FILES:
                 if (report.parent / name).is_file():
-                    journal.add(Step("report", str(report.parent / name), outcome="a report of several runs"))
+                    journal.add(Step("report", str(report.parent / name), outcome=outcome))
     for written in recorded_written(Path(here.paths.state)):
         if theirs := sorted(changed.intersection(written.runs)):
             outcome = f"written from run {', '.join(theirs)}"

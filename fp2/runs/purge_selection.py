@@ -69,7 +69,10 @@ class Selection:
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Selection:
         """Return the selection that a journal has (`plain`)."""
-        return cls(**{name: frozenset(value) if isinstance(value, list) else value for name, value in plain.items()})
+        fields: dict[str, Any] = {
+            name: frozenset(value) if isinstance(value, list) else value for name, value in plain.items()
+        }
+        return cls(**fields)
 
     @property
     def plain(self) -> dict[str, Any]:
