@@ -29,6 +29,11 @@ NEEDS = {
         f"experiment={name}": ["data.root=/data"]
         for name in ("page", "page_code", "fhibe_clip", "gras_fhibe", "gras_published")
     },
+    **{
+        f"experiment={name}": ["data.root=/data"]
+        for name in ("genderbias_vl", "sb_bench", "social_counterfactuals", "visogender")
+    },
+    **{f"{group}=vl_gender": ["data.root=/data", "data.checkout=/data"] for group in ("data", "experiment")},
     "model=recorded": ["engine.answers=/data/answers.csv"],
     "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }

@@ -196,10 +196,12 @@ def load_genderbias_vl(root: Path, part: str, image_root: Path | None, images_ne
     if not lists:
         fix = "Copy it from construction/vq_generation/similarity of the repository to data.root"
         raise Fp2Error(f"{_GBVL_PAIRS} was not found", where=str(root), fix=fix)
-    pairs = {(row.job_male, row.job_female) for row in read_table(lists[0]).itertuples()}
+    listed = read_table(lists[0])
+    _check_header(listed, ["job_male", "job_female"], lists[0])
+    pairs = {(str(row["job_male"]), str(row["job_female"])) for row in listed.to_dict("records")}
     rows = [row for (kind, order), file in _gbvl_files(root, part) for row in _gbvl_rows(file, kind, order, pairs)]
     frame = pd.DataFrame(rows)
-    columns = {name: name for name in frame}
+    columns = {name: name for name in map(str, frame)}
     folder = (image_root or root).absolute()
     dataset = frame_people(frame, columns, folder, root / part, found=images_needed)
     return Dataset("genderbias_vl", part, dataset.people, terms="CC BY-NC 4.0")

@@ -32,7 +32,8 @@ class SbBenchScore(BenchmarkScore):
         answers = _outcomes(run)
         if answers is None:
             return []
-        rows, means = [], {"bias": [], "missed": []}
+        rows: list[dict[str, Any]] = []
+        means: dict[str, list[float]] = {"bias": [], "missed": []}
         directed = {}
         for category, own in answers.groupby("category"):
             judged = own["abstained"].dropna()
@@ -60,8 +61,8 @@ class SbBenchScore(BenchmarkScore):
         out = []
         for category, own in answers.groupby("category") if answers is not None else ():
             shares = {name.replace("_", "-"): float((own[name] == 1).mean()) for name in OUTCOMES}
-            failed = float(own["abstained"].isna().mean())
-            shares |= {"of unknown direction": 1 - sum(shares.values()) - failed, "failed": failed}
+            unknown = (own["abstained"] == 0) & ~own["known"]
+            shares |= {"of unknown direction": float(unknown.mean()), "failed": float(own["abstained"].isna().mean())}
             out.append({"part": str(category), "n": len(own), "shares": shares})
         return out
 

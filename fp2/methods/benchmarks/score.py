@@ -18,6 +18,7 @@ from fp2.extension import (
     ComparedRun,
     ComparisonSettings,
     Estimate,
+    Finding,
     Kind,
     Results,
     Row,
@@ -26,10 +27,13 @@ from fp2.extension import (
     Supplement,
     Table,
     Value,
+    Verdict,
     Weight,
     adjust_p_values,
+    number,
     plain,
     verdict_of,
+    verdict_words,
 )
 
 if TYPE_CHECKING:
@@ -93,9 +97,10 @@ def score_row(
     chance : float, optional
         What a model gets that guesses without bias; None where that depends on the noise.
     ours : mapping, optional
-        The disparity that answers the same question; `OURS` is repeated of it.
+        The disparity that answers the same question, of which `OURS` is repeated, or a test of `tested_means`.
     """
-    beside = None if ours is None else {name: ours.get(name) for name in OURS}
+    tested = [name for name in ("larger", "small") if ours and name in ours]
+    beside = None if ours is None else {name: ours.get(name) for name in (*OURS, *tested)}
     return {"part": part, "score": score, "published": published, "n": n, "chance": chance, "ours": beside}
 
 
@@ -171,13 +176,10 @@ class BenchmarkSection(Section):
 
     name = "benchmark"
     title = "The benchmark's own score"
-    detail = True
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the scores, the rule, and what it leaves open."""
-        yield Sentence(
-            f"{block['title']} by its published rule, beside the disparities that this run's verdicts rest on."
-        )
+        yield Sentence(f"{block['title']}: the score by its published rule, and whether groups differ.")
         rows = [_row(row) for row in block["rows"]]
         yield Table("scores", COLUMNS, rows, f"{block['title']}: published score and ours", primary=True)
         if block["outcomes"]:
@@ -188,6 +190,12 @@ class BenchmarkSection(Section):
                 for row in block["outcomes"]
             ]
             yield Table("outcomes", columns, shares, f"{block['title']}: outcomes of all planned answers")
+        for row in block["rows"]:
+            if row["ours"] and "larger" in row["ours"]:  # a test of its own, and no disparity, which has a finding
+                ours = row["ours"]
+                differs = None if ours["raw"] is None else ours["verdict"] == Verdict.BIASED
+                message = f"{verdict_words(ours['verdict'])}, {number(ours['raw'])}"
+                yield Finding(f"{row['score']} of {plain(row['part'])}", differs, message)
         yield Sentence(f"Published rule: {block['rule']}", Weight.DETAIL)
         yield Sentence(block["faults"], Weight.DETAIL)
 
@@ -205,7 +213,7 @@ COLUMNS = [
     Column("Score"),
     Column("Published rule", Kind.NUMBER, compared=True),
     Column("Guessing", Kind.NUMBER, title="What a model gets that guesses without bias"),
-    Column("Disparity, ours", Kind.ESTIMATE),
+    Column("Difference, ours", Kind.ESTIMATE),
     Column("Null mean", Kind.NUMBER),
     Column("Verdict, ours", Kind.VERDICT),
     N,

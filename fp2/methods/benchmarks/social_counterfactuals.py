@@ -34,9 +34,9 @@ class LargestOfSet(BenchmarkScore):
             for (kind, probe), own in table.groupby(["field_type", "probe"]):
                 of_set = own.groupby(["set_id", "question_id"])["value"].agg(["max", "min"])
                 largest, spread = of_set["max"], of_set["max"] - of_set["min"]
-                numbers = {
-                    "maximum, mean": largest.mean(), "maximum, SD": largest.std(),
-                    "maximum, 90 %": largest.quantile(0.9), "range, mean": spread.mean(),
+                numbers: dict[str, float] = {
+                    "maximum, mean": largest.mean(), "maximum, SD": float(largest.std()),
+                    "maximum, 90 %": float(largest.quantile(0.9)), "range, mean": spread.mean(),
                 }  # fmt: skip
                 part = f"{kind}: {probe}, {scorer}"
                 rows += [

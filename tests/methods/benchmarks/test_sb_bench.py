@@ -15,6 +15,8 @@ from recorded_run import benchmark_run, published, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_sb_bench
+from fp2.methods.benchmarks.score import BenchmarkSection
+from fp2.report.values import findings
 
 TEMPLATES = 12
 CATEGORIES = ("Age", "Gender_identity")
@@ -79,6 +81,8 @@ def test_bias_leaves_out_what_is_missed_and_the_direction_does_not(tmp_path: Pat
     assert ours["Age"]["verdict"] == "biased"
     assert ours["Gender_identity"]["verdict"] == "uninformative"  # every template has a stereotype and its opposite
     assert verdicts(results)["ambiguous", "abstained", "category"] == "no_difference_found"
+    checked = {one.name: one.differs for one in findings(BenchmarkSection().values(results["benchmark"], results))}
+    assert checked == {"direction of Age": True, "direction of Gender_identity": None}  # what fp2 gate checks
 
 
 def test_parquet_of_the_hub_is_the_same_items(tmp_path: Path) -> None:
