@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from fp2.report.answers import answers_link
@@ -170,17 +171,15 @@ def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
 
 
 def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """Yield two answers to the probe of a row: of the sample, those nearest to the means of its two groups."""
-    means = {group["group"]: group for group in row["groups"]}
+    """Yield two answers to the probe of a row: those with the median value of the sampled ones of its two groups."""
+    sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
     lines = []
     for end in (row["worst_group"], row["best_group"]):
         of_group = [one for one in sample if one["groups"].get(row["cut"]) == end and not one["refused"]]
         answers = [one for one in of_group if one["probe"] == row["probe"] and one["value"] is not None]
         if answers:
-            mean = means[end]["mean"]
-            near = min(answers, key=lambda one: abs(one["value"] - mean))
-            size = means[end]["n_subjects"]
-            lines.append(Row([plain(end), f"“{shorten(near['text'])}”", near["value"]], size))
+            typical = sorted(answers, key=itemgetter("value"))[(len(answers) - 1) // 2]
+            lines.append(Row([plain(end), f"“{shorten(typical['text'])}”", typical["value"]], sizes[end]))
     if len(lines) == 2:
         columns = (
             Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),

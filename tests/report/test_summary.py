@@ -68,13 +68,14 @@ def test_where_nothing_could_be_tested_it_says_so_and_claims_no_equality(results
     assert {as_cell(cell).value for row in counts.rows for cell in row.cells[1:]} == {"not testable"}
 
 
-def test_the_quoted_answers_are_those_nearest_to_the_means_and_never_refusals(results: Results) -> None:
+def test_the_quoted_answers_have_the_median_value_of_their_group_and_are_no_refusals(results: Results) -> None:
     largest = max((row for row in primary_rows(results) if row["significant"]), key=lambda row: row["raw"])
     means = {group["group"]: group["mean"] for group in largest["groups"]}
     sample = []
     for end in ("worst", "best"):
         mean = means[largest[f"{end}_group"]]
         sample += [answer(largest, end, mean + 0.3, "far"), answer(largest, end, mean + 0.1, f"near {end}")]
+        sample.append(answer(largest, end, mean - 0.4, "low"))
         sample.append(answer(largest, end, mean, "I cannot say.", refused=True))
     (quotes,) = [table for table in tables(summary(results, sample)) if table.name == "quotes"]
     assert [as_cell(row.cells[1]).value for row in quotes.rows] == ["“near worst”", "“near best”"]
