@@ -117,7 +117,7 @@ def _proportions(row: Mapping[str, Any]) -> Row:
     ends = [estimate(pair, name, f"{name}_low", f"{name}_high") for name in ("difference", "ratio")]
     published = row["agreement"] == "published_only"
     groups = [replace(group_cell(pair[end], sizes), muted=published) for end in ("worst", "best")]
-    cells: list[Cell] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *ends]
+    cells: list[Any] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *ends]
     return Row(cells, min(sizes[pair["worst"]], sizes[pair["best"]]))
 
 
