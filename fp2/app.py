@@ -167,11 +167,11 @@ def _place(folder: Path) -> Path:
     """Return where a run or sweep is: `folder`, or where `hydra.run.dir` or `hydra.sweep.dir` have put it."""
     if not (note := folder / PLACE).is_file():
         return folder
-    place = Path(note.read_text(encoding="utf-8"))
+    target = Path(note.read_text(encoding="utf-8"))
     note.unlink()
     with suppress(OSError):  # it has files of its own
         folder.rmdir()
-    return place
+    return target
 
 
 def _print_help(overrides: list[str], program: str) -> None:
@@ -184,9 +184,9 @@ def _print_help(overrides: list[str], program: str) -> None:
     folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
     groups = sorted({path.name for path in folders if not path.name.startswith("_")})
     header = str(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
-    for line in header.replace("launch.py", program).splitlines():
-        usage, _, meaning = line.strip().partition("   ")
-        print(f"  {usage:<42} {meaning.strip()}" if meaning else line)
+    for help_line in header.replace("launch.py", program).splitlines():
+        usage, _, meaning = help_line.strip().partition("   ")
+        print(f"  {usage:<42} {meaning.strip()}" if meaning else help_line)
     if program != "launch.py":
         print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
@@ -225,8 +225,8 @@ def task(cfg: Any) -> None:
         if "sweep" not in status:
             config.tracking.sweep_id = None
         outcome = run(config, folder, overrides, Progress(), settings=_own_settings(overrides))
-        places, least = places_of(config, outcome), config.report.suppress_below
-        print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least, told=outcome.told)
+        paths, min_cell = places_of(config, outcome), config.report.suppress_below
+        print_results(outcome.results, Terminal(), paths, outcome.sections, min_cell=min_cell, told=outcome.told)
         status |= {
             "exit_status": outcome.exit_status,
             "message": outcome.message,
@@ -263,7 +263,7 @@ def _status(folder: Path, state: Path, hydra_cfg: Any) -> Iterator[dict[str, Any
         atexit.register(gc.freeze)  # else the interpreter frees every object one by one, for a second or more
     except Exception as error:
         if not sweep:  # what a model raised may say anything
-            print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
+            print("\n".join(printable(text, None) for text in traceback.format_exc().split("\n")), file=sys.stderr)
         status |= {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
     with ExitStack() as stack:
         with suppress(Fp2Error):  # a state folder that cannot be used: nobody was asked about
@@ -303,22 +303,22 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     """Return the paths, addresses and commands of a run by the name to print before them."""
     from fp2.report.keys import KEY_NAME, public_path_of
 
-    places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
+    paths = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:
-        places["dashboard"] = outcome.folder / "dashboard.html"
-    places["passport"] = passport = outcome.folder / "passport.json"
+        paths["dashboard"] = outcome.folder / "dashboard.html"
+    paths["passport"] = passport = outcome.folder / "passport.json"
     key = public_path_of(Path(config.paths.keys) / KEY_NAME)
-    places["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
+    paths["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
     if outcome.experiment_id is not None:
         from fp2.tracking.ui import open_url, run_url, ui_command
 
         base = open_url(config)
-        places["MLflow"] = (
+        paths["MLflow"] = (
             ui_command(config, outcome.run_id[:8])
             if base is None
             else run_url(base, outcome.experiment_id, outcome.run_id)
         )
-    return places
+    return paths
 
 
 def _status_files(folder: Path) -> list[Path]:
@@ -339,8 +339,8 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
             _report(folder, sweep_id, config)
     for status in statuses:
         if status["message"]:
-            which = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
-            print(f"error: {which}{status['message']}", file=sys.stderr)
+            job = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
+            print(f"error: {job}{status['message']}", file=sys.stderr)
     return max(int(status["exit_status"]) for status in statuses)
 
 
@@ -377,15 +377,15 @@ def _report(folder: Path, sweep_id: str, config: Config) -> None:
     from fp2.runs.sweep_report import FOLDER, make_report
     from fp2.runs.sweep_report import places_of as report_places
 
-    again = f"fp2 report {folder}"
+    repeat = f"fp2 report {folder}"
     if not config.report.dashboard:
-        print(f"  report:  {again}")
+        print(f"  report:  {repeat}")
         return
     try:
         make_report([str(folder)], config, folder / FOLDER, Progress(), sweep_id)
     except Exception as error:
         reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
-        print(printable(f"the report of the sweep was not made: {reason}. Make it with: {again}"), file=sys.stderr)
+        print(printable(f"the report of the sweep was not made: {reason}. Make it with: {repeat}"), file=sys.stderr)
         return
     for name, path in report_places(folder / FOLDER).items():
         print(f"{name:<12} {path}")

@@ -299,8 +299,8 @@ for _section in (
 def conf_dir() -> Path:
     """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
     package = Path(__file__).resolve().parent
-    beside = package.parent / "conf"
-    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
+    own_conf = package.parent / "conf"
+    return own_conf if (own_conf / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
 
 def conf_packages(*, shipped: bool) -> dict[str, str]:
@@ -342,10 +342,10 @@ def conf_folders() -> dict[str, Path]:
     Ours (`fp2` and the method packages), those of `set_search_path`, those of other plug-ins.
     """
     searched = {str(folder): folder for folder in _searched if folder.is_dir()}
-    shipped, others = (
-        {name: folder for name, (_, folder) in _plugin_folders(which).items()} for which in (True, False)
+    shipped, plugin_folders = (
+        {name: folder for name, (_, folder) in _plugin_folders(is_shipped).items()} for is_shipped in (True, False)
     )
-    return {"fp2": conf_dir(), **shipped, **searched, **others}
+    return {"fp2": conf_dir(), **shipped, **searched, **plugin_folders}
 
 
 def choices(group: str) -> dict[str, Path]:
@@ -372,15 +372,15 @@ def check_variant(variant: VariantConfig) -> None:
         fix = nearest(variant.kind, VARIANT_PARAMETERS)
         raise Fp2Error(f"unknown value {variant.kind!r}", where="variant.kind", fix=fix)
     takes = VARIANT_PARAMETERS[variant.kind]
-    for name, least in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
+    for name, minimum in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
         value = getattr(variant, name)
         if name not in takes and value is not None:
             fix = f"It takes {', '.join(takes)}" if takes else "It takes no parameter"
             raise Fp2Error(f"the variant '{variant.kind}' has no {name}", where=f"variant.{name}", fix=fix)
         if name in takes and value is None:
             raise Fp2Error(f"the variant '{variant.kind}' needs a {name}", where=f"variant.{name}")
-        if value is not None and not (value > 0 if least is None else value >= least):
-            bound = "above 0" if least is None else f"at least {least}"
+        if value is not None and not (value > 0 if minimum is None else value >= minimum):
+            bound = "above 0" if minimum is None else f"at least {minimum}"
             raise Fp2Error(f"{name} is {value}", where=f"variant.{name}", fix=f"It must be {bound}")
     if variant.region is None:
         return

@@ -60,15 +60,15 @@ def parse_cut(
     """
     pieces = text.split(JOIN)
     if known_attributes is None:
-        parts = pieces
+        groups_of_cut = pieces
     elif (known_parts := _split_known(pieces, known_attributes)) is not None:
-        parts = known_parts
+        groups_of_cut = known_parts
     else:
         unknown = next((piece for piece in pieces if piece not in known_attributes), text)
         raise _unknown_attribute(unknown, text, known_attributes if suggested is None else suggested)
-    if not all(parts):
+    if not all(groups_of_cut):
         raise Fp2Error(f"cut {text!r} has an empty part", fix="An intersection is written attribute_x_attribute")
-    return Cut(text, tuple(parts))
+    return Cut(text, tuple(groups_of_cut))
 
 
 def _split_known(pieces: list[str], attributes: Collection[str]) -> list[str] | None:
@@ -133,7 +133,7 @@ def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) 
             raise Fp2Error(f"no cut uses {attribute!r}", where="cut.groups", fix=nearest(attribute, cut_by))
     read = {attribute: _groups_of(attribute, values) for attribute, values in spec.items()}
     selected_of = {attribute: selected for attribute, (selected, _) in read.items() if selected is not None}
-    merged = {attribute: found for attribute, (_, found) in read.items() if found}
+    merged = {attribute: members for attribute, (_, members) in read.items() if members}
     return tuple(
         Cut(
             cut.name, cut.by, tuple((name, selected_of[name]) for name in cut.by if name in selected_of),
@@ -230,11 +230,11 @@ def _readable(override: str) -> str:
     listed = _LISTED.fullmatch(value)
     if name == "cut":
         plain = value == "null" or "(" in value or value.startswith("[")
-        return override if plain else f"{key}={','.join(quoted(part.strip()) for part in value.split(','))}"
+        return override if plain else f"{key}={','.join(quoted(piece.strip()) for piece in value.split(','))}"
     if listed is None:
         return override if value.startswith("[") or value == "null" else f"{key}=[{quoted(value)}]"
     names = listed["names"].split(",") if listed["names"].strip() else []
-    return f"{key}=[{','.join(quoted(part.strip()) for part in names)}]"
+    return f"{key}=[{','.join(quoted(piece.strip()) for piece in names)}]"
 
 
 def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
@@ -253,7 +253,7 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
         raise Fp2Error(f"cut={choice} would use one cut only", fix=BOTH_FORMS)
     nodes = {
         name: {"name": name, "by": list(parse_cut(name).by), "each": None, "groups": None}
-        for name in (part.strip(" '") for part in choice.split(","))
+        for name in (piece.strip(" '") for piece in choice.split(","))
         if JOIN in name
     }
     keys = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]

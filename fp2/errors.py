@@ -37,8 +37,8 @@ class Fp2Error(Exception):
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix
-        line = what if not where else f"{what} ({where})"
-        super().__init__(printable(line if not fix else f"{line}. {fix}"))
+        message = what if not where else f"{what} ({where})"
+        super().__init__(printable(message if not fix else f"{message}. {fix}"))
 
 
 @contextmanager
@@ -68,13 +68,15 @@ def without_path(error: BaseException, path: Path) -> str:
     The path is replaced as given, absolute and resolved, each plain and as `repr` writes it (as errors of the system
     and of Pillow do); the bare name only where it is a word of its own.
     """
-    said = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     forms = {str(path), os.path.abspath(path), os.path.realpath(path)}
     names = {path.name, os.path.basename(os.path.realpath(path))}
-    every = forms | names
-    for name in sorted(every | {repr(name)[1:-1] for name in every}, key=len, reverse=True):  # the longest first
-        said = _replaced(said, name)
-    return said
+    all_forms = forms | names
+    for name in sorted(
+        all_forms | {repr(name)[1:-1] for name in all_forms}, key=len, reverse=True
+    ):  # the longest first
+        message = _replaced(message, name)
+    return message
 
 
 def _replaced(text: str, name: str) -> str:

@@ -92,22 +92,22 @@ class NoteKind:
         if callable(self.words):
             text = self.words(**parameters)
         else:
-            listed = {key: ", ".join(map(str, one)) for key, one in parameters.items() if isinstance(one, list)}
+            listed = {key: ", ".join(map(str, value)) for key, value in parameters.items() if isinstance(value, list)}
             text = self.words.format(**{**parameters, **listed})
         return Note(text, self.code, parameters, self.stage)
 
 
 def as_notes(lines: Iterable[str], stage: Stage) -> list[Note]:
     """Return sentences as notes; those without a record are stated by `stage`."""
-    return [line if isinstance(line, Note) else Note(line, stage=stage) for line in lines]
+    return [limitation if isinstance(limitation, Note) else Note(limitation, stage=stage) for limitation in lines]
 
 
 def read_notes(results: Mapping[str, Any]) -> list[Note]:
     """Return the notes of `results.json`; of runs before records, those that `_EARLIER` recognises have codes."""
     if "notes" not in results:
-        return [_recognised(line) for line in results["limitations"]]
+        return [_recognised(limitation) for limitation in results["limitations"]]
     pairs = zip(results["limitations"], results["notes"], strict=True)
-    return [Note(line, note["code"], note["parameters"], note["stage"]) for line, note in pairs]
+    return [Note(limitation, note["code"], note["parameters"], note["stage"]) for limitation, note in pairs]
 
 
 def logged(notes: Sequence[Note]) -> dict[str, Any]:
@@ -145,8 +145,8 @@ _EARLIER: tuple[tuple[str, str, Stage], ...] = (
 """Beginnings of the sentences of 0.3.0 and 0.4.0 (dev), which logged no records, with their codes and stages."""
 
 
-def _recognised(line: str) -> Note:
+def _recognised(limitation: str) -> Note:
     for pattern, code, stage in _EARLIER:
-        if match := re.match(pattern, line):
-            return Note(line, code, match.groupdict(), stage)
-    return Note(line)
+        if match := re.match(pattern, limitation):
+            return Note(limitation, code, match.groupdict(), stage)
+    return Note(limitation)

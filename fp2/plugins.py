@@ -46,10 +46,10 @@ Options = TypeVar("Options")
 @cache
 def installed(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name; of two with one name, the first on the import path."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
-        found.setdefault(point.name, point)
-    return found
+        points.setdefault(point.name, point)
+    return points
 
 
 Read = TypeVar("Read")
@@ -61,18 +61,18 @@ def read_installed(group: str, read: Callable[[str], Read]) -> dict[str, Read]:
     One that cannot be read is skipped with a warning on standard error, so that a defect in one installed package does
     not affect runs that do not use it.
     """
-    found = {}
+    loaded = {}
     for name in installed(group):
         try:
-            found[name] = read(name)
+            loaded[name] = read(name)
         except Exception as error:  # what another package raises on import is unknown
             _warn_once(f"the plug-in {name!r} ({group}) was skipped: {' '.join(str(error).split())}")
-    return found
+    return loaded
 
 
 @cache
-def _warn_once(line: str) -> None:
-    print(f"warning: {line}", file=sys.stderr)
+def _warn_once(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def load(group: str, name: str, where: str) -> Any:
@@ -106,15 +106,15 @@ def names_with(group: str, trait: str, value: Any) -> list[str]:
 
     A class that cannot be imported, or lacks the attribute, is left out.
     """
-    found = []
+    names = []
     for name, point in sorted(installed(group).items()):
         try:
-            known = load_path(point.value, group)
-            if attrgetter(trait)(known) == value:
-                found.append(name)
+            plugin = load_path(point.value, group)
+            if attrgetter(trait)(plugin) == value:
+                names.append(name)
         except (Fp2Error, AttributeError):
             continue
-    return found
+    return names
 
 
 def load_path(target: str, where: str) -> Any:
@@ -131,10 +131,10 @@ def load_path(target: str, where: str) -> Any:
     try:
         module = import_module(module_name)
     except Exception as error:  # what another package raises on import is unknown
-        said = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-        raise Fp2Error(f"cannot import '{module_name}': {said}", where=where) from error
+        message = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise Fp2Error(f"cannot import '{module_name}': {message}", where=where) from error
     if not hasattr(module, attribute):
-        classes = [found for found, value in vars(module).items() if inspect.isclass(value)]
+        classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
         raise Fp2Error(f"'{module_name}' has no '{attribute}'", where=where, fix=nearest(attribute, classes))
     return getattr(module, attribute)
 
@@ -148,7 +148,7 @@ def check_members(value: Any, members: Collection[str], what: str, where: str) -
         Naming the members that it lacks.
     """
     # of the class first: a property may ask a server
-    if missing := [one for one in members if not hasattr(type(value), one) and not hasattr(value, one)]:
+    if missing := [member for member in members if not hasattr(type(value), member) and not hasattr(value, member)]:
         raise Fp2Error(f"{value!r} is not {what}: it lacks {', '.join(missing)}", where=where)
 
 
@@ -192,9 +192,11 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
 
     if not isinstance(given, Mapping):
         raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
-    known = [one.name for one in fields(model)] if is_dataclass(model) else list(given)
-    if unknown := next((str(key) for key in given if str(key) not in known), None):
-        raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, known) if known else "")
+    field_names = [field.name for field in fields(model)] if is_dataclass(model) else list(given)
+    if unknown := next((str(key) for key in given if str(key) not in field_names), None):
+        raise Fp2Error(
+            f"unknown key {unknown!r}", where=where, fix=nearest(unknown, field_names) if field_names else ""
+        )
     try:
         return cast(Options, checker(cast("Hashable", model)).validate_python(dict(given)))
     except pydantic.ValidationError as error:
@@ -216,33 +218,33 @@ def own_options(
     family : callable
         Returns the option classes of all that are installed; called only if `given` has keys that `model` lacks.
     """
-    own = {one.name for one in fields(model)}
-    if own >= set(given):
+    own_names = {field.name for field in fields(model)}
+    if own_names >= set(given):
         return dict(given)
-    others = {one.name for other in family() for one in fields(other)}
-    return {name: value for name, value in given.items() if name in own or name not in others}
+    other_names = {field.name for other in family() for field in fields(other)}
+    return {name: value for name, value in given.items() if name in own_names or name not in other_names}
 
 
 def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
     """Return the first error of a `pydantic.ValidationError` as one line."""
     errors = error.errors()
     first = errors[0]
-    place = [str(part) for part in first["loc"]]
+    location = [str(part) for part in first["loc"]]
     of_value = [one for one in errors if one["loc"][:-1] == first["loc"][:-1] and one["input"] is first["input"]]
     if len(of_value) > 1:  # of a value that has none of several types, whose names end the locations
-        place = place[:-1]
+        location = location[:-1]
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = [] if model is None or len(place) > 1 else list(inspect.signature(model).parameters)
-        fix = nearest(place[-1], known) if known else ""
-        return Fp2Error(f"unknown key {place[-1]!r}", where=".".join([where, *place[:-1]]).strip("."), fix=fix)
-    key = ".".join([where, *place]).strip(".")
+        parameters = [] if model is None or len(location) > 1 else list(inspect.signature(model).parameters)
+        fix = nearest(location[-1], parameters) if parameters else ""
+        return Fp2Error(f"unknown key {location[-1]!r}", where=".".join([where, *location[:-1]]).strip("."), fix=fix)
+    key = ".".join([where, *location]).strip(".")
     if first["type"] in ("missing", "missing_argument"):
-        return Fp2Error(f"{place[-1]} is missing", where=key)
+        return Fp2Error(f"{location[-1]} is missing", where=key)
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, Fp2Error):
         return cause
-    given = repr(first["input"])
-    shown = given if len(given) <= 80 else given[:77] + "..."
+    value = repr(first["input"])
+    value_shown = value if len(value) <= 80 else value[:77] + "..."
     stated = [str(one["msg"]).removeprefix("Value error, ") for one in of_value if one["type"] != "bool_type"]
     message = " or ".join(dict.fromkeys([stated[0], *(text.removeprefix("Input should be ") for text in stated[1:])]))
-    return Fp2Error(f"{message}, not {shown}", where=key)
+    return Fp2Error(f"{message}, not {value_shown}", where=key)

@@ -22,7 +22,7 @@ class Terminal(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return `text` without control characters; line breaks stay."""
-        return super().render_str("\n".join(printable(line, None) for line in text.split("\n")), **options)
+        return super().render_str("\n".join(printable(text_line, None) for text_line in text.split("\n")), **options)
 
 
 class _DetailedBars(Bars):
@@ -151,12 +151,12 @@ class Progress:
         with self._bars() as bars:
             task, shown = bars.add_task("", total=None), ""
 
-            def show(stage: str, done: int, total: int | None, line: str) -> None:
+            def show(stage: str, done: int, total: int | None, message: str) -> None:
                 nonlocal shown
                 if stage != shown:
                     bars.reset(task)
                     shown = stage
-                bars.detail = line
+                bars.detail = message
                 bars.update(task, description=printable(stage, 80), completed=done, total=total)
 
             yield show

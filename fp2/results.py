@@ -130,7 +130,7 @@ Method = tuple[str, int, tuple[str, ...]]
 def changed_methods(before: Block, methods: Sequence[Method]) -> dict[str, tuple[str, ...]]:
     """Return the methods whose version differs from that in the results `before`, with the places they own."""
     logged = before.get("methods") or {}
-    return {name: places for name, version, places in methods if logged.get(name, 1) != version}
+    return {name: targets for name, version, targets in methods if logged.get(name, 1) != version}
 
 
 def owned(place: str, changed: Mapping[str, Sequence[str]]) -> bool:
@@ -290,9 +290,9 @@ def limitations(model: Block, notes: Sequence[Note], stated: Sequence[Note] = ()
 def with_scorers(notes: Sequence[Note], stated: Sequence[Note]) -> list[Note]:
     """Return logged notes with those of the scorers replaced by what is `stated` by the scorers of another scoring."""
     present = {note.identity for note in stated}
-    kept = [note for note in notes if note.stage is not Stage.SCORERS or note.identity in present]
-    logged = {note.identity for note in kept}
-    return kept + [note for note in stated if note.identity not in logged]
+    scorer_notes = [note for note in notes if note.stage is not Stage.SCORERS or note.identity in present]
+    logged = {note.identity for note in scorer_notes}
+    return scorer_notes + [note for note in stated if note.identity not in logged]
 
 
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.

@@ -58,10 +58,10 @@ def run(
     from fp2.store.salted_keys import local_salt
 
     state = Path(config.paths.state)
-    for place in (state, Path(config.paths.outputs)):  # a purge replaces the run's folder as a whole
-        if place.expanduser().absolute().is_relative_to(folder.absolute()):
+    for target in (state, Path(config.paths.outputs)):  # a purge replaces the run's folder as a whole
+        if target.expanduser().absolute().is_relative_to(folder.absolute()):
             fix = "Choose a folder of its own for the run"
-            raise Fp2Error(f"the run's folder has {place} in it", where=f"hydra.run.dir={folder}", fix=fix)
+            raise Fp2Error(f"the run's folder has {target} in it", where=f"hydra.run.dir={folder}", fix=fix)
     finish_purges(config, progress)
     check_key(Path(config.paths.keys))
     with (
@@ -82,7 +82,7 @@ def run(
             check_machine(storage, inputs)
             if config.answers.max_cost is not None:
                 check_run_cost(storage, inputs, config.answers.max_cost)
-        places = write_config(folder, config, overrides)
+        hidden = write_config(folder, config, overrides)
         with withdrawn.writing() as images:
             register_origins(config, inputs.dataset, keys, store, without=images)
         tags = {
@@ -95,8 +95,8 @@ def run(
         with tracked(config, folder, tags, name_with(run_name(config, inputs.cuts), settings), progress) as record:
             live.names = {"run_id": record.run_id, "config_hash": config_hash(config)}
             about = {**about_inputs(protocol, inputs, record.run_id), **record.earlier_looks()}
-            asked = _ask(storage, inputs, live, record) if storage else Asked()
-            about["complete"] = asked.complete
+            asking = _ask(storage, inputs, live, record) if storage else Asked()
+            about["complete"] = asking.complete
             live.at("Scoring")
             if isinstance(protocol, Asks):
                 assert storage is not None
@@ -104,7 +104,7 @@ def run(
             else:
                 evaluation = collect(protocol, inputs, about)
             notes = [*evaluation.notes, *looked_notes(about)]
-            evaluation = replace(evaluation, notes=notes, model_calls=asked.model_calls)
+            evaluation = replace(evaluation, notes=notes, model_calls=asking.model_calls)
 
             def keys_of(images: Collection[str]) -> set[str]:
                 return {key for image in images for key in keys[image]}
@@ -113,15 +113,15 @@ def run(
             for note in read_notes(results):
                 if note.stage is Stage.TABLES and note not in inputs.notes:  # a task may have left out people
                     progress.note(note)
-            remember(state, record.run_id, places)
+            remember(state, record.run_id, hidden)
             outcome = record.finish(
                 protocol, evaluation.published.keyed(local_salt(state)), results, passport_extra(inputs, results),
-                ended=_ended(asked, results), interrupted=asked.interrupted or bool(asked.left or asked.overspent),
+                ended=_ended(asking, results), interrupted=asking.interrupted or bool(asking.left or asking.overspent),
             )  # fmt: skip
-        told = inputs.notes
+        notes_told = inputs.notes
         del evaluation, storage, inputs  # the check reads what was written, beside nothing else
         failures = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
-    return replace(outcome.checked(failures), told=told)
+    return replace(outcome.checked(failures), told=notes_told)
 
 
 PURGES = "purges"
@@ -133,8 +133,8 @@ def finish_purges(config: Config, progress: Progress) -> None:
     if any((Path(config.paths.state) / PURGES).glob("*[0-9].json*")):
         from fp2.runs.purge import finish_pending
 
-        for line in finish_pending(config, progress):
-            progress.note(line)
+        for text in finish_pending(config, progress):
+            progress.note(text)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
@@ -160,17 +160,17 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
             news.tell()
 
         try:
-            asked = ask(
+            asking = ask(
                 storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
                 shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
             )  # fmt: skip
         finally:
             news.tell()
-    if asked.left:
-        left = f"{asked.left} questions are left to the other shards, and the results are partial"
-        progress.note(f"Shard {config.shard}: {left}. Merge the stores of all shards: fp2 store merge")
-    progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
-    return asked
+    if asking.left:
+        rest = f"{asking.left} questions are left to the other shards, and the results are partial"
+        progress.note(f"Shard {config.shard}: {rest}. Merge the stores of all shards: fp2 store merge")
+    progress.note("Analysing" if asking.complete else "Analysing the answers so far (Ctrl-C stops at once)")
+    return asking
 
 
 class _News:
@@ -180,23 +180,23 @@ class _News:
         self._engine, self._progress, self._told = engine, progress, len(engine.notices)
 
     def tell(self) -> None:
-        lines = self._engine.notices
-        for line in lines[self._told :]:
-            self._progress.note(line)
-        self._told = len(lines)
+        notices = self._engine.notices
+        for notice in notices[self._told :]:
+            self._progress.note(notice)
+        self._told = len(notices)
 
 
-def _ended(asked: Asked, results: Results) -> tuple[int, str | None]:
+def _ended(asking: Asked, results: Results) -> tuple[int, str | None]:
     """Return the exit status of a run, and the line that says why it ended early."""
-    if asked.over_budget:
+    if asking.over_budget:
         hint = "What was answered is kept; fix the cause and run the same command again"
-        return EXIT_ERROR_BUDGET, f"{asked.over_budget}. {hint}"
-    if asked.overspent:
+        return EXIT_ERROR_BUDGET, f"{asking.over_budget}. {hint}"
+    if asking.overspent:
         return (
             EXIT_ERROR_BUDGET,
-            f"answers.max_cost: {asked.overspent}. What was answered is kept; run again to continue",
+            f"answers.max_cost: {asking.overspent}. What was answered is kept; run again to continue",
         )
-    if asked.interrupted:
+    if asking.interrupted:
         done, planned = results["answers"]["answered"], results["answers"]["planned"]
         return EXIT_INTERRUPTED, f"interrupted: {done} of {planned} answers are kept; run the same command to continue"
     return 0, None

@@ -27,10 +27,10 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
 
     Unpaired surrogates, which no file and no terminal can take, are escapes too.
     """
-    said = str(text)
-    if limit is not None and len(said) > limit:
-        said = f"{said[: limit - 1]}…"
-    return said if said.isascii() and said.isprintable() else "".join(map(_shown, said))
+    text_given = str(text)
+    if limit is not None and len(text_given) > limit:
+        text_given = f"{text_given[: limit - 1]}…"
+    return text_given if text_given.isascii() and text_given.isprintable() else "".join(map(_shown, text_given))
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:

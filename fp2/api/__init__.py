@@ -117,7 +117,7 @@ def evaluate(
     names, specs, objects = split_scorers(() if scorers is None else scorers)
     is_table = not isinstance(data, str)
     attributes = _attributes(data, columns) if is_table else []
-    words = [
+    sources = [
         *([f"model={'recorded' if answers is not None else quoted(model)}"] if isinstance(model, str) else []),
         *([] if is_table else [f"data={quoted(str(data))}"]),
         *_probe_words(probes),
@@ -125,15 +125,23 @@ def evaluate(
         *_cut_words(cuts if cuts is not None or not is_table else attributes),
         *overrides,
     ]
-    with _project(root) as place:
-        plain = asdict(_config([*words, place]))
+    with _project(root) as project:
+        plain = asdict(_config([*sources, project]))
         engine = dataset = None
         if answers is not None:
-            found = given_answers(answers, model, name, plain["model"], plain["engine"])
-            plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
+            engine_settings = given_answers(answers, model, name, plain["model"], plain["engine"])
+            plain["model"], plain["engine"], engine = (
+                dict(engine_settings.model),
+                dict(engine_settings.engine),
+                engine_settings.make,
+            )
         elif not isinstance(model, str):
-            found = given_model(model, name)
-            plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
+            engine_settings = given_model(model, name)
+            plain["model"], plain["engine"], engine = (
+                dict(engine_settings.model),
+                dict(engine_settings.engine),
+                engine_settings.make,
+            )
         if not isinstance(data, str):
             folder = Path(plain["paths"]["data"])
             root_folder = Path(image_root) if image_root else None
@@ -150,7 +158,7 @@ def evaluate(
             plain["probe"] |= {"name": "custom", "probes": _questions(probes), "select": None}
         config = _checked(plain)
         outcome = run(
-            config, fresh_folder(Path(config.paths.outputs)), words, Progress(quiet=not progress),
+            config, fresh_folder(Path(config.paths.outputs)), sources, Progress(quiet=not progress),
             CallerObjects(engine, dataset, objects),
         )  # fmt: skip
     if outcome.message:
@@ -182,9 +190,9 @@ def load_run(run: str | Path, *, root: str | Path | None = None) -> Run:
 
     scratch = tempfile.TemporaryDirectory(prefix="fp2-run-")
     tables = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DASHBOARD, artifacts.PASSPORT)
-    with _project(root) as place:
+    with _project(root) as project:
         folder = run_folder(
-            str(run), _config([place]), Path(scratch.name), (artifacts.RESULTS, artifacts.CONFIG), tables
+            str(run), _config([project]), Path(scratch.name), (artifacts.RESULTS, artifacts.CONFIG), tables
         )
     return Run(read_results(folder), folder, None, scratch)
 
@@ -216,14 +224,14 @@ def compare(
     from fp2.runs.compare_many import compare_all
     from fp2.runs.reader import read_run
 
-    with _project(root) as place, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
-        config = _config([*overrides, place])
-        words = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]
-        logged = [read_run(word, config, Path(scratch), dense=True) for word in words]
-        found = compare_all(logged, config)
-    for pair in found["not_compared"]:
+    with _project(root) as project, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
+        config = _config([*overrides, project])
+        sources = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]
+        logged = [read_run(word, config, Path(scratch), dense=True) for word in sources]
+        comparison = compare_all(logged, config)
+    for pair in comparison["not_compared"]:
         raise Fp2Error(pair["reason"], where=f"{pair['first']} and {pair['second']}")
-    return Comparison(found["pairs"])
+    return Comparison(comparison["pairs"])
 
 
 def score(texts: Sequence[str], scorers: Any = ("valence_context", "refusal"), *, probe: str = "") -> pd.DataFrame:
@@ -254,11 +262,11 @@ def score(texts: Sequence[str], scorers: Any = ("valence_context", "refusal"), *
     from fp2.scorers.registry import build_scorers, equip
 
     names, _, objects = split_scorers(scorers)
-    with _project(None) as place:
-        specs = _config([f"scorer=[{','.join(names)}]", place]).scorer if names else {}
-    found = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources)
+    with _project(None) as project:
+        specs = _config([f"scorer=[{','.join(names)}]", project]).scorer if names else {}
+    equipped = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources)
     table = pd.DataFrame({"text": list(texts)})
-    for key, scorer in found.items():
+    for key, scorer in equipped.items():
         if scorer.probes is not None and probe not in scorer.probes:
             table[key] = float("nan")
         else:
@@ -327,8 +335,8 @@ def disparity(
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{key} {len(column)}" for key, column in columns.items())
         raise Fp2Error(f"the lengths differ: {lengths}", where="fp2.disparity")
-    kept = ~pd.isna(columns["groups"])
-    columns = {key: column[kept] for key, column in columns.items()}
+    has_group = ~pd.isna(columns["groups"])
+    columns = {key: column[has_group] for key, column in columns.items()}
     try:
         row = compare_groups(
             columns["values"].astype("float64"), columns["groups"].astype(str).astype(object), columns["subjects"],
@@ -338,7 +346,7 @@ def disparity(
         )  # fmt: skip
     except ValueError as error:
         raise Fp2Error(str(error), where="fp2.disparity") from error
-    return Disparity(adjust([row], "none", alpha)[0], int((~kept).sum()))
+    return Disparity(adjust([row], "none", alpha)[0], int((~has_group).sum()))
 
 
 @contextmanager
@@ -358,11 +366,11 @@ _COMPOSING = threading.Lock()
 """Hydra composes one config at a time in a process."""
 
 
-def _config(words: Sequence[str]) -> Config:
+def _config(overrides: Sequence[str]) -> Config:
     from fp2.compose import load_config
 
     with _COMPOSING:
-        return load_config(words)
+        return load_config(overrides)
 
 
 def _checked(plain: Mapping[str, Any]) -> Config:
@@ -399,17 +407,17 @@ def _cut_words(cuts: str | Sequence[str] | None) -> list[str]:
     return [f"cut.each=[{','.join(map(quoted, [cuts] if isinstance(cuts, str) else cuts))}]"]
 
 
-def _in_order(scorers: Any, named: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _in_order(scorers: Any, named: Mapping[str, Any], supplied: Mapping[str, Any]) -> dict[str, Any]:
     """Return the specs of all scorers, those of the kind that the caller lists first in front."""
-    return {**given, **named} if starts_with_object(scorers) else {**named, **given}
+    return {**supplied, **named} if starts_with_object(scorers) else {**named, **supplied}
 
 
 def _questions(probes: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
     """Return the caller's questions as the probes of a battery."""
-    found: dict[str, Any] = {}
-    for probe, given in probes.items():
-        texts = [given] if isinstance(given, str) else list(given)
+    by_name: dict[str, Any] = {}
+    for probe, answers_of_probe in probes.items():
+        texts = [answers_of_probe] if isinstance(answers_of_probe, str) else list(answers_of_probe)
         ids = [probe] if len(texts) == 1 else [f"{probe}_{number}" for number in range(1, len(texts) + 1)]
         questions = [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
-        found[probe] = {"label": probe.replace("_", " "), "questions": questions}
-    return found
+        by_name[probe] = {"label": probe.replace("_", " "), "questions": questions}
+    return by_name

@@ -135,8 +135,8 @@ def given_answers(
     if not is_table and not isinstance(answers, str | Path):
         fix = "Give a path or a DataFrame"
         raise Fp2Error(f"{type(answers).__name__} is not a file of answers", where="answers", fix=fix)
-    place = {"content": _content(answers)} if is_table else {"answers": str(answers)}
-    engine = {**engine_config, **place}
+    answer_source = {"content": _content(answers)} if is_table else {"answers": str(answers)}
+    engine = {**engine_config, **answer_source}
     kind = engine_class({"name": "recorded"})
     options = read_options(kind.Options, engine, "engine")
     called = {**model_config, "name": name or model}
@@ -186,11 +186,11 @@ def split_scorers(
     names: list[str] = []
     specs: dict[str, dict[str, Any]] = {}
     objects: dict[str, ScorerObject] = {}
-    for key, one in _pairs(scorers):
-        if isinstance(one, str):
-            names.append(one)
+    for key, scorer in _pairs(scorers):
+        if isinstance(scorer, str):
+            names.append(scorer)
             continue
-        found = _scorer(key, one)
+        found = _scorer(key, scorer)
         if found.name in objects:
             raise Fp2Error(f"two scorers have the name {found.name!r}", where="scorers", fix="Give a mapping")
         objects[found.name] = found
@@ -220,7 +220,7 @@ def _pairs(scorers: Any) -> Iterable[tuple[str | None, Any]]:
         return scorers.items()
     if isinstance(scorers, str) or not isinstance(scorers, Iterable):
         return [(None, scorers)]
-    return [(None, one) for one in scorers]
+    return [(None, scorer) for scorer in scorers]
 
 
 def _scorer(name: str | None, value: Any) -> ScorerObject:
@@ -234,8 +234,8 @@ def _scorer(name: str | None, value: Any) -> ScorerObject:
     if callable(value) and not hasattr(value, "score"):
         return FunctionScorer(name=name or _name_of(value), function=value)
     check_members(value, MEMBERS, "a scorer", "scorers")
-    found: ScorerObject = value
-    return found
+    scorer: ScorerObject = value
+    return scorer
 
 
 def _name_of(function: Any) -> str:

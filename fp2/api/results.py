@@ -73,14 +73,14 @@ class Run:
     @property
     def composite(self) -> float | None:
         """Mean disparity of the primary scorer over the probes, for the first cut."""
-        found: float | None = self.results["composite"]
-        return found
+        composite: float | None = self.results["composite"]
+        return composite
 
     @property
     def severity(self) -> str | None:
         """Label of the composite's magnitude; None where the composite is not significant, and for a partial run."""
-        found: str | None = self.results["severity"]
-        return found
+        severity: str | None = self.results["severity"]
+        return severity
 
     @property
     def limitations(self) -> list[str]:
@@ -111,8 +111,8 @@ class Run:
         """One row per cut: composite, null mean, excess, p-value, severity."""
         import pandas as pd
 
-        found = self.results["composites"]
-        rows = [{"cut": cut, **{k: v for k, v in row.items() if k != "probes"}} for cut, row in found.items()]
+        composites = self.results["composites"]
+        rows = [{"cut": cut, **{k: v for k, v in row.items() if k != "probes"}} for cut, row in composites.items()]
         return pd.DataFrame(rows)
 
     @cached_property
@@ -181,28 +181,28 @@ class Run:
 
     def __repr__(self) -> str:
         """Return model, data set, composite by cut, and id."""
-        parts = [f"{cut} {reading.number(row['value'])}" for cut, row in self.results["composites"].items()]
+        facts = [f"{cut} {reading.number(row['value'])}" for cut, row in self.results["composites"].items()]
         state = "" if self.complete else ", partial"
-        return f"<fp2 run {self.run_id[:8]} of {self.model}: {', '.join(parts) or 'no composite'}{state}>"
+        return f"<fp2 run {self.run_id[:8]} of {self.model}: {', '.join(facts) or 'no composite'}{state}>"
 
     def _repr_html_(self) -> str:
         """Return the radar of the first cut, and the table of verdicts of the primary scorer."""
         results = self.results
-        parts = [
+        facts = [
             f"<h3>{escape(self.model)} on {escape(reading.plain(results['dataset']['name']))}</h3>",
             f"<p>{results['n_subjects']:,} subjects, {results['n_images']:,} images; "
             f"{escape(reading.scorer_label(self.primary))}; run <code>{escape(self.run_id[:8])}</code></p>",
         ]
         if reading.were_supplied(results):
-            parts.append(f"<p><strong>{escape(reading.SUPPLIED)}</strong></p>")
-        if said := reading.calibration_words([reading.calibration_of(results)]):
-            parts.append(f"<p><em>{escape(said)}</em></p>")
+            facts.append(f"<p><strong>{escape(reading.SUPPLIED)}</strong></p>")
+        if calibration := reading.calibration_words([reading.calibration_of(results)]):
+            facts.append(f"<p><em>{escape(calibration)}</em></p>")
         if not self.complete:
-            parts.append("<p><strong>Partial run: some planned answers are missing.</strong></p>")
+            facts.append("<p><strong>Partial run: some planned answers are missing.</strong></p>")
         if any(reading.rows_of(results, cut) for cut in self.cuts):
             label = f"Radar of the disparities by {reading.cut_label(self.cuts[0])}"
-            parts += [_picture(self.radar(), label), _verdicts(results)]
-        return f"<div class='fp2-run'>{''.join(parts)}</div>"
+            facts += [_picture(self.radar(), label), _verdicts(results)]
+        return f"<div class='fp2-run'>{''.join(facts)}</div>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,14 +275,16 @@ class Comparison:
         block = self.blocks[pair]
         cut = _one_of(cut, dict.fromkeys(row["cut"] for row in block["profiles"]), "cut")
         entries = [
-            one
+            entry
             for row in block["distances"]
             if row["cut"] == cut and row["scorer"] == block["primary"]
-            for one in row["by_probe"]
+            for entry in row["by_probe"]
         ]
         drawn = {row["probe"] for row in block["profiles"] if row["cut"] == cut}
-        known = sorted((one for one in entries if one["probe"] in drawn), key=lambda one: -(one["distance"] or 0.0))
-        probe = _one_of(probe, dict.fromkeys(one["probe"] for one in known), "probe")
+        shown_entries = sorted(
+            (entry for entry in entries if entry["probe"] in drawn), key=lambda entry: -(entry["distance"] or 0.0)
+        )
+        probe = _one_of(probe, dict.fromkeys(entry["probe"] for entry in shown_entries), "probe")
         return draw_chart(ax if ax is not None else _new_axes((7.5, 3.6)), profile(block, cut, probe))
 
     def heatmap(self, cut: str | None = None, ax: Axes | None = None) -> Axes:
@@ -313,7 +315,7 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """What was excluded, and why."""
-        return list(dict.fromkeys(line for block in self.blocks for line in block["notes"]))
+        return list(dict.fromkeys(note for block in self.blocks for note in block["notes"]))
 
     def _frame(self, key: str, without: Sequence[str] = ()) -> pd.DataFrame:
         import pandas as pd
@@ -328,17 +330,17 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the distances of the primary scorer, with the profiles of two runs or a heat map of several."""
-        found = self.distances
+        distance_rows = self.distances
         primary = {block["primary"] for block in self.blocks}
-        notes = "".join(f"<p>{escape(line)}</p>" for line in self.notes)
-        if said := reading.calibration_words(block[run] for block in self.blocks for run in ("first", "second")):
-            notes += f"<p><em>{escape(said)}</em></p>"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        if calibration := reading.calibration_words(block[run] for block in self.blocks for run in ("first", "second")):
+            notes += f"<p><em>{escape(calibration)}</em></p>"
         picture = ""
         if len(self.blocks) > 1:
             picture = _picture(self.heatmap(), "Distances of the pairs of runs")
         elif self.blocks[0]["profiles"]:
             picture = _picture(self.profile(), "Group means of the two runs in the probe with the largest distance")
-        return picture + _html(found[found["scorer"].isin(list(primary))]) + notes
+        return picture + _html(distance_rows[distance_rows["scorer"].isin(list(primary))]) + notes
 
 
 @dataclass(frozen=True, repr=False)
@@ -415,11 +417,11 @@ class Disparity:
 
             start = float(chart.references[0].value)
             ax.set_xlabel("group mean")
-            own = ax.secondary_xaxis(
+            axis = ax.secondary_xaxis(
                 "top", functions=(lambda x: np.asarray(x) - start, lambda x: np.asarray(x) + start)
             )
-            own.set_xlabel("disparity (last row); grey: by chance", fontsize=ax.xaxis.label.get_fontsize())
-            own.tick_params(labelsize=ax.xaxis.get_ticklabels()[0].get_fontsize())
+            axis.set_xlabel("disparity (last row); grey: by chance", fontsize=ax.xaxis.label.get_fontsize())
+            axis.tick_params(labelsize=ax.xaxis.get_ticklabels()[0].get_fontsize())
         return ax
 
     def __repr__(self) -> str:
@@ -435,7 +437,7 @@ class Disparity:
         return f"<p>{escape(repr(self))}</p>{picture}{_html(self.groups)}"
 
 
-def _one_of(name: str | None, known: Mapping[str, Any], what: str) -> str:
+def _one_of(name: str | None, options: Mapping[str, Any], kind: str) -> str:
     """Return `name`, or the first that is known.
 
     Raises
@@ -443,11 +445,11 @@ def _one_of(name: str | None, known: Mapping[str, Any], what: str) -> str:
     Fp2Error
         If it is not known, or nothing is.
     """
-    if not known:
+    if not options:
         raise Fp2Error("no two groups have enough subjects to draw", where="fp2.compare")
-    if name is not None and name not in known:
-        raise Fp2Error(f"the comparison has no {what} {name!r}", where="fp2.compare", fix=nearest(name, list(known)))
-    return name or next(iter(known))
+    if name is not None and name not in options:
+        raise Fp2Error(f"the comparison has no {kind} {name!r}", where="fp2.compare", fix=nearest(name, list(options)))
+    return name or next(iter(options))
 
 
 def _html(frame: pd.DataFrame) -> str:
@@ -495,7 +497,7 @@ def _verdicts(results: Mapping[str, Any]) -> str:
     """Return the table of the primary scorer: a row per cut and probe."""
     labels = reading.probe_labels(results)
     names = ("cut", "probe", "disparity", "null mean", "adjusted p", "verdict", "worst group", "best group")
-    lines = []
+    html_rows = []
     for cut in results["cuts"]:
         for probe, row in reading.rows_of(results, cut).items():
             cells = (
@@ -503,6 +505,6 @@ def _verdicts(results: Mapping[str, Any]) -> str:
                 reading.probability(row["adjusted_p"]), reading.verdict_words(row["verdict"]),
                 *(reading.plain(group or reading.DASH) for group in reading.extreme_groups(row)),
             )  # fmt: skip
-            lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+            html_rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in names)
-    return _scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
+    return _scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(html_rows)}</tbody></table>")

@@ -150,8 +150,8 @@ class RunTables:
             If answers are filed under another image than they show: the tables do not say which.
         """
         answers = self.answers
-        own = {getattr(answers, "variant", "")}
-        if SWAPPED in (set(answers.frame["variant"]) if isinstance(answers, RowAnswers) else own):
+        variants = {getattr(answers, "variant", "")}
+        if SWAPPED in (set(answers.frame["variant"]) if isinstance(answers, RowAnswers) else variants):
             fix = "Give the command that made it again: its answers come from the store"
             raise Fp2Error("people were withdrawn since whose images may stand in place of others here", fix=fix)
         return answers.keys_of(images)
@@ -248,7 +248,9 @@ class RowAnswers:
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
         answered = self.frame["status"] == "answered"
-        absent = absent_counts({name: int((self.frame["error"] == why).sum()) for name, why in WITHOUT_ATTEMPT.items()})
+        absent = absent_counts(
+            {name: int((self.frame["error"] == reason).sum()) for name, reason in WITHOUT_ATTEMPT.items()}
+        )
         return {
             "planned": len(self.frame),
             "answered": int(answered.sum()),

@@ -58,10 +58,10 @@ def expected_cost(
     forecast: Forecast, engine: Engine, questions: Sequence[Question], decoding: Decoding, price: Price
 ) -> Cost:
     """Return what the answers that the store lacks will cost, each asked once."""
-    words = sum(len(question.text.split()) for question in questions) / max(1, len(questions))
-    tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words * TOKENS_A_WORD
-    most = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
-    tokens_out = float(most) if forecast.tokens is None else forecast.tokens
+    words_a_question = sum(len(question.text.split()) for question in questions) / max(1, len(questions))
+    tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words_a_question * TOKENS_A_WORD
+    most_tokens = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
+    tokens_out = float(most_tokens) if forecast.tokens is None else forecast.tokens
     needed = sum(_n_requests(engine, question, decoding) for question in questions)
     requests = round(forecast.left * needed / max(1, len(questions)))
     if forecast.tokens is not None:
@@ -105,8 +105,8 @@ def expected_scoring(scorer: ModelScorer, answered: pd.DataFrame, more: int = 0,
     n = len(unscored) + more
     if (price := scorer.price) is None or not n:
         return Scoring(len(unscored), more, None)
-    words = sum(scorer.words(*pair) for pair in unscored.values()) + more * scorer.words("", "")
-    tokens_in = TEMPLATE_TOKENS + (words * TOKENS_A_WORD + more * most_tokens) / n
+    n_words = sum(scorer.words(*pair) for pair in unscored.values()) + more * scorer.words("", "")
+    tokens_in = TEMPLATE_TOKENS + (n_words * TOKENS_A_WORD + more * most_tokens) / n
     amount = n * (tokens_in * price.input + scorer.most_tokens * price.output) / 1e6
     return Scoring(len(unscored), more, Cost(amount, n, tokens_in, float(scorer.most_tokens), False, scorer.name))
 

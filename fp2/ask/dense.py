@@ -175,12 +175,14 @@ class DenseStorage:
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask."""
         self._take_blocks()
-        known = self._store.read(self.contexts, self.question_set)
-        stored = sum(int(answered(numbers).sum()) for _, numbers in known)
+        stored_blocks = self._store.read(self.contexts, self.question_set)
+        stored = sum(int(answered(numbers).sum()) for _, numbers in stored_blocks)
         failed = len(self._store.failures(self.contexts, self.question_set))
-        left = len(self.contexts) * len(self.question_set.questions) - stored
+        remaining = len(self.contexts) * len(self.question_set.questions) - stored
         took, count = seconds_of(self._store.connection, self.contexts)
-        return Forecast(stored, failed, left, took / count if count and took else None, disk(self.n_planned, left))
+        return Forecast(
+            stored, failed, remaining, took / count if count and took else None, disk(self.n_planned, remaining)
+        )
 
     def _take_blocks(self) -> None:
         """Copy from the seeds what the store lacks."""

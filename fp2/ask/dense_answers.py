@@ -204,7 +204,7 @@ class DenseAnswers:
     def _shard(self, images: slice) -> pa.Table:
         import pyarrow as pa
 
-        n, here = len(self.image_ids[images]), self.errors[images].reshape(-1)
+        n, errors = len(self.image_ids[images]), self.errors[images].reshape(-1)
         each, ones = np.repeat(np.arange(n, dtype=np.int32), self.per_image), np.zeros(n * self.per_image, np.int32)
         within = np.arange(n * self.per_image, dtype=np.int32) % max(1, self.per_image)
         codes = {
@@ -219,7 +219,7 @@ class DenseAnswers:
         for name, values in self.columns.items():
             columns[name] = pa.array(values[images].reshape(-1), pa.float32(), from_pandas=True)
         columns["cached"] = pa.array(self.cached[images].reshape(-1))
-        columns["error"] = _dictionary(here, self.reasons, missing=here < 0)
+        columns["error"] = _dictionary(errors, self.reasons, missing=errors < 0)
         return pa.table(columns)
 
     @classmethod
@@ -235,9 +235,9 @@ class DenseAnswers:
 def collect(storage: DenseStorage) -> DenseAnswers:
     """Return the answers of a run, one entry per row of its plan."""
     plan = storage.plan
-    words, templates, grid = storage.grid
+    traits, templates, grid = storage.grid
     hidden, rows = storage.rows < 0, np.maximum(storage.rows, 0)
-    shape = (len(plan.rows), len(words), len(templates))
+    shape = (len(plan.rows), len(traits), len(templates))
     question_columns = storage.places[grid]
     columns = {name: np.full(shape, np.nan, dtype=np.float32) for name in YES_NO_NUMBERS}
     cached, errors = np.zeros(shape, dtype=bool), np.full(shape, -1, dtype=np.int32)
@@ -257,7 +257,7 @@ def collect(storage: DenseStorage) -> DenseAnswers:
     variant = plan.rows[0].variant if plan.rows else ORIGINAL
     return DenseAnswers(
         _names(row.image_id for row in plan.rows), _names(row.subject_id for row in plan.rows), _names(contexts),
-        tuple(trait_of[word] for word in words), templates, columns, cached, errors, tuple(reasons),
+        tuple(trait_of[word] for word in traits), templates, columns, cached, errors, tuple(reasons),
         _questions(storage, trait_of), variant,
     )  # fmt: skip
 
@@ -287,17 +287,17 @@ def _traits(questions: pd.DataFrame) -> Iterator[Trait]:
         yield Trait(word, polarity, None if valence != valence else float(valence))
 
 
-def _joined(parts: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
-    first = parts[0]
-    for part in parts[1:]:
-        if (part.traits, part.templates) != (first.traits, first.templates):
+def _joined(shards: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
+    first = shards[0]
+    for shard in shards[1:]:
+        if (shard.traits, shard.templates) != (first.traits, first.templates):
             raise Fp2Error("the run's shards have different questions", where=str(folder / SHARDS))
-    code_of = {reason: code for code, reason in enumerate(dict.fromkeys(r for part in parts for r in part.reasons))}
+    code_of = {reason: code for code, reason in enumerate(dict.fromkeys(r for shard in shards for r in shard.reasons))}
     names = ("image_ids", "subject_ids", "contexts")
-    ids: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in YES_NO_NUMBERS}
-    cached = np.concatenate([part.cached for part in parts])
-    errors = np.concatenate([_recoded(part, code_of) for part in parts])
+    ids: dict[str, Any] = {name: np.concatenate([getattr(shard, name) for shard in shards]) for name in names}
+    columns = {name: np.concatenate([shard.columns[name] for shard in shards]) for name in YES_NO_NUMBERS}
+    cached = np.concatenate([shard.cached for shard in shards])
+    errors = np.concatenate([_recoded(shard, code_of) for shard in shards])
     return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(code_of))
 
 

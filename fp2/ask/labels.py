@@ -50,12 +50,12 @@ def with_labels(tables: RunTables, config: Config, scorers: Mapping[str, Scorer]
     """
     from fp2.ask.answers import RowAnswers
 
-    others = dict(tables.others)
+    other_tables = dict(tables.others)
     if config.analysis.labels is None:
-        others.pop(LABELS, None)
-    elif (again or LABELS not in others) and isinstance(tables.answers, RowAnswers):
-        others[LABELS] = _reader().read(config, scorers, tables.answers.frame)
-    return replace(tables, others=others)
+        other_tables.pop(LABELS, None)
+    elif (again or LABELS not in other_tables) and isinstance(tables.answers, RowAnswers):
+        other_tables[LABELS] = _reader().read(config, scorers, tables.answers.frame)
+    return replace(tables, others=other_tables)
 
 
 def _reader() -> LabelReader:

@@ -220,25 +220,25 @@ def ask(
     start(storage.n_planned, storage.load())
     budget = _Budget(storage.n_planned / shard.of, error_budget)
     hidden = storage.n_not_shown - storage.n_not_shown // shard.of  # counted by the other shards
-    asked = Asked()
+    outcome = Asked()
     if storage.n_not_shown > storage.n_planned / 2:
-        asked.over_budget = budget.over(storage.n_not_shown - hidden, storage.reason())
+        outcome.over_budget = budget.over(storage.n_not_shown - hidden, storage.reason())
     before = engine.model_calls
     try:
         try:
-            if asked.over_budget is None:
+            if outcome.over_budget is None:
                 with ExitStack() as stack:
                     ended = _in_passes(storage, engine, budget, attempts, shard, tick, saw, stack)
-                asked.over_budget = ended or budget.over(storage.n_failed - hidden, storage.reason())
-                asked.left = sum(len(task.questions) for task in storage.open_tasks() if not shard.has(task))
+                outcome.over_budget = ended or budget.over(storage.n_failed - hidden, storage.reason())
+                outcome.left = sum(len(task.questions) for task in storage.open_tasks() if not shard.has(task))
         finally:
             storage.flush()
     except KeyboardInterrupt:
-        asked.interrupted = True
+        outcome.interrupted = True
     except OverspentError as error:
-        asked.overspent = str(error)
-    asked.model_calls = engine.model_calls - before
-    return asked
+        outcome.overspent = str(error)
+    outcome.model_calls = engine.model_calls - before
+    return outcome
 
 
 def _in_passes(

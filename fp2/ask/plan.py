@@ -154,13 +154,13 @@ def show(
     if variant.kind not in BY_REGION:
         return make_stimuli(people, variant, pixels, folder)
     with progress.count_up("Locating the person", len(people)) as tick:
-        shown = make_stimuli(people, variant, pixels, folder, tick)
-    reasons = Counter(stimulus.error for stimulus in shown if stimulus.error and stimulus.variant == variant.kind)
+        stimuli = make_stimuli(people, variant, pixels, folder, tick)
+    reasons = Counter(stimulus.error for stimulus in stimuli if stimulus.error and stimulus.variant == variant.kind)
     for reason, count in reasons.most_common(3):
-        if count == len(shown):
+        if count == len(stimuli):
             raise Fp2Error(f"no image can be shown as {variant.name}: {reason}", where=f"variant={variant.name}")
         progress.note(f"{plural(count, 'image')} cannot be shown as {variant.name}: {reason}")
-    return shown
+    return stimuli
 
 
 @dataclass(frozen=True)

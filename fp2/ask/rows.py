@@ -74,9 +74,9 @@ class RowStorage:
     def _planned(self) -> Iterator[tuple[PlannedRow, Question, str, int]]:
         """Yield the same with the place of the key in the index, -1 where nothing can be shown."""
         for row in self.plan.rows:
-            shown = row.task >= 0
-            keys = _hex(self._digests[row.task]) if shown else self._not_shown(row)
-            key_indices = self._of[row.task].tolist() if shown else [-1] * len(keys)
+            is_shown = row.task >= 0
+            keys = _hex(self._digests[row.task]) if is_shown else self._not_shown(row)
+            key_indices = self._of[row.task].tolist() if is_shown else [-1] * len(keys)
             for question, key, key_index in zip(self.plan.questions, keys, key_indices, strict=True):
                 yield row, question, key, key_index
 
@@ -86,8 +86,8 @@ class RowStorage:
 
     def _count(self, marked: NDArray[np.bool_]) -> int:
         """Return how many planned answers have one of the distinct keys that are marked."""
-        shown = np.array([row.task for row in self.plan.rows if row.task >= 0], dtype=np.int64)
-        return int(marked[self._of[shown]].sum()) if len(shown) else 0
+        tasks_shown = np.array([row.task for row in self.plan.rows if row.task >= 0], dtype=np.int64)
+        return int(marked[self._of[tasks_shown]].sum()) if len(tasks_shown) else 0
 
     @property
     def n_planned(self) -> int:
@@ -156,12 +156,12 @@ class RowStorage:
 
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet; the same pixels twice are asked about once."""
-        tasks, seen = [], self._have | self._absent
-        for index in np.flatnonzero(~seen[self._of].all(axis=1)).tolist():
+        tasks, present = [], self._have | self._absent
+        for index in np.flatnonzero(~present[self._of].all(axis=1)).tolist():
             keys = self._of[index].tolist()
-            asked = dict(zip(keys, self.plan.questions_of(index), strict=True))
-            questions = tuple(question for key, question in asked.items() if not seen[key])
-            seen[keys] = True
+            question_of = dict(zip(keys, self.plan.questions_of(index), strict=True))
+            questions = tuple(question for key, question in question_of.items() if not present[key])
+            present[keys] = True
             if questions:
                 tasks.append(replace(self.plan.tasks[index], questions=questions))
         return tasks if isinstance(self._engine, SuppliesAnswers) else self._of_one_image(tasks)
@@ -231,8 +231,8 @@ class RowStorage:
     def _storable(self, answer: Answer) -> Answer:
         """Return the answer, or why it cannot be stored: one broken answer must not end the run, or its scoring."""
         if answer.error is None and len(answer.text or "") > self._longest:
-            why = f"the answer has {len(answer.text or '')} characters, {self._too_long}"
-            return replace(answer, text=None, numbers=None, error=why)
+            reason = f"the answer has {len(answer.text or '')} characters, {self._too_long}"
+            return replace(answer, text=None, numbers=None, error=reason)
         if answer.numbers is None or answer.error is not None:
             return answer
         try:

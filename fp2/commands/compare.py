@@ -62,23 +62,25 @@ def compare_runs(
         runs = [read_run(word, config, Path(scratch), dense=True, more=more) for word in words]
         check_runs(runs)
         with Progress().counter("Comparing") as report:
-            every = compare_all(runs, config, _Steps(report).start)
-        beside = _beside(runs, config)
+            comparison = compare_all(runs, config, _Steps(report).start)
+        shared_sections = _beside(runs, config)
         if html is not None:
             with (
                 recording(Path(config.paths.state), [run.run_id for run in runs], [html]),
                 writing_about(config, [run.people for run in runs]),
             ):
-                write_page(html, comparison_page(runs, every, config, Progress()))
+                write_page(html, comparison_page(runs, comparison, config, Progress()))
     two = len(words) == 2
-    block = {**(every["pairs"][0] if two else every), "beside": beside}
+    block = {**(comparison["pairs"][0] if two else comparison), "beside": shared_sections}
     if printed := json_path == STANDARD_OUTPUT:
         print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
         json_path = None
     else:
         console = Terminal()
-        _print(block, config.analysis.alpha, console) if two else _print_pairs(every, config.analysis.alpha, console)
-        print_tables(beside, every["runs"], console)
+        _print(block, config.analysis.alpha, console) if two else _print_pairs(
+            comparison, config.analysis.alpha, console
+        )
+        print_tables(shared_sections, comparison["runs"], console)
     if html is not None and not printed:
         print(f"{'page':<12} {html}")
     _write(block, json_path, figure)
@@ -89,7 +91,7 @@ def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
     from fp2.report.section import tables_of
     from fp2.runs.logged import run_sections
 
-    sections = [one for run in runs if run.folder for one in run_sections(run.folder, config, run.run_id)]
+    sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
     return tables_of([run.results for run in runs], sections, config.report.suppress_below)
 
 
@@ -115,40 +117,44 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     first, second = block["first"], block["second"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
     console.print(sizes_words(block), highlight=False)
-    if said := calibration_words((first, second)):
-        console.print(Text(said, style="italic"))
+    if calibration := calibration_words((first, second)):
+        console.print(Text(calibration, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
-    others = [row for row in block["distances"] if row["scorer"] != block["primary"]]
-    telling = [row for row in others if row["distance"] is not None and (row["null_mean"] or row["distance"])]
+    secondary_rows = [row for row in block["distances"] if row["scorer"] != block["primary"]]
+    telling = [row for row in secondary_rows if row["distance"] is not None and (row["null_mean"] or row["distance"])]
     console.print(_distances(headline, f"Distance between the fingerprints, {scorer_label(block['primary'])}", alpha))
     if headline:
         console.print(_probes(headline, block["probes"], alpha))
     if telling:
         console.print(_distances(telling, "Other scorers", alpha, scorer=True))
-    if len(telling) < len(others):
-        quiet = sorted({f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in others if r not in telling})
+    if len(telling) < len(secondary_rows):
+        quiet = sorted(
+            {f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in secondary_rows if r not in telling}
+        )
         console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
     console.print(Text(reading({"runs": [first, second], "pairs": [block]}, alpha), style="dim"))
-    for line in block["notes"]:
-        console.print(Text(line, style="yellow"))
+    for note in block["notes"]:
+        console.print(Text(note, style="yellow"))
 
 
-def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> None:
+def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
     from fp2.report.reading import DASH, calibration_words, cut_label, number, plain, probability, scorer_label
 
-    pairs = every["pairs"]
-    console.print(Text(f"{len(every['runs'])} runs, {len(pairs)} pairs", style="bold"))
-    if said := calibration_words(pair[side] for pair in pairs for side in ("first", "second")):
-        console.print(Text(said, style="italic"))
-    others: dict[tuple[str, str], list[bool]] = {}
+    pairs = comparison["pairs"]
+    console.print(Text(f"{len(comparison['runs'])} runs, {len(pairs)} pairs", style="bold"))
+    if calibration := calibration_words(pair[side] for pair in pairs for side in ("first", "second")):
+        console.print(Text(calibration, style="italic"))
+    verdicts_by_scorer: dict[tuple[str, str], list[bool]] = {}
     tables: dict[str, Table] = {}
     for pair in pairs:
         for row in pair["distances"]:
-            if row["scorer"] != every["primary"]:
-                others.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
+            if row["scorer"] != comparison["primary"]:
+                verdicts_by_scorer.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
                 continue
-            title = f"Distance between the fingerprints, {scorer_label(every['primary'])} by {cut_label(row['cut'])}"
+            title = (
+                f"Distance between the fingerprints, {scorer_label(comparison['primary'])} by {cut_label(row['cut'])}"
+            )
             if row["cut"] not in tables:
                 right = ("distance", "95 %", "null mean", "p", "corr.")
                 tables[row["cut"]] = _new(title, ("runs",), right, "difference")
@@ -163,20 +169,20 @@ def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> N
             )
     for table in tables.values():
         console.print(table)
-    for (scorer, cut), found in others.items():
-        line = f"{scorer_label(scorer)} by {cut_label(cut)}: {sum(found)} of {len(found)} pairs differ"
-        console.print(Text(line, style="" if any(found) else "dim"))
-    console.print(Text(reading(every, alpha), style="dim"))
-    for pair in every["not_compared"]:
-        line = f"Not compared: {pair['first']} and {pair['second']}, since {pair['reason']}"
-        console.print(Text(plain(line), style="yellow"))
-    for line in every["notes"]:
-        console.print(Text(line, style="yellow"))
+    for (scorer, cut), verdicts in verdicts_by_scorer.items():
+        note = f"{scorer_label(scorer)} by {cut_label(cut)}: {sum(verdicts)} of {len(verdicts)} pairs differ"
+        console.print(Text(note, style="" if any(verdicts) else "dim"))
+    console.print(Text(reading(comparison, alpha), style="dim"))
+    for pair in comparison["not_compared"]:
+        note = f"Not compared: {pair['first']} and {pair['second']}, since {pair['reason']}"
+        console.print(Text(plain(note), style="yellow"))
+    for note in comparison["notes"]:
+        console.print(Text(note, style="yellow"))
 
 
-def _new(title: str, left: Sequence[str], right: Sequence[str], last: str) -> Table:
+def _new(title: str, first_columns: Sequence[str], right: Sequence[str], last: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
+    for name in first_columns:
         table.add_column(name, overflow="fold")
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
@@ -188,16 +194,16 @@ def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scor
     """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
     from fp2.report.reading import DASH, cut_label, number, probability, scorer_label
 
-    left = ("scorer", "cut") if scorer else ("cut",)
+    label_columns = ("scorer", "cut") if scorer else ("cut",)
     right = ("distance", "95 %", "null mean", "p", *(() if scorer else ("corr.",)))
-    table = _new(title, left, right, "difference")
+    table = _new(title, label_columns, right, "difference")
     for row in rows:
-        known = row["ci_low"] is not None
+        has_interval = row["ci_low"] is not None
         table.add_row(
             *([Text(scorer_label(row["scorer"]))] if scorer else []),
             Text(cut_label(row["cut"])),
             Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
-            f"{number(row['ci_low'])}–{number(row['ci_high'])}" if known else DASH,
+            f"{number(row['ci_low'])}–{number(row['ci_high'])}" if has_interval else DASH,
             number(row["null_mean"]),
             probability(row["adjusted_p"]),
             *(() if scorer else (number(row["correlation"], 2),)),
@@ -262,17 +268,23 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
         folders = [run_folder(word, config, Path(scratch), needed, (QUESTIONS,)) for word in words]
         results = [read_results(folder) for folder in folders]
         if any(
-            one["disparities"] or (folder / QUESTIONS).is_file() for one, folder in zip(results, folders, strict=True)
+            results_of_run["disparities"] or (folder / QUESTIONS).is_file()
+            for results_of_run, folder in zip(results, folders, strict=True)
         ):
             return None
         sections = run_sections(folders[0], config, results[0]["run_id"])
-    shared = [section for section in sections if all(section.applies(one) for one in results)]
+    shared = [section for section in sections if all(section.applies(results_of_run) for results_of_run in results)]
     tables = tables_of(results, shared, MIN_CELL)
     if not tables:
         return None
-    named = distinct_names([(plain(one["dataset"]["name"]), one["run_id"]) for one in results])
+    named = distinct_names(
+        [(plain(results_of_run["dataset"]["name"]), results_of_run["run_id"]) for results_of_run in results]
+    )
     return {
-        "runs": [{"name": name, "run_id": one["run_id"]} for name, one in zip(named, results, strict=True)],
+        "runs": [
+            {"name": name, "run_id": results_of_run["run_id"]}
+            for name, results_of_run in zip(named, results, strict=True)
+        ],
         "tables": tables,
     }
 

@@ -26,26 +26,28 @@ ORDER BY start_time DESC LIMIT ?
 
 def runs(incomplete: str) -> list[tuple[str, str]]:
     """Return (id, name) of the newest finished runs whose id begins so; a path is left to the shell."""
-    root, found = Path(os.environ.get("FP2_ROOT") or "."), {}
+    root, runs_by_name = Path(os.environ.get("FP2_ROOT") or "."), {}
     with suppress(sqlite3.Error, OSError):
         store = (root / "mlruns" / "mlflow.db").resolve()
         with closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
-            found = dict(connection.execute(_LOGGED, (len(incomplete), incomplete, MOST_RUNS)).fetchall())
-    if len(found) < MOST_RUNS:
-        found.update((run, name) for run, name in _in_outputs(root / "outputs", incomplete) if run not in found)
-    return [(run, printable(name or "", 100)) for run, name in list(found.items())[:MOST_RUNS]]
+            runs_by_name = dict(connection.execute(_LOGGED, (len(incomplete), incomplete, MOST_RUNS)).fetchall())
+    if len(runs_by_name) < MOST_RUNS:
+        runs_by_name.update(
+            (run, name) for run, name in _in_outputs(root / "outputs", incomplete) if run not in runs_by_name
+        )
+    return [(run, printable(name or "", 100)) for run, name in list(runs_by_name.items())[:MOST_RUNS]]
 
 
 def _in_outputs(outputs: Path, incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield (id, name) of the runs in the output folders, the newest first; at most `MOST_RUNS`."""
-    left = MOST_RUNS
+    free_slots = MOST_RUNS
     paths = [path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{STATUS}")]
     for path in sorted(paths, reverse=True):  # folders are named by date and time
         with suppress(OSError, ValueError, KeyError, TypeError):
             status = json.loads(path.read_text(encoding="utf-8"))
-            if status["run_id"].startswith(incomplete) and left > 0:
+            if status["run_id"].startswith(incomplete) and free_slots > 0:
                 yield status["run_id"], f"{status['model']} · {'+'.join(status['cuts'])}"
-                left -= 1
+                free_slots -= 1
 
 
 def settings(words: Sequence[str], incomplete: str) -> list[str]:
@@ -67,5 +69,5 @@ def settings(words: Sequence[str], incomplete: str) -> list[str]:
         return [name for name in choices(before[0]) if name.startswith(incomplete)]
     if not incomplete:
         return [f"{group}=" for group in groups if choices(group)]
-    every = (f"{group}={name}" for group in groups for name in choices(group))
-    return [word for word in every if word.startswith(incomplete)]
+    choices_of_groups = (f"{group}={name}" for group in groups for name in choices(group))
+    return [word for word in choices_of_groups if word.startswith(incomplete)]

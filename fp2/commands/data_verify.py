@@ -45,10 +45,13 @@ class Findings:
 
     def lines(self) -> list[str]:
         """Return one line per message, with the first few image ids."""
-        found = [*(("ERROR", *item) for item in self.errors.items()), *(("warning", *i) for i in self.warnings.items())]
+        problems = [
+            *(("ERROR", *item) for item in self.errors.items()),
+            *(("warning", *i) for i in self.warnings.items()),
+        ]
         return [
             in_number(len(ids), f"{level} {len(ids)} {message}") + f": {_first_few(ids)}"
-            for level, message, ids in found
+            for level, message, ids in problems
             if ids
         ]
 
@@ -79,20 +82,20 @@ def check_pixels(
     """Add what decoded pixels show: damage behind an intact header, and the same pixels under several ids."""
     findings.decoded = True
     subjects = people.groupby("image_id")["subject_id"].agg(frozenset).to_dict()
-    known = {image_id for ids in findings.errors.values() for image_id in ids}
+    damaged_ids = {image_id for ids in findings.errors.values() for image_id in ids}
     same: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        found = pixels[file.path]
-        if found.sha256 is not None:
-            same[found.sha256].append(file.image_id)
-        elif file.image_id not in known:
+        pixel_digest = pixels[file.path]
+        if pixel_digest.sha256 is not None:
+            same[pixel_digest.sha256].append(file.image_id)
+        elif file.image_id not in damaged_ids:
             findings.errors["[image|images] cannot be decoded"].append(file.image_id)
     for ids in same.values():
         if len(ids) > 1:
-            one = len({subjects[image_id] for image_id in ids}) == 1
-            findings.warnings["[image|images] repeated " + ("for one subject" if one else "for several subjects")] += (
-                ids
-            )
+            is_one_subject = len({subjects[image_id] for image_id in ids}) == 1
+            findings.warnings[
+                "[image|images] repeated " + ("for one subject" if is_one_subject else "for several subjects")
+            ] += ids
 
 
 def _header_size(path: Path) -> tuple[int, int] | None:
@@ -160,16 +163,16 @@ def _verify(config: Config, pixels: bool, newer: Path | None, ids_to: Path | Non
 def _summary(dataset: Dataset, out: Output) -> None:
     people = dataset.people
     pairs = people.loc[people["n_people"] > 1, "image_id"].nunique()
-    most = people.groupby("subject_id")["image_id"].nunique().max()
+    most_images = people.groupby("subject_id")["image_id"].nunique().max()
     form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
     out.say(
         f"{dataset.name}{form}: release {dataset.release or 'not named'}", data=dataset.name, release=dataset.release
     )
     images, subjects = (int(people[key].nunique()) for key in ("image_id", "subject_id"))
     out.say(
-        f"{images} images of {subjects} subjects, at most {most} per subject; {pairs} images of two people (excluded "
-        "from single-person probes)",
-        images=images, subjects=subjects, most_images=int(most), pairs=int(pairs), notes=list(dataset.notes),
+        f"{images} images of {subjects} subjects, at most {most_images} per subject; {pairs} images of two people "
+        "(excluded from single-person probes)",
+        images=images, subjects=subjects, most_images=int(most_images), pairs=int(pairs), notes=list(dataset.notes),
     )  # fmt: skip
     for note in dataset.notes:
         if note not in dataset.schema_lines:  # those were reported while the data were read
@@ -186,8 +189,8 @@ def _decode(config: Config, dataset: Dataset, findings: Findings, progress: Prog
         ResponseStore(Path(config.paths.store)) as store,
         progress.count_up("Reading the images", len(set(paths))) as read,
     ):
-        found = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
-    check_pixels(dataset.people, files, found, findings)
+        digests = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
+    check_pixels(dataset.people, files, digests, findings)
 
 
 def _report(findings: Findings, out: Output) -> None:
@@ -196,8 +199,8 @@ def _report(findings: Findings, out: Output) -> None:
     size = {"files": findings.n_files, "bytes": findings.n_bytes, "decoded": findings.decoded}
     out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}", **size)
     out.say(errors=counts[0], warnings=counts[1])
-    for line in findings.lines():
-        out.say(line)
+    for text in findings.lines():
+        out.say(text)
 
 
 def _groups(config: Config, counted: pd.DataFrame, cuts: Sequence[Cut], out: Output) -> None:
@@ -208,17 +211,17 @@ def _groups(config: Config, counted: pd.DataFrame, cuts: Sequence[Cut], out: Out
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
     for name in ("cut", "group", "subjects", "images"):
         table.add_column(name)
-    found = []
+    repeats = []
     for cut, groups in group_sizes(counted, cuts).items():
         for group, size in groups.items():
             small = size["n_subjects"] < smallest
-            shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
-            table.add_row(cut, group, *shown)
-            found.append({"cut": cut, "group": group, **(dict.fromkeys(size) if small else size)})
+            cells = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
+            table.add_row(cut, group, *cells)
+            repeats.append({"cut": cut, "group": group, **(dict.fromkeys(size) if small else size)})
     out.show(table)
-    out.say(groups=found, suppressed_below=smallest)
-    for line in cut_notes(counted, cuts):
-        out.say(line)
+    out.say(groups=repeats, suppressed_below=smallest)
+    for note in cut_notes(counted, cuts):
+        out.say(note)
 
 
 def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
@@ -244,12 +247,12 @@ def _compare(
     from fp2.data.base import configured_source, folder_option, load_configured, with_releases
 
     if not configured_source(config).has_withdrawals:
-        what = f"--newer compares releases, which data={config.data.name} does not have"
-        raise Fp2Error(what, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
+        problem = f"--newer compares releases, which data={config.data.name} does not have"
+        raise Fp2Error(problem, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
     option = folder_option(type(config.data))
     if option is None:
-        what = f"--newer names a folder, and data={config.data.name} has no option for one"
-        raise Fp2Error(what, fix="Choose the newer release by the options of the data set, without --newer")
+        problem = f"--newer names a folder, and data={config.data.name} has no option for one"
+        raise Fp2Error(problem, fix="Choose the newer release by the options of the data set, without --newer")
     other = load_configured(replace(config, data=replace(config.data, **{option: newer})), progress)
     subjects, images = (
         sorted(set(dataset.people[name]) - set(other.people[name])) for name in ("subject_id", "image_id")
@@ -257,7 +260,7 @@ def _compare(
     lacks = {"subjects": len(subjects), "images": len(images)}
     out.say(f"{len(subjects)} subjects and {len(images)} images are not in {other.release or newer.name}", newer=lacks)
     if ids_to is not None:
-        ids_to.write_text("".join(f"{line}\n" for line in (*subjects, *images)), encoding="utf-8")
+        ids_to.write_text("".join(f"{id_line}\n" for id_line in (*subjects, *images)), encoding="utf-8")
         ids_to.chmod(0o600)
         out.say(f"their ids were written to {ids_to}")
     if subjects or images:

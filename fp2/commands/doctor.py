@@ -49,10 +49,10 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     )
     results = [*(check(config) for check in checks), *_data_sets()]
     if as_json:
-        print(json.dumps([{"ok": well, "line": line} for well, line in results], indent=2))
-    for well, line in results if not as_json else ():
+        print(json.dumps([{"ok": well, "line": text} for well, text in results], indent=2))
+    for well, text in results if not as_json else ():
         mark = Text("ok    " if well else "failed", style="green" if well else "red")
-        console.print(mark + Text(f" {printable(line)}", style="none"))
+        console.print(mark + Text(f" {printable(text)}", style="none"))
     return 0 if all(well for well, _ in results) else 1
 
 
@@ -66,9 +66,9 @@ def _packages(config: Config) -> Check:
     from packaging.utils import canonicalize_name
 
     wrong: dict[str, None] = {}
-    left, seen = [(text, "") for text in _required()], set()
-    while left:
-        text, by = left.pop()
+    pending, checked = [(text, "") for text in _required()], set()
+    while pending:
+        text, by = pending.pop()
         need = Requirement(text)
         extras = sorted(need.extras) or [""]
         if need.marker is not None and not need.marker.evaluate({"extra": ""}):
@@ -81,9 +81,9 @@ def _packages(config: Config) -> Check:
         if not need.specifier.contains(have, prereleases=True):
             wrong[f"{need.name} {have} is not {need.specifier}{by}"] = None
         mark = (canonicalize_name(need.name), *extras)
-        if mark not in seen:
-            seen.add(mark)
-            left += [(one, f", which {need.name} needs") for one in _of(need.name, extras)]
+        if mark not in checked:
+            checked.add(mark)
+            pending += [(requirement, f", which {need.name} needs") for requirement in _of(need.name, extras)]
     return not wrong, "packages" + (f": {'; '.join(sorted(wrong))}; run: make setup" if wrong else " as required")
 
 
@@ -113,11 +113,15 @@ def _of(name: str, extras: Sequence[str]) -> list[str]:
     """Return the requirements of an installed package with these extras that apply here, without their markers."""
     from packaging.requirements import Requirement
 
-    found = [Requirement(text) for text in importlib.metadata.requires(name) or []]
-    apply = [one for one in found if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in extras)]
-    for one in apply:
-        one.marker = None
-    return [str(one) for one in apply]
+    requirements = [Requirement(text) for text in importlib.metadata.requires(name) or []]
+    apply = [
+        requirement
+        for requirement in requirements
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": e}) for e in extras)
+    ]
+    for requirement in apply:
+        requirement.marker = None
+    return [str(requirement) for requirement in apply]
 
 
 def _required() -> list[str]:
@@ -172,11 +176,11 @@ def _workers(config: Config) -> Check:
         return False, f"workers: {error}"
     import torch
 
-    there = torch.cuda.device_count()
-    if missing := [name for name in devices if name.startswith("cuda:") and int(name[5:]) >= there]:
+    n_devices = torch.cuda.device_count()
+    if missing := [name for name in devices if name.startswith("cuda:") and int(name[5:]) >= n_devices]:
         return (
             False,
-            f"engine.devices names {missing[0]}, but torch sees {plural(there, 'GPU')}: install its build for GPUs",
+            f"engine.devices names {missing[0]}, but torch sees {plural(n_devices, 'GPU')}: install its build for GPUs",
         )
     return True, f"{len(devices)} worker processes" if devices else "the model runs in one process"
 
@@ -191,10 +195,10 @@ def _local_disk(config: Config) -> Check:
     """Check that no store is on a network disk, where SQLite's write-ahead log does not work."""
     from fp2.tracking.client import database_file, tracking_uri
 
-    places = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
+    advice_of = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
     if (database := database_file(tracking_uri(config))) is not None:
-        places[database] = "set tracking.uri to a server or to PostgreSQL"
-    for path, cure in places.items():
+        advice_of[database] = "set tracking.uri to a server or to PostgreSQL"
+    for path, cure in advice_of.items():
         folder = path.resolve().parent
         kind = _file_system(folder)
         if kind in NETWORK_DISKS or kind.startswith("fuse."):
@@ -205,10 +209,12 @@ def _local_disk(config: Config) -> Check:
 def _file_system(folder: Path) -> str:
     """Return the type of the file system that holds `folder`, empty where /proc does not say."""
     try:
-        lines = MOUNTS.read_text(encoding="utf-8").splitlines()
+        mounts_text = MOUNTS.read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
-    mounts = {Path(words[1].replace("\\040", " ")): words[2] for words in map(str.split, lines) if len(words) > 2}
+    mounts = {
+        Path(fields[1].replace("\\040", " ")): fields[2] for fields in map(str.split, mounts_text) if len(fields) > 2
+    }
     return next((mounts[path] for path in (folder, *folder.parents) if path in mounts), "")
 
 
@@ -280,7 +286,7 @@ def _modes(config: Config) -> Check:
 def _others_reach(path: Path) -> bool:
     """Whether its group or all may read a file or folder, and enter every folder above it."""
     path = path.resolve()
-    modes = [one.stat().st_mode for one in path.parents]
+    modes = [folder.stat().st_mode for folder in path.parents]
     rights = ((stat.S_IRGRP, stat.S_IXGRP), (stat.S_IROTH, stat.S_IXOTH))
     return any(path.stat().st_mode & read and all(mode & enter for mode in modes) for read, enter in rights)
 

@@ -60,14 +60,14 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
 
     config = load_config(overrides)
     outputs = outputs or Outputs()
-    found = summaries(config, sweep_id)
-    run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found)) or _finished(config, sweep_id)
+    logged_summaries = summaries(config, sweep_id)
+    run_ids = list(dict.fromkeys(str(row["run_id"]) for row in logged_summaries)) or _finished(config, sweep_id)
     if not run_ids:
         raise _nothing_to_rank(config, sweep_id)
     ranked, across, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [], [NAME_A_SWEEP])
-    if not found and not across:
+    if not logged_summaries and not across:
         raise _nothing_to_rank(config, sweep_id)
-    rows = with_places(rank(found), ranked)
+    rows = with_places(rank(logged_summaries), ranked)
     if outputs.json:
         content = {"rows": [asdict(row) for row in rows], "notes": list(notes), "across": across}
         print(json.dumps(content, indent=2, ensure_ascii=False))
@@ -76,15 +76,17 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     console = Terminal()
     left_out = NARROW if console.width < WIDE else ()
     for board in boards([replace(row, run_id=row.run_id[:8]) for row in rows]):
-        columns = [replace(one, terminal=one.terminal and one.label not in left_out) for one in board.columns]
+        columns = [
+            replace(column, terminal=column.terminal and column.label not in left_out) for column in board.columns
+        ]
         for table in terminal([replace(board, cut="", columns=columns)], 0):
             console.print(table)
     if rows:
         console.print(_legend(rows, ranked), style="dim", highlight=False)
-    for table in terminal([replace(across_table(one), primary=True, cut="") for one in across], 0):
+    for table in terminal([replace(across_table(column), primary=True, cut="") for column in across], 0):
         console.print(table)
-    for line in notes:
-        console.print(line, style="yellow", highlight=False)
+    for note in notes:
+        console.print(note, style="yellow", highlight=False)
     _write(rows, ranked, across, notes, outputs)
 
 
@@ -101,8 +103,8 @@ def _nothing_to_rank(config: Config, sweep_id: str | None) -> Fp2Error:
     if sweep_id is None:
         return Fp2Error("no finished run with a composite", where="the MLflow store")
     if _finished(config, sweep_id):
-        what = "no run has a composite, by which runs are ranked"
-        return Fp2Error(what, where=f"sweep {sweep_id}", fix=f"Its runs side by side: fp2 report {sweep_id}")
+        problem = "no run has a composite, by which runs are ranked"
+        return Fp2Error(problem, where=f"sweep {sweep_id}", fix=f"Its runs side by side: fp2 report {sweep_id}")
     return Fp2Error("no finished run", where=f"sweep {sweep_id}")
 
 
@@ -133,14 +135,14 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Se
         notes += [f"no rank for {run.results['run_id']}: {run.reason}" for run in runs if run.reason is not None]
         tables = [run.tables for run in runs if run.tables is not None]
         with progress.steps("Ranking", n_rankings(tables)) as step:
-            found = rankings(tables, step)
+            ranked = rankings(tables, step)
         results = [run.results for run in runs]
         sections = [section for run in runs for section in run.sections]
         across = across_runs(results, run_labels(results), sections, config.report.suppress_below)
-    for ranking in found:
+    for ranking in ranked:
         where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
         notes += [f"{where}: no rank intervals, {ranking.reason}"] if ranking.reason else ranking.notes
-    return found, across, list(dict.fromkeys(notes))
+    return ranked, across, list(dict.fromkeys(notes))
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
@@ -149,10 +151,10 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
     alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}
     levels = " or ".join(f"{100 * (1 - alpha):g} %" for alpha in sorted(alphas))
-    lines = [LEGEND.format(level=levels)] if boards else []
-    lines += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
-    said = calibration_words(map(asdict, rows))
-    return "\n".join([*lines, *([said] if said else [])])
+    legend = [LEGEND.format(level=levels)] if boards else []
+    legend += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
+    calibration = calibration_words(map(asdict, rows))
+    return "\n".join([*legend, *([calibration] if calibration else [])])
 
 
 def _write(

@@ -46,14 +46,14 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
     chosen = [_singular(what) for what in whats] or kinds
     if as_json:
         plain = {**groups, **{_singular(kind): kind for kind in CLASSES}}
-        found = {
+        listed = {
             plain[kind]: [
                 *(_choices(groups[kind]) if kind in groups else ()),
                 *(_classes(classes[kind]) if kind in classes else ()),
             ]
             for kind in chosen
         }
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
         return
     console = Terminal()
     for kind in chosen:
@@ -103,14 +103,14 @@ def _distribution(point: EntryPoint) -> str:
 
 def _first_sentence(path: Path) -> str:
     """Return the first sentence of the comment at the top of a YAML file, or nothing; indented lines are examples."""
-    lines: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# @package"):
+    comments: list[str] = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        if text.startswith("# @package"):
             continue
-        if not line.startswith("#") or line.startswith("#  "):
+        if not text.startswith("#") or text.startswith("#  "):
             break
-        lines.append(line.lstrip("# ").strip())
-    return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(lines))[0]
+        comments.append(text.lstrip("# ").strip())
+    return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(comments))[0]
 
 
 def _source(path: Path, folders: Mapping[str, Path]) -> str:

@@ -75,8 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Take a form of an own page; a browser states the page's origin."""
         name, _ = self._asked()
         length = self.headers.get("Content-Length", "")
-        own = self.headers.get("Origin") == f"http://{HOST}:{self.server.server_address[1]}"
-        if name is None or not own or not length.isdecimal() or int(length) > _LONGEST:
+        origin = self.headers.get("Origin") == f"http://{HOST}:{self.server.server_address[1]}"
+        if name is None or not origin or not length.isdecimal() or int(length) > _LONGEST:
             return self._reply(None)
         sent = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), keep_blank_values=True)
         self._reply(self.server.post(name, {key: values[0] for key, values in sent.items()}))
@@ -84,23 +84,23 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked(self) -> tuple[str | None, str]:
         """Return the page that is asked for and the query; None for another host, or without the secret."""
         address = urlsplit(self.path)
-        own, prefix = f"{HOST}:{self.server.server_address[1]}", f"/{self.server.secret}/"
-        asked = address.path[: len(prefix)].encode()
-        known = self.headers.get("Host") == own and secrets.compare_digest(asked, prefix.encode())
-        return (address.path.removeprefix(prefix) if known else None), address.query
+        own_host, prefix = f"{HOST}:{self.server.server_address[1]}", f"/{self.server.secret}/"
+        requested = address.path[: len(prefix)].encode()
+        is_allowed = self.headers.get("Host") == own_host and secrets.compare_digest(requested, prefix.encode())
+        return (address.path.removeprefix(prefix) if is_allowed else None), address.query
 
     def _reply(self, reply: Reply | None) -> None:
-        found = reply or Reply("text/plain", b"")
+        response = reply or Reply("text/plain", b"")
         status = HTTPStatus.NOT_FOUND if reply is None else HTTPStatus.OK
-        self.send_response(HTTPStatus.SEE_OTHER if found.location is not None else status)
+        self.send_response(HTTPStatus.SEE_OTHER if response.location is not None else status)
         for key, value in {
-            **({} if found.location is None else {"Location": found.location}),
-            "Content-Type": found.kind, "Content-Length": str(len(found.body)), "Cache-Control": "no-store",
+            **({} if response.location is None else {"Location": response.location}),
+            "Content-Type": response.kind, "Content-Length": str(len(response.body)), "Cache-Control": "no-store",
             "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
         }.items():  # fmt: skip
             self.send_header(key, value)
         self.end_headers()
-        self.wfile.write(found.body)
+        self.wfile.write(response.body)
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""

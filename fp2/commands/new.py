@@ -43,33 +43,35 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     package, target = f"fp2_{name}", folder / f"fp2_{name}"
     if target.exists():
         raise Fp2Error("the folder exists already", where=str(target), fix="Choose another name or folder")
-    words = {
+    substitutions = {
         "kind": kind, "name": name, "package": package, "module": module, "group": group, "listed": listed,
-        "class": "".join(part.capitalize() for part in name.split("_")), "title": name.replace("_", " ").capitalize(),
-        "version": __version__, "command": command.format(name=name),
+        "class": "".join(template.capitalize() for template in name.split("_")),
+        "title": name.replace("_", " ").capitalize(), "version": __version__, "command": command.format(name=name),
     }  # fmt: skip
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
         variable_start_string="[[ ", variable_end_string=" ]]", block_start_string="[%", block_end_string="%]",
         comment_start_string="[##", comment_end_string="##]",
     )  # fmt: skip
     files = []
     with as_user_error(target):
-        for part in (_COMMON, kind):
-            for source in sorted((_TEMPLATES / part).rglob("*.tmpl")):
-                inner = source.relative_to(_TEMPLATES / part).as_posix().removesuffix(".tmpl")
+        for template in (_COMMON, kind):
+            for source in sorted((_TEMPLATES / template).rglob("*.tmpl")):
+                inner = source.relative_to(_TEMPLATES / template).as_posix().removesuffix(".tmpl")
                 path = target / inner.replace("PACKAGE", package).replace("NAME", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                text = made.get_template(source.relative_to(_TEMPLATES).as_posix()).render(words)
+                text = environment.get_template(source.relative_to(_TEMPLATES).as_posix()).render(substitutions)
                 path.write_text(text, encoding="utf-8")
                 files.append(str(path))
     with Output(as_json) as out:
         out.say("\n".join(files), files=files)
-        out.say(f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {words['command']}")
+        out.say(
+            f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {substitutions['command']}"
+        )
 
 
 def _refuse_taken(group: str, name: str) -> None:
     from importlib.metadata import entry_points
 
-    if found := [one for one in entry_points(group=f"fp2.{group}") if one.name == name]:
-        raise Fp2Error(f"{name!r} is taken by {found[0].value}", where="fp2 new", fix="Choose another name")
+    if matching_points := [point for point in entry_points(group=f"fp2.{group}") if point.name == name]:
+        raise Fp2Error(f"{name!r} is taken by {matching_points[0].value}", where="fp2 new", fix="Choose another name")

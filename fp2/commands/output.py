@@ -40,7 +40,7 @@ class Output:
     def say(self, line: str | None = None, **facts: Any) -> None:
         """Print a line (its control characters as escapes), and keep facts for the JSON object."""
         if line is not None and not self.as_json:
-            print("\n".join(printable(part, None) for part in line.split("\n")))
+            print("\n".join(printable(text, None) for text in line.split("\n")))
         self.facts.update(facts)
 
     def show(self, what: RenderableType, **style: Any) -> None:

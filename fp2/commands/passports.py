@@ -32,9 +32,9 @@ def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = Fal
             print(f"failed: {printable(failure)}", file=sys.stderr)
         not_checked = f"; {', '.join(outcome.unchecked)}: not checked" if outcome.unchecked else ""
         deletion = outcome.statement is not None and outcome.statement["predicateType"] == DELETION_TYPE
-        what = "certificate of deletion" if deletion else "passport"
-        valid = f"{what} valid: signature{'' if deletion else ' and files'}{not_checked}"
-        out.say(valid if outcome.ok else f"{what} NOT valid", valid=outcome.ok)
+        noun = "certificate of deletion" if deletion else "passport"
+        valid = f"{noun} valid: signature{'' if deletion else ' and files'}{not_checked}"
+        out.say(valid if outcome.ok else f"{noun} NOT valid", valid=outcome.ok)
         out.say(failures=list(outcome.failures), notes=list(outcome.notes), unchecked=list(outcome.unchecked))
     return 0 if outcome.ok else 1
 

@@ -40,16 +40,16 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
     pins, missing, out = read_pins(lock), False, Output(as_json)
     said_of: dict[str, dict[str, Any]] = {}
     for repository, names in _by_repository(named).items():
-        found, said = _look_up(repository)
-        missing |= found is None
+        pinned, message = _look_up(repository)
+        missing |= pinned is None
         before = pins.get(repository)
-        if found is not None:
-            pins[repository] = str(found.revision)
-            if before not in (None, found.revision):
-                said += f"; was {before}"
-        out.say(said if names == [repository] else f"{', '.join(names)}: {said}")
-        commit = None if found is None else found.revision
-        said_of |= {name: {"repository": repository, "commit": commit, "message": said} for name in names}
+        if pinned is not None:
+            pins[repository] = str(pinned.revision)
+            if before not in (None, pinned.revision):
+                message += f"; was {before}"
+        out.say(message if names == [repository] else f"{', '.join(names)}: {message}")
+        commit = None if pinned is None else pinned.revision
+        said_of |= {name: {"repository": repository, "commit": commit, "message": message} for name in names}
     for name, reason in ((name, reason) for name, (repository, reason) in named.items() if repository is None):
         out.say(f"{name}: {reason}")
         said_of[name] = {"repository": None, "commit": None, "message": reason}
@@ -75,33 +75,33 @@ def _named(models: Sequence[str], overrides: Sequence[str]) -> Iterator[tuple[st
 
 
 def _model(config: Config) -> tuple[str, tuple[str | None, str]]:
-    given = str(asdict(config.model)["id"] or "")
+    model_id = str(asdict(config.model)["id"] or "")
     if not is_from_hub(config):
         return config.model.name, (None, f"engine={config.engine.name} takes no commit of the hub")
-    if not is_repository(given):
+    if not is_repository(model_id):
         return config.model.name, (None, "a folder is pinned by the digests of its files")
-    return config.model.name, (given, "")
+    return config.model.name, (model_id, "")
 
 
 def _by_repository(named: dict[str, tuple[str | None, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    jobs_of_repository: dict[str, list[str]] = {}
     for name, (repository, _) in named.items():
         if repository is not None:
-            found.setdefault(repository, []).append(name)
-    return found
+            jobs_of_repository.setdefault(repository, []).append(name)
+    return jobs_of_repository
 
 
 def _look_up(repository: str) -> tuple[Checkpoint | None, str]:
     """Return a repository's checkpoint in the local cache, None without one, and the line on it."""
     try:
-        found = cached_checkpoint(repository)
+        checkpoint = cached_checkpoint(repository)
     except Fp2Error as error:  # several commits: the other models are pinned all the same
         return None, str(error)
-    if found is None:
+    if checkpoint is None:
         return None, f"{repository} is not in the local cache; get it with: hf download {repository}"
-    line = f"{repository} at {found.revision}"
-    if not found.has_weights:
-        line += f", without its weights (hf download {repository} --revision {found.revision})"
-    if found.code:
-        line += f", runs code of its own: read it in {found.path}"
-    return found, line
+    message = f"{repository} at {checkpoint.revision}"
+    if not checkpoint.has_weights:
+        message += f", without its weights (hf download {repository} --revision {checkpoint.revision})"
+    if checkpoint.code:
+        message += f", runs code of its own: read it in {checkpoint.path}"
+    return checkpoint, message

@@ -69,11 +69,11 @@ def run(
 
     with Output(as_json) as out:
         finished = finish_pending(config, Progress(quiet=as_json))
-        for line in finished:
-            out.say(line)
+        for text in finished:
+            out.say(text)
         out.say(finished=finished)
         status = _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
-    return status or int(any(line.startswith("still there") for line in finished))
+    return status or int(any(text.startswith("still there") for text in finished))
 
 
 def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
@@ -83,17 +83,18 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     from fp2.store.withdrawn import withdraw
 
     plan = plan_purge(config, select)
-    for one in plan.ids:
-        by = "" if one["by"] == "id" else f", by its {one['by']}"
-        parts = [plural(one[f"{noun}s"], noun) for noun in ("image", "answer", "run")]
+    for identifier in plan.ids:
+        by = "" if identifier["by"] == "id" else f", by its {identifier['by']}"
+        parts = [plural(identifier[f"{noun}s"], noun) for noun in ("image", "answer", "run")]
         counts = f"{', '.join(parts)}{by}"
-        out.say(f"{one['kind']} {one['id']}: {counts if one['images'] or one['answers'] else 'selects nothing here'}")
-    others = len(plan.people - plan.selection.subjects)
+        selected = counts if identifier["images"] or identifier["answers"] else "selects nothing here"
+        out.say(f"{identifier['kind']} {identifier['id']}: {selected}")
+    n_other_people = len(plan.people - plan.selection.subjects)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
-    out.say(removed=False, ids=plan.ids, others=others, store=plan.store, runs=runs, people=len(plan.people),
+    out.say(removed=False, ids=plan.ids, others=n_other_people, store=plan.store, runs=runs, people=len(plan.people),
             lost=sorted(plan.lost), not_reached=plan.unreached)  # fmt: skip
-    for line in (*runs, *(f"not reached: {line}" for line in plan.unreached)):
-        out.say(line)
+    for text in (*runs, *(f"not reached: {text}" for text in plan.unreached)):
+        out.say(text)
     if not plan.steps:
         out.say("nothing derived from them is stored here")
         if plan.ids and yes and not dry:
@@ -101,11 +102,11 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
             withdraw(Path(config.paths.state), chosen.subjects, chosen.images, chosen.unseen)
             out.say("later runs leave out whoever has these ids, and images whose file is named so")
         return 0
-    if plan.ids and others:
-        out.say(f"{others} people whose ids were not given are in these images; their ids are not stored")
+    if plan.ids and n_other_people:
+        out.say(f"{n_other_people} people whose ids were not given are in these images; their ids are not stored")
     _say_counts("to remove", plan.people, plan.store, runs, out)
-    for line in sorted(plan.lost):
-        out.say(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
+    for text in sorted(plan.lost):
+        out.say(f"cannot be recomputed, and would lose its results, figures and passport: {text}")
     if dry:
         return 0
     if plan.lost and not drop_reports:
@@ -115,8 +116,8 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         out.say("nothing was removed")
         return 1
     purge(config, plan)
-    for line in plan.lines:
-        out.say(line)
+    for text in plan.lines:
+        out.say(text)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=True, store=plan.store, runs=runs, not_reached=plan.unreached,
             remaining=plan.remaining, certificate=str(plan.certificate))  # fmt: skip
@@ -133,11 +134,11 @@ def _absentees(config: Config) -> pd.DataFrame:
 
     source = configured_source(config)
     if not source.has_withdrawals:
-        what = f"--absent compares with a release, which data={config.data.name} does not have"
-        raise Fp2Error(what, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
+        problem = f"--absent compares with a release, which data={config.data.name} does not have"
+        raise Fp2Error(problem, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
     if not source.lists_everyone:
-        what = "--absent needs a table that lists every subject and image of the release"
-        raise Fp2Error(what, fix="Read the whole images of the release, not crops")
+        problem = "--absent needs a table that lists every subject and image of the release"
+        raise Fp2Error(problem, fix="Read the whole images of the release, not crops")
     return load_configured(config, Progress()).people
 
 
@@ -153,9 +154,9 @@ WORDS = {
 """Tables of the store -> what their rows are; protocols name theirs (`Requirements.tables`)."""
 
 
-def _say_counts(what: str, people: set[str], store: Mapping[str, int], runs: Sequence[str], out: Output) -> None:
-    kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
-    words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
-    rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in store.items() if count)
+def _say_counts(subject: str, people: set[str], store: Mapping[str, int], runs: Sequence[str], out: Output) -> None:
+    protocols_asking = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").requires.tables)
+    labels = {**WORDS, **{table: says for tables in protocols_asking.values() for table, says in tables.items()}}
+    rows = ", ".join(f"{count} {labels.get(table, table)}" for table, count in store.items() if count)
     n_people, n_runs = plural(len(people), "person", "people"), plural(len(runs), "run")
-    out.say(f"{what}: {n_people}; in the response store {rows or 'nothing'}; {n_runs}")
+    out.say(f"{subject}: {n_people}; in the response store {rows or 'nothing'}; {n_runs}")

@@ -58,49 +58,49 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
     from fp2.runs.reader import lost_people, read_results, run_folder
     from fp2.store.salted_keys import local_salt
 
-    here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
+    local_config = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
-        source = run_folder(run_id, here, Path(scratch), FILES, OPTIONAL if fresh is not None else ())
+        source = run_folder(run_id, local_config, Path(scratch), FILES, OPTIONAL if fresh is not None else ())
         before = read_results(source)
-        logged = logged_overrides(source, here)
-        places = recall(Path(here.paths.state), before["run_id"])
-        config = _logged_config(source, here, places, overrides)
+        logged = logged_overrides(source, local_config)
+        paths_of_run = recall(Path(local_config.paths.state), before["run_id"])
+        config = _logged_config(source, local_config, paths_of_run, overrides)
         if config_hash(config) != before["config_hash"]:
             lost = isinstance(config.data.ids, list) and lost_people(before)
             fix = (
                 "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
             )
             raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
-        drift = _drift(logged, places, overrides, before)
-        for line in drift:
-            out.show(line, style="yellow", highlight=False)
-        store, copy, again = Path(config.paths.store), Path(scratch) / "store" / "responses.sqlite", None
+        drift = _drift(logged, paths_of_run, overrides, before)
+        for text in drift:
+            out.show(text, style="yellow", highlight=False)
+        store, copy, repeated = Path(config.paths.store), Path(scratch) / "store" / "responses.sqlite", None
         if fresh is None:
             outcome = _run(config, [*logged, *overrides])
         else:
-            keys = copy_without(source, store, local_salt(Path(here.paths.state)), fresh, copy)
+            keys = copy_without(source, store, local_salt(Path(local_config.paths.state)), fresh, copy)
             paths = replace(config.paths, store=str(copy), seed_stores=[])
             outcome = _run(replace(config, paths=paths), [*logged, *overrides])
-            again = compared(keys, store, copy, fresh)
+            repeated = compared(keys, store, copy, fresh)
     with out:
         same = _compare(before, outcome.results, changed_methods(before, outcome.methods), out)
-        same &= _say_what_was_asked(outcome.results["answers"], again, out)
+        same &= _say_what_was_asked(outcome.results["answers"], repeated, out)
         if outcome.message:
             print(f"error: {outcome.message}", file=sys.stderr)
         out.say(equal=same, drift=drift, message=outcome.message)
-        for name, place in (
+        for name, target in (
             ("repeats", before["run_id"]), ("rerun", outcome.run_id), ("results", outcome.folder / artifacts.RESULTS)
         ):  # fmt: skip
-            out.path(name, place)
+            out.path(name, target)
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 
-def _say_what_was_asked(answers: Mapping[str, int], again: AskedAgain | None, out: Output) -> bool:
+def _say_what_was_asked(answers: Mapping[str, int], asked_again: AskedAgain | None, out: Output) -> bool:
     """Say which answers the model gave now; return whether all that were asked again are equal."""
-    if again is not None:
-        out.say(f"{again}; the others came from the store", asked_again=asdict(again))
-        return again.equal == again.n
+    if asked_again is not None:
+        out.say(f"{asked_again}; the others came from the store", asked_again=asdict(asked_again))
+        return asked_again.equal == asked_again.n
     stored, new = answers["cached"], answers["answered"] - answers["cached"]
     if new:
         out.say(f"{new:,} answers were asked, {stored:,} came from the store")
@@ -109,7 +109,9 @@ def _say_what_was_asked(answers: Mapping[str, int], again: AskedAgain | None, ou
     return True
 
 
-def _logged_config(source: Path, here: Config, places: Mapping[str, str], overrides: Sequence[str]) -> Config:
+def _logged_config(
+    source: Path, local_config: Config, remembered: Mapping[str, str], overrides: Sequence[str]
+) -> Config:
     """Return the logged config with this machine's paths, and those that `overrides` name."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -117,16 +119,16 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
     from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
 
     plain = read_plain(source)
-    again = {".".join(key) for key in named_outside(source, here, plain, EVERY)}
-    state_again(source, here, plain, overrides, EVERY)
+    named_keys = {".".join(key) for key in named_outside(source, local_config, plain, EVERY)}
+    state_again(source, local_config, plain, overrides, EVERY)
     try:
-        _check_overrides(overrides, plain["data"], again)
-        local: Any = {"paths": asdict(here.paths), "tracking": asdict(here.tracking)}
-        given = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
-        typed: Any = OmegaConf.to_container(OmegaConf.merge(local, given), resolve=True)  # what is logged stays text
-        if OmegaConf.select(given, "tracking.experiment") is None:
+        _check_overrides(overrides, plain["data"], named_keys)
+        local: Any = {"paths": asdict(local_config.paths), "tracking": asdict(local_config.tracking)}
+        stated = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
+        typed: Any = OmegaConf.to_container(OmegaConf.merge(local, stated), resolve=True)  # what is logged stays text
+        if OmegaConf.select(stated, "tracking.experiment") is None:
             typed["tracking"]["experiment"] = plain["tracking"]["experiment"]
-        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, places), typed)
+        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, remembered), typed)
     except (OmegaConfBaseException, KeyError, TypeError, IndexError, ValueError) as error:
         raise Fp2Error(
             f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)
@@ -143,14 +145,14 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {**old, **new, **{key: merged(old[key], new[key]) for key in both}}
 
 
-def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any], again: Collection[str]) -> None:
+def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any], repeated_keys: Collection[str]) -> None:
     """Raise unless every override is one that a rerun may have.
 
-    `data` is the logged config of the data set, `again` are keys that a foreign run needs stated again.
+    `data` is the logged config of the data set, `repeated_keys` are keys that a foreign run needs stated again.
     """
     from fp2.data.base import local_options
 
-    allowed = {*KEYS, *again, *(f"data.{name}" for name in local_options(data))}
+    allowed = {*KEYS, *repeated_keys, *(f"data.{name}" for name in local_options(data))}
     for override in overrides:
         key = override.lstrip("+").partition("=")[0]
         if key not in allowed and not key.startswith(SECTIONS):
@@ -159,14 +161,14 @@ def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any], again: C
 
 
 def _drift(
-    logged: Sequence[str], places: Mapping[str, str], overrides: Sequence[str], before: Mapping[str, Any]
+    logged: Sequence[str], remembered: Mapping[str, str], overrides: Sequence[str], before: Mapping[str, Any]
 ) -> list[str]:
     """Compose the logged overrides with the current YAML files; report if the config differs from the logged one."""
     named = {override.partition("=")[0] for override in overrides}
     pairs = [(override.partition("=")[0], override) for override in logged]
-    again = [f"{key}='{places[key]}'" if key in places else full for key, full in pairs if key not in named]
+    repeated = [f"{key}='{remembered[key]}'" if key in remembered else full for key, full in pairs if key not in named]
     try:
-        composed = config_hash(load_config([*again, *overrides]))
+        composed = config_hash(load_config([*repeated, *overrides]))
     except Fp2Error as error:
         return [f"drift: the logged overrides no longer compose ({error}); running the logged config"]
     if composed == before["config_hash"]:
@@ -192,10 +194,10 @@ def _compare(
     """
     for name in changed:
         then = (before.get("methods") or {}).get(name, 1)
-        line = f"method {name}: version {then} then, {after['methods'][name]} now; its numbers are not compared"
-        out.show(line, style="yellow", highlight=False)
+        message = f"method {name}: version {then} then, {after['methods'][name]} now; its numbers are not compared"
+        out.show(message, style="yellow", highlight=False)
     table = Table(title="rerun and logged run")
-    found = []
+    messages = []
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in after["disparities"]}
@@ -210,10 +212,10 @@ def _compare(
             "yes" if not differs else f"no: {', '.join(differs)}",
         )  # fmt: skip
         keys = {name: old[name] for name in ("probe", "scorer", "cut")}
-        found.append({**keys, "logged": old["raw"], "rerun": new.get("raw"), "differs": differs})
+        messages.append({**keys, "logged": old["raw"], "rerun": new.get("raw"), "differs": differs})
     if before["disparities"]:
         out.show(table)
-    out.say(methods_changed=list(changed), rows=found, blocks={}, digests={})
+    out.say(methods_changed=list(changed), rows=messages, blocks={}, digests={})
     all_same &= _compare_blocks(before, after, changed, out)
     for name in ("config_hash", "response_set", "dataset_digest"):
         same = before[name] == after[name]
@@ -235,12 +237,14 @@ def _compare_blocks(
     same = True
     for name, old in before.items():
         if isinstance(old, Mapping) and {"metrics", "headline"} & set(old):
-            found = differences(old, json.loads(json.dumps(after.get(name))))
-            places = [place for place in found if not owned(f"{name}.{place}", changed)]
-            same &= not places
-            shown = ", ".join(places[:3]) + (f" and {len(places) - 3} places more" if len(places) > 3 else "")
-            out.facts["blocks"][name] = places
-            out.say(f"{name:<15} {f'differs: {shown}' if places else 'same'}")
+            differing = differences(old, json.loads(json.dumps(after.get(name))))
+            changed_places = [key for key in differing if not owned(f"{name}.{key}", changed)]
+            same &= not changed_places
+            examples = ", ".join(changed_places[:3]) + (
+                f" and {len(changed_places) - 3} places more" if len(changed_places) > 3 else ""
+            )
+            out.facts["blocks"][name] = changed_places
+            out.say(f"{name:<15} {f'differs: {examples}' if changed_places else 'same'}")
     return same
 
 
@@ -263,24 +267,24 @@ def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int
     from fp2.runs.rescore import composable
     from fp2.runs.rescore import rescore as again
 
-    given = load_config(composable(overrides))
-    finish_purges(given, Progress())
+    config = load_config(composable(overrides))
+    finish_purges(config, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
-        source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
-        folder = fresh_folder(Path(given.paths.outputs))
+        source = run_folder(run_id, config, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
+        folder = fresh_folder(Path(config.paths.outputs))
         try:
-            outcome = again(source, given, overrides, folder, Progress())
+            outcome = again(source, config, overrides, folder, Progress())
         except Fp2Error:
             with suppress(OSError):  # unless something is in it
                 folder.rmdir()
                 folder.parent.rmdir()
             raise
-    places, least = places_of(given, outcome), given.report.suppress_below
-    asked = any("model" in scorer for scorer in outcome.results["scorers"])
-    said = "no model was asked, but by scorers" if asked else "no model was asked"
+    paths, min_cell = places_of(config, outcome), config.report.suppress_below
+    asked_by_scorers = any("model" in scorer for scorer in outcome.results["scorers"])
+    message = "no model was asked, but by scorers" if asked_by_scorers else "no model was asked"
     with Output(as_json) as out:
-        print_results(outcome.results, out.console, places, outcome.sections, min_cell=least)
-        out.say(f"rescored from run {outcome.results['rescored_from']['run_id']}: {said}", **outcome.results)
+        print_results(outcome.results, out.console, paths, outcome.sections, min_cell=min_cell)
+        out.say(f"rescored from run {outcome.results['rescored_from']['run_id']}: {message}", **outcome.results)
     if outcome.message:
         print(f"error: {outcome.message}", file=sys.stderr)
     return outcome.exit_status

@@ -32,7 +32,7 @@ DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
 
 
 @contextmanager
-def _run(word: str, here: Config, more: Sequence[str] = ()) -> Iterator[Path]:
+def _run(word: str, local_config: Config, more: Sequence[str] = ()) -> Iterator[Path]:
     """Yield the folder of a run's files; those of the MLflow store are there until the end of the block.
 
     `more` are further files, which a run may lack.
@@ -40,7 +40,7 @@ def _run(word: str, here: Config, more: Sequence[str] = ()) -> Iterator[Path]:
     from fp2.runs.reader import run_folder
 
     with tempfile.TemporaryDirectory(prefix="fp2-run-") as scratch:
-        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
+        yield run_folder(word, local_config, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
 
 
 def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_results
 
-    here = load_config(overrides)
-    with _run(word, here) as folder:
+    local_config = load_config(overrides)
+    with _run(word, local_config) as folder:
         results = read_results(folder)
         if as_json:
             print_json(results)
@@ -71,7 +71,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
         paths: dict[str, object] = {"run": results["run_id"], "config": results["config_hash"]}
         if str(folder) == word:
             paths["results"] = folder / artifacts.RESULTS
-        print_results(results, Console(), paths, run_sections(folder, here, results["run_id"]))
+        print_results(results, Console(), paths, run_sections(folder, local_config, results["run_id"]))
 
 
 def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = False) -> int:
@@ -82,11 +82,11 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
     Fp2Error
         If there is no such run, or its config cannot be read.
     """
-    known = [_flat_config(word, overrides) for word in (first, second)]
+    flat_configs = [_flat_config(word, overrides) for word in (first, second)]
     rows = [
-        {"key": key, "first": known[0].get(key), "second": known[1].get(key)}
-        for key in sorted({*known[0], *known[1]})
-        if known[0].get(key) != known[1].get(key)
+        {"key": key, "first": flat_configs[0].get(key), "second": flat_configs[1].get(key)}
+        for key in sorted({*flat_configs[0], *flat_configs[1]})
+        if flat_configs[0].get(key) != flat_configs[1].get(key)
     ]
     if as_json:
         print_json(rows)
@@ -145,29 +145,33 @@ def gate(
     from fp2.runs.reader import read_results
     from fp2.runs.sweep_report import runs_named
 
-    here = load_config(overrides)
-    runs, missing = runs_named([word], here)
-    checks = [Check("finished", "every run finished", one["run"], False, one["reason"]) for one in missing]
+    local_config = load_config(overrides)
+    runs, missing = runs_named([word], local_config)
+    checks = [Check("finished", "every run finished", label["run"], False, label["reason"]) for label in missing]
     for run in runs:
-        with _run(run, here) as folder:
+        with _run(run, local_config) as folder:
             results = read_results(folder)
-            own = check(results, limits, load_run_sections(folder, here, results["run_id"]))
+            run_checks = check(results, limits, load_run_sections(folder, local_config, results["run_id"]))
         name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
         several = len(runs) + len(missing) > 1
-        checks += [replace(one, name=f"{model_name(results)}: {one.name}") for one in own] if several else own
+        checks += (
+            [replace(label, name=f"{model_name(results)}: {label.name}") for label in run_checks]
+            if several
+            else run_checks
+        )
     if len(runs) + len(missing) > 1:
         name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
     if junit is not None:
         artifacts.write_text(junit, to_junit(checks, name))
     if markdown is not None:
         artifacts.write_text(markdown, to_markdown(checks, name))
-    failed = [one for one in checks if one.failed]
+    failed = [label for label in checks if label.failed]
     if as_json:
-        one = word if len(runs) > 1 else results["run_id"]
-        print_json({"run_id": one, "passed": not failed, "checks": [asdict(one) for one in checks]})
+        label = word if len(runs) > 1 else results["run_id"]
+        print_json({"run_id": label, "passed": not failed, "checks": [asdict(label) for label in checks]})
     else:
-        for one in failed:
-            print(f"not met: {one.condition}: {one.name}: {one.message}")
+        for label in failed:
+            print(f"not met: {label.condition}: {label.name}: {label.message}")
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 
@@ -211,32 +215,41 @@ def export(
     if not any(asdict(exports).values()):
         fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE, --ml-bom FILE or --answers FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
-    places = [one for one in overrides if exports.answers is not None and one.startswith("data.")]
-    overrides = [one for one in overrides if one not in places]
-    here = load_config(overrides)
-    with _run(word, here) as folder:
-        results, sections, least = _to_export(folder, here)
+    path_overrides = [
+        override for override in overrides if exports.answers is not None and override.startswith("data.")
+    ]
+    overrides = [override for override in overrides if override not in path_overrides]
+    local_config = load_config(overrides)
+    with _run(word, local_config) as folder:
+        results, sections, min_cell = _to_export(folder, local_config)
     if exports.answers is not None:
         form_of(exports.answers, form, where="--format", exists=False)
-    with recording(Path(here.paths.state), [results["run_id"]], asdict(exports).values()):
-        for path, text in [(path, write(results, sections, least)) for path, write in writers if path is not None]:
+    with recording(Path(local_config.paths.state), [results["run_id"]], asdict(exports).values()):
+        for path, text in [(path, write(results, sections, min_cell)) for path, write in writers if path is not None]:
             artifacts.write_text(path, text)
         if exports.parquet is not None:
             import pandas as pd
 
-            rows = required(result_rows(results, sections, least), results, "results")
+            rows = required(result_rows(results, sections, min_cell), results, "results")
             with artifacts.as_user_error(exports.parquet.parent):
                 exports.parquet.parent.mkdir(parents=True, exist_ok=True)
                 artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
         if exports.answers is not None:
-            _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
+            _export_answers(
+                word,
+                exports.answers,
+                overrides,
+                dict(override.split("=", 1) for override in path_overrides),
+                form,
+                keys,
+            )
     with Output(as_json) as out:
         for kind, path in asdict(exports).items():
             if path is not None:
                 out.say(str(path), **{kind: str(path)})
 
 
-def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Section], int]:
+def _to_export(folder: Path, local_config: Config) -> tuple[dict[str, Any], Sequence[Section], int]:
     """Return the results, the report sections, and the fewest subjects of a group that an exported table names.
 
     Without the run's protocol there are no sections: then a line on standard error says what is left out.
@@ -246,26 +259,26 @@ def _to_export(folder: Path, here: Config) -> tuple[dict[str, Any], Sequence[Sec
     from fp2.runs.reader import read_results
 
     results = read_results(folder)
-    least = max(MIN_CELL, here.report.suppress_below)
+    min_cell = max(MIN_CELL, local_config.report.suppress_below)
     try:
-        least = max(least, logged_settings(folder, here, results["run_id"]).report.suppress_below)
-        return results, load_run_sections(folder, here, results["run_id"]), least
+        min_cell = max(min_cell, logged_settings(folder, local_config, results["run_id"]).report.suppress_below)
+        return results, load_run_sections(folder, local_config, results["run_id"]), min_cell
     except Fp2Error as error:
         left_out = "only disparities, composites and headlines are exported"
         print(printable(f"note: {left_out}: {error}"), file=sys.stderr)
-        return results, (), least
+        return results, (), min_cell
 
 
 def _export_answers(
-    word: str, path: Path, overrides: Sequence[str], places: Mapping[str, str], form: str | None, keys: bool
+    word: str, path: Path, overrides: Sequence[str], data_overrides: Mapping[str, str], form: str | None, keys: bool
 ) -> None:
     from fp2.run import finish_purges
     from fp2.runs.export_answers import FILES, export_answers
 
-    here = load_config(overrides)
-    finish_purges(here, Progress())
-    with _run(word, here, FILES) as folder:
-        export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
+    local_config = load_config(overrides)
+    finish_purges(local_config, Progress())
+    with _run(word, local_config, FILES) as folder:
+        export_answers(folder, local_config, path, Progress(), places=data_overrides, form=form, keys=keys)
 
 
 def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
@@ -279,21 +292,21 @@ def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_j
     from fp2.runs.checks import CHECKS, check_run
     from fp2.runs.reader import run_folder
 
-    here = load_config(overrides)
+    local_config = load_config(overrides)
     with tempfile.TemporaryDirectory(prefix="fp2-check-") as scratch:
-        folder = run_folder(word, here, Path(scratch), ("",))
+        folder = run_folder(word, local_config, Path(scratch), ("",))
         with Progress().steps("Checking the run", len(CHECKS)) as tick:
-            found = check_run(folder, here, public_keys=public_keys, tick=tick)
-    failed = [one for one in found if one.failures]
+            findings = check_run(folder, local_config, public_keys=public_keys, tick=tick)
+    failed = [finding for finding in findings if finding.failures]
     if as_json:
-        print_json({"sound": not failed, "checks": [asdict(one) for one in found]})
+        print_json({"sound": not failed, "checks": [asdict(finding) for finding in findings]})
         return EXIT_FAILED if failed else 0
-    for one in found:
-        for line in one.failures:
-            print(printable(f"failed: {one.check}: {line}"), file=sys.stderr)
-        for line in one.notes:
-            print(printable(f"note: {one.check}: {line}"))
-    print(f"{len(found) - len(failed)} of {len(found)} checks passed")
+    for finding in findings:
+        for failure in finding.failures:
+            print(printable(f"failed: {finding.check}: {failure}"), file=sys.stderr)
+        for failure in finding.notes:
+            print(printable(f"note: {finding.check}: {failure}"))
+    print(f"{len(findings) - len(failed)} of {len(findings)} checks passed")
     return EXIT_FAILED if failed else 0
 
 
@@ -312,18 +325,22 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
     from fp2.runs.origin import states_again
     from fp2.runs.reader import run_folder
 
-    here = load_config([word for word in overrides if not states_again(word)])
-    finish_purges(here, Progress())
+    local_config = load_config([word for word in overrides if not states_again(word)])
+    finish_purges(local_config, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-multiverse-") as scratch:
-        found = multiverse(run_folder(run, here, Path(scratch), NEEDED, TABLES), here, Progress(), overrides)
+        computed = multiverse(
+            run_folder(run, local_config, Path(scratch), NEEDED, TABLES), local_config, Progress(), overrides
+        )
     if as_json:
-        print_json(found.document)
+        print_json(computed.document)
         return
     console = Terminal()
-    for shown in terminal(found.section.values(found.results[BLOCK], found.results), here.report.suppress_below):
-        console.print(shown)
+    for renderable in terminal(
+        computed.section.values(computed.results[BLOCK], computed.results), local_config.report.suppress_below
+    ):
+        console.print(renderable)
     for name in (FILE, artifacts.DASHBOARD, artifacts.FIGURES):
-        console.print(f"{name.partition('.')[0]:<12} {plain(found.folder / name)}", soft_wrap=True, highlight=False)
+        console.print(f"{name.partition('.')[0]:<12} {plain(computed.folder / name)}", soft_wrap=True, highlight=False)
 
 
 def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:
@@ -349,14 +366,14 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
     if not words:
         fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
         raise Fp2Error("no run is named", where="fp2 report", fix=fix)
-    here = load_config(overrides)
-    finish_purges(here, Progress())
-    block, made = make_report(words, here, folder, Progress())
+    local_config = load_config(overrides)
+    finish_purges(local_config, Progress())
+    block, written = make_report(words, local_config, folder, Progress())
     with Output(as_json) as out:
-        for one in block["missing"]:
-            out.say(f"missing      {one['run']}: {one['reason']}")
+        for run in block["missing"]:
+            out.say(f"missing      {run['run']}: {run['reason']}")
         out.say(missing=block["missing"])
-        for name, path in places_of(made).items():
+        for name, path in places_of(written).items():
             out.path(name, path)
 
 
@@ -382,8 +399,8 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
 
     finish_purges(here, Progress())
     folder = Path(word)
-    if not folder.is_dir() and (found := local_folder(word, here)) is not None:
-        folder = found
+    if not folder.is_dir() and (logged_folder := local_folder(word, here)) is not None:
+        folder = logged_folder
     run_id = str(read_results(folder)["run_id"])
     if not (folder / artifacts.PASSPORT).is_file():
         raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
@@ -393,7 +410,7 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
         return _log_present(folder, run_id, here)
 
 
-def _log_present(folder: Path, run_id: str, here: Config) -> tuple[str, str]:
+def _log_present(folder: Path, run_id: str, local_config: Config) -> tuple[str, str]:
     """Log a run that has nobody who was withdrawn; return the ids of the MLflow run and experiment."""
     from fp2.runs.logged import logged_config, passport_part, run_sections
     from fp2.runs.outputs import code_tags, log_files
@@ -401,12 +418,12 @@ def _log_present(folder: Path, run_id: str, here: Config) -> tuple[str, str]:
     from fp2.tracking import client
 
     results = read_results(folder)
-    config = logged_config(folder, here, run_id)
-    config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
+    config = logged_config(folder, local_config, run_id)
+    config = replace(config, tracking=replace(local_config.tracking, experiment=config.tracking.experiment))
     tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
     tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
     tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
     name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
     tracker = client.resume(config, run_id) or client.start(config, tags, name)
-    log_files(config, tracker, folder, results, run_sections(folder, here, run_id))
+    log_files(config, tracker, folder, results, run_sections(folder, local_config, run_id))
     return tracker.run_id, tracker.experiment_id

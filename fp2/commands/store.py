@@ -36,8 +36,8 @@ def merge(sources: Sequence[Path], target: Path, overrides: Sequence[str], as_js
     with writing(Path(config.paths.state)) as withdrawn, Progress().count_up("Merging", total) as tick:
         counts = merge_stores(sources, target, tick, withdrawn)
     with Output(as_json) as out:
-        words = ", ".join(f"{number} {table}" for table, number in counts.items() if number)
-        out.say(f"{target}: {words or 'empty'}", store=str(target), rows=counts)
+        summary = ", ".join(f"{number} {table}" for table, number in counts.items() if number)
+        out.say(f"{target}: {summary or 'empty'}", store=str(target), rows=counts)
 
 
 def check(path: Path, as_json: bool = False) -> int:
@@ -50,9 +50,9 @@ def check(path: Path, as_json: bool = False) -> int:
     """
     n_rows = count_checked(path)
     with Progress().count_up("Checking the store", n_rows) as tick:
-        found = list(damaged_rows(path, tick))
-    for line in found[:_SHOWN]:
-        print(printable(f"failed: {line}"), file=sys.stderr)
+        damaged = list(damaged_rows(path, tick))
+    for damaged_row in damaged[:_SHOWN]:
+        print(printable(f"failed: {damaged_row}"), file=sys.stderr)
     with Output(as_json) as out:
-        out.say(f"{path}: {n_rows} rows, {len(found)} damaged", store=str(path), rows=n_rows, damaged=found)
-    return EXIT_FAILED if found else 0
+        out.say(f"{path}: {n_rows} rows, {len(damaged)} damaged", store=str(path), rows=n_rows, damaged=damaged)
+    return EXIT_FAILED if damaged else 0

@@ -64,8 +64,8 @@ def serve(words: Sequence[str], overrides: Sequence[str], port: int | None) -> i
             server.kill()
 
 
-def _runs(words: Sequence[str], config: Config) -> list[tuple[str, str]]:
-    """Return (run id, id of its experiment) of the MLflow runs that `words` name, or of the newest sweep's.
+def _runs(names: Sequence[str], config: Config) -> list[tuple[str, str]]:
+    """Return (run id, id of its experiment) of the MLflow runs that `names` name, or of the newest sweep's.
 
     A word is a run, a sweep's id, or a folder of either.
     """
@@ -73,17 +73,17 @@ def _runs(words: Sequence[str], config: Config) -> list[tuple[str, str]]:
     from fp2.runs.sweep_report import runs_named
     from fp2.tracking.client import find_run, newest_sweep, place_of
 
-    named = words or [sweep for sweep in (newest_sweep(config),) if sweep]
-    found = []
+    named = names or [sweep for sweep in (newest_sweep(config),) if sweep]
+    runs = []
     for word in runs_named(named, config)[0]:
         folder = Path(word)
         run_id = str(read_results(folder)["run_id"]) if folder.is_dir() else find_run(config, word)
-        if (place := place_of(config, run_id)) is None:
+        if (run_place := place_of(config, run_id)) is None:
             raise Fp2Error("this run is not logged in this MLflow store", where=word, fix=f"Log it: fp2 log {word}")
-        found.append(place)
-    if words and not found:
-        raise Fp2Error("no finished run", where=" ".join(words))
-    return list(dict.fromkeys(found))
+        runs.append(run_place)
+    if names and not runs:
+        raise Fp2Error("no finished run", where=" ".join(names))
+    return list(dict.fromkeys(runs))
 
 
 def _print_addresses(base: str, config: Config, runs: Sequence[tuple[str, str]]) -> None:
@@ -106,8 +106,10 @@ def _wait(server: subprocess.Popen[str], port: int) -> None:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if server.poll() is not None:
-            lines = (server.stderr.read() if server.stderr else "").strip().splitlines()
-            raise Fp2Error(f"the MLflow UI ended: {lines[-1] if lines else 'without a message'}", where=f"port {port}")
+            output = (server.stderr.read() if server.stderr else "").strip().splitlines()
+            raise Fp2Error(
+                f"the MLflow UI ended: {output[-1] if output else 'without a message'}", where=f"port {port}"
+            )
         if is_ready(port):
             return
         time.sleep(0.3)

@@ -99,10 +99,10 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
     results = [read_results(folder) for folder in folders]
     scorer = str(results[0]["analysis"].get("primary", ""))
     first = logged_config(folders[0], here, results[0]["run_id"])
-    others = [name for name in scorer_names(results[0]) if name != scorer]
-    rows, people = _answers(folders[0], scorer, others, 0)
+    other_scorers = [name for name in scorer_names(results[0]) if name != scorer]
+    rows, people = _answers(folders[0], scorer, other_scorers, 0)
     for number, folder in enumerate(folders[1:], start=1):
-        rows = rows.merge(_answers(folder, scorer, others, number)[0].drop(columns="probe"), on=_KEY)
+        rows = rows.merge(_answers(folder, scorer, other_scorers, number)[0].drop(columns="probe"), on=_KEY)
     if rows.empty:
         fix = "Give runs on the same images and questions, made in one project"
         raise Fp2Error("the runs share no question about an image", where=" and ".join(words), fix=fix)
@@ -117,18 +117,18 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
         cut.name: rows[key].join(groups_of(people, cut), on=key)["group"].fillna("")
         for cut in logged_cuts(first, people)
     }
-    names = distinct_names([(str(one["model"]["name"]), str(one["run_id"])) for one in results])
+    names = distinct_names([(str(result["model"]["name"]), str(result["run_id"])) for result in results])
     return Viewed(names, rows, groups, results[0], scorer, images, probe_labels(results[0]))
 
 
-def _answers(folder: Path, scorer: str, others: Sequence[str], number: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _answers(folder: Path, scorer: str, other_scorers: Sequence[str], number: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answered rows of a run, with its number behind the columns' names, and its people."""
     tables = read_tables(folder)
     if not isinstance(tables.answers, RowAnswers):
         raise Fp2Error("the answers of this run are probabilities, not texts", where=str(folder))
     rows = tables.answers.answered[[*_KEY, "probe", "response_key", "text", "refused"]]
     renamed = {name: f"{name}_{number}" for name in ("text", "refused", "value")}
-    values = {f"value_{number}.{other}": values_of(tables, rows, other) for other in others}
+    values = {f"value_{number}.{other}": values_of(tables, rows, other) for other in other_scorers}
     table = rows.assign(value=values_of(tables, rows, scorer), **values)
     table = table.drop(columns="response_key").rename(columns=renamed)
     return table.drop_duplicates(_KEY).reset_index(drop=True), tables.people

@@ -75,7 +75,7 @@ def identity_of(config: Config) -> Plain:
 
 def _cut_identity(cut: Cut) -> list[object]:
     """Return attributes, selected values and, where there are any, merged ones."""
-    merged = [[name, [[group, list(values)] for group, values in found]] for name, found in cut.merged]
+    merged = [[name, [[group, list(values)] for group, values in members]] for name, members in cut.merged]
     return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
 
 
@@ -94,22 +94,22 @@ _IN_EVERY_HASH = {"name", "version", "description", "decoding", "select", "probe
 
 def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
     """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
-    own, usual = asdict(probe), asdict(ProbeConfig())
+    settings, usual = asdict(probe), asdict(ProbeConfig())
     for name in set(usual) - _IN_EVERY_HASH:
-        if own[name] == usual[name]:
-            del own[name]
-    own["decoding"] = without_defaults(own["decoding"])
-    if "options" in own:
-        _drop_defaults(own["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
-        if own["options"] == usual["options"]:
-            del own["options"]
-    if "published" in own:
-        own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
-    if "traits_file" in own:
-        own["traits_file"] = file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
-    elif is_trait_battery(own) and "traits" not in own:
-        own["traits"] = f"sha256:{own_traits().sha256}"
-    return own
+        if settings[name] == usual[name]:
+            del settings[name]
+    settings["decoding"] = without_defaults(settings["decoding"])
+    if "options" in settings:
+        _drop_defaults(settings["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
+        if settings["options"] == usual["options"]:
+            del settings["options"]
+    if "published" in settings:
+        settings["published"] = f"sha256:{read_wording(settings['published'], model_id).sha256}"
+    if "traits_file" in settings:
+        settings["traits_file"] = file_digest(str(traits_path(settings["traits_file"])), "probe.traits_file")
+    elif is_trait_battery(settings) and "traits" not in settings:
+        settings["traits"] = f"sha256:{own_traits().sha256}"
+    return settings
 
 
 def _analysis_identity(analysis: AnalysisConfig, scorers: Mapping[str, Plain]) -> Plain:
@@ -118,18 +118,18 @@ def _analysis_identity(analysis: AnalysisConfig, scorers: Mapping[str, Plain]) -
     A primary scorer that is the default, and that the run lacks, is written as 0.3.0 wrote its own.
     `published` is left out: it shows a further column, and changes no other number.
     """
-    own, usual = asdict(analysis), asdict(AnalysisConfig())
-    del own["published"]
+    settings, usual = asdict(analysis), asdict(AnalysisConfig())
+    del settings["published"]
     for name in ("adjust", "looks", "multiverse"):
-        if own[name] == usual[name]:
-            del own[name]
-    if own["primary"] == usual["primary"] and own["primary"] not in scorers:
-        own["primary"] = FIRST_PRIMARY
+        if settings[name] == usual[name]:
+            del settings[name]
+    if settings["primary"] == usual["primary"] and settings["primary"] not in scorers:
+        settings["primary"] = FIRST_PRIMARY
     if analysis.labels is None:
-        del own["labels"]
+        del settings["labels"]
     else:
-        own["labels"] = file_digest(analysis.labels, "analysis.labels")
-    return own
+        settings["labels"] = file_digest(analysis.labels, "analysis.labels")
+    return settings
 
 
 def _task_identity(task: TaskConfig) -> Plain:
@@ -166,30 +166,30 @@ def _scorer_identity(name: str, spec: Plain) -> Plain:
     """Return a scorer's options, without those of this machine; its files by their digests, a folder by its name."""
     options = _options_of(SCORERS, str(spec.get("target", name)), f"scorer.{name}")
     local, content = _marks(options, Local), _marks(options, Content)
-    own = {str(key): value for key, value in spec.items() if key not in local}
-    _drop_defaults(own, options)
-    if isinstance(own.get("target"), str):
-        own["target"] = first_path(own["target"])
+    portable = {str(key): value for key, value in spec.items() if key not in local}
+    _drop_defaults(portable, options)
+    if isinstance(portable.get("target"), str):
+        portable["target"] = first_path(portable["target"])
     for key in ("model", "id"):
-        if isinstance(own.get(key), str) and _is_path(own[key]):
-            own[key] = Path(own[key]).name
-    if own.get("measures", name) == name:
-        own.pop("measures", None)
-    for key in own:
-        if key in content and isinstance(own[key], str):
-            own[key] = content[key].of(own[key], f"scorer.{name}.{key}")
-        elif isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
-            own[key] = file_digest(own[key], f"scorer.{name}.{key}")
-    return own
+        if isinstance(portable.get(key), str) and _is_path(portable[key]):
+            portable[key] = Path(portable[key]).name
+    if portable.get("measures", name) == name:
+        portable.pop("measures", None)
+    for key in portable:
+        if key in content and isinstance(portable[key], str):
+            portable[key] = content[key].of(portable[key], f"scorer.{name}.{key}")
+        elif isinstance(portable[key], str) and portable[key].endswith((".yaml", ".yml")):
+            portable[key] = file_digest(portable[key], f"scorer.{name}.{key}")
+    return portable
 
 
 def _options_of(group: str, target: str, where: str) -> type[Any] | None:
     """Return the dataclass of a scorer's or task's options; None where it has none, or is not installed here."""
     try:
-        found = load(group, target, where)
+        scorer_class = load(group, target, where)
     except Fp2Error:  # of a logged run whose package is not installed here
         return None
-    options: Any = found if group == SCORERS else found.Options
+    options: Any = scorer_class if group == SCORERS else scorer_class.Options
     return options if isinstance(options, type) and is_dataclass(options) else None
 
 
@@ -197,12 +197,12 @@ def _marks(options: type[Any] | None, marker: type[Marker]) -> dict[str, Marker]
     return dict(marked(options, marker)) if options else {}
 
 
-def _drop_defaults(given: Plain, options: type[Any] | None) -> None:
+def _drop_defaults(stated: Plain, options: type[Any] | None) -> None:
     """Remove the options marked `OmitDefault` that have their default, which None and [] stand for."""
-    usual = {one.name: one.default for one in fields(options)} if options else {}
+    usual = {field.name: field.default for field in fields(options)} if options else {}
     for name in _marks(options, OmitDefault):
-        if name in given and given[name] in (usual[name], None, []):
-            del given[name]
+        if name in stated and stated[name] in (usual[name], None, []):
+            del stated[name]
 
 
 def _is_path(model_id: str) -> bool:

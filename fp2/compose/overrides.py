@@ -47,8 +47,8 @@ ROOT: ContextVar[Path | None] = ContextVar("ROOT", default=None)
 
 def project_root() -> Path:
     """Return the folder that runs, store and outputs live in (`ROOT`, `FP2_ROOT`, or the current folder)."""
-    if (given := ROOT.get()) is not None:
-        return given
+    if (root := ROOT.get()) is not None:
+        return root
     return Path(os.environ.setdefault("FP2_ROOT", str(Path.cwd()))).resolve()
 
 
@@ -68,32 +68,36 @@ def prepare(overrides: Sequence[str]) -> list[str]:
 
 def _with_plugins(overrides: list[str]) -> list[str]:
     """Return overrides with the config groups of plug-ins on Hydra's search path, and set `choices`' path."""
-    given = [word for word in overrides if word.startswith(SEARCH_PATH)]
-    inner = [part.strip(" '\"") for word in given for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")]
-    shipped, others = ([f"pkg://{name}" for name in conf_packages(shipped=which).values()] for which in (True, False))
-    entries = [entry for entry in inner if entry and entry not in (*shipped, *others)]
+    search_paths = [word for word in overrides if word.startswith(SEARCH_PATH)]
+    inner = [
+        part.strip(" '\"") for word in search_paths for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")
+    ]
+    shipped, installed = (
+        [f"pkg://{name}" for name in conf_packages(shipped=is_shipped).values()] for is_shipped in (True, False)
+    )
+    entries = [entry for entry in inner if entry and entry not in (*shipped, *installed)]
     for entry in entries:
         _check_search_path(entry)
     set_search_path(entries)
-    path = ",".join([*shipped, *entries, *others])
-    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in overrides if word not in given)]
+    path = ",".join([*shipped, *entries, *installed])
+    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in overrides if word not in search_paths)]
 
 
 def _check_search_path(entry: str) -> None:
     """Raise for a folder or package of config groups that does not exist: Hydra passes over it."""
     from importlib.util import find_spec
 
-    kind, found, place = entry.partition("://")
-    kind, place = (kind, place) if found else ("file", entry)
-    if kind == "file" and not Path(place).expanduser().is_dir():
+    kind, separator, target = entry.partition("://")
+    kind, target = (kind, target) if separator else ("file", entry)
+    if kind == "file" and not Path(target).expanduser().is_dir():
         raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
     if kind == "pkg":
         try:
-            there = find_spec(place.replace("/", "."))
+            spec = find_spec(target.replace("/", "."))
         except (ImportError, ValueError):
-            there = None
-        if there is None:
-            raise Fp2Error(f"there is no package {place!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
+            spec = None
+        if spec is None:
+            raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -139,9 +143,9 @@ def _cut_by_unknown(error: Exception, overrides: Sequence[str]) -> str | None:
 
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
-    words = prepare(overrides)
-    config = validate(compose_config(words))
-    _check_options(words, [config])
+    prepared = prepare(overrides)
+    config = validate(compose_config(prepared))
+    _check_options(prepared, [config])
     return config
 
 
@@ -173,9 +177,9 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
     variants, composed = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
     configs = [validate(compose_config(first) if composed is None else composed)]
-    for place, options in enumerate(variants):
+    for index, options in enumerate(variants):
         for choice in options[1:]:
-            configs.append(validate(compose_config([*first[:place], choice, *first[place + 1 :]])))
+            configs.append(validate(compose_config([*first[:index], choice, *first[index + 1 :]])))
     _check_options([choice for options in variants for choice in options], configs)
     return configs
 
@@ -194,8 +198,8 @@ def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
     if not isinstance(protocol, Collects) or (sweep := protocol.sweep(config)) is None:
         return None
     key, values = sweep
-    kept = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
-    return [*kept, f"++{key}={','.join(map(in_quotes, values))}"]
+    remaining = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
+    return [*remaining, f"++{key}={','.join(map(in_quotes, values))}"]
 
 
 def check_pins(configs: Sequence[Config]) -> None:
@@ -209,9 +213,9 @@ def check_pins(configs: Sequence[Config]) -> None:
     models = {config.model.name: asdict(config.model) for config in configs if is_from_hub(config)}
     names = [name for name, model in models.items() if may_run_unpinned_code(model)]
     if names:
-        what = f"code of its own would run at no pinned commit: {', '.join(names)}"
+        problem = f"code of its own would run at no pinned commit: {', '.join(names)}"
         fix = f"Read that code in the local cache of the hub, then pin its commit: fp2 pin {' '.join(names)}"
-        raise Fp2Error(what, where="model.revision", fix=fix)
+        raise Fp2Error(problem, where="model.revision", fix=fix)
 
 
 def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
@@ -224,10 +228,10 @@ def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
         section, _, name = key.lstrip("+~").partition(".")
         if section not in SHARED or not name or value == "null":
             continue
-        known = [one.name for config in configs for one in fields(getattr(config, section))]
-        if name.split(".")[0] not in (*known, *SHARED[section]):
+        field_names = [field.name for config in configs for field in fields(getattr(config, section))]
+        if name.split(".")[0] not in (*field_names, *SHARED[section]):
             chosen = getattr(configs[0], section).name
-            fix = nearest(name, list(dict.fromkeys(known)))
+            fix = nearest(name, list(dict.fromkeys(field_names)))
             raise Fp2Error(f"{section}={chosen} has no option {name!r}", where=key.lstrip("+~"), fix=fix)
 
 
@@ -263,19 +267,21 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
 
     parser, parsed = OverridesParser.create(), []
     for word in overrides:
-        shown = word.removeprefix("++") if word.startswith(tuple(f"++{name}" for name in OPEN)) else word  # `prepare`
-        key, separator, value = shown.partition("=")
+        override = (
+            word.removeprefix("++") if word.startswith(tuple(f"++{name}" for name in OPEN)) else word
+        )  # `prepare`
+        key, separator, value = override.partition("=")
         try:
             parsed.append(parser.parse_override(word))
         except HydraException as error:
-            what, fix = f"{shown} cannot be read", "An override is written key=value"
+            problem, fix = f"{override} cannot be read", "An override is written key=value"
             if separator and any(value.count(first) != value.count(last) for first, last in ("[]", "{}", "()")):
-                what, fix = f"{shown} has a bracket without its partner", "An example is cut.by='[gender,region]'"
+                problem, fix = f"{override} has a bracket without its partner", "An example is cut.by='[gender,region]'"
             elif separator and key:
                 fix = f"Put a value with spaces, brackets or letters like ö in single quotes: \"{key}='a value'\""
                 if value.startswith(("{", "[")):
                     fix += ", each one of a list or table by itself: \"{name: 'a value'}\""
-            raise Fp2Error(what, where="override", fix=fix) from error
+            raise Fp2Error(problem, where="override", fix=fix) from error
         if not parsed[-1].key_or_group:
             raise Fp2Error(f"{word} has no key", where="override", fix="An override is written key=value")
         if parsed[-1].value() is None and key.lstrip("+") in _CHOSEN:
@@ -287,16 +293,16 @@ def _variants(override: Override) -> list[str]:
     """Return the overrides that one word of the command line stands for: several if it is a sweep."""
     from hydra.core.override_parser.types import Glob
 
-    line = str(override.input_line)
-    key = line.partition("=")[0]
+    text = str(override.input_line)
+    key = text.partition("=")[0]
     if isinstance(value := override.value(), Glob):
         names = value.filter(list(choices(key.lstrip("+"))))
         if not names:
-            raise Fp2Error(f"nothing matches {line}", where="override", fix=f"There are: {', '.join(choices(key))}")
+            raise Fp2Error(f"nothing matches {text}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
     if override.is_sweep_override():
         return [f"{key}={choice}" for choice in override.sweep_string_iterator()]
-    return [line]
+    return [text]
 
 
 def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool, DictConfig]:
@@ -322,7 +328,7 @@ def _hydra() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
 
 
 def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
@@ -340,9 +346,9 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
         return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=hint)
     text = str(error)
     cause = error.__cause__
-    found = re.search(r"Could not override '([^']+)'", text)
-    if found:
-        return _unknown_key(found.group(1), text, cause, overrides)
+    match = re.search(r"Could not override '([^']+)'", text)
+    if match:
+        return _unknown_key(match.group(1), text, cause, overrides)
     if cause is not None and (wrong := _wrong_type(cause)):
         return wrong
     return Fp2Error(_first_line(error), where="override")
@@ -355,9 +361,9 @@ def _unknown_key(key: str, text: str, cause: BaseException | None, overrides: Se
     if head not in sections:
         return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
     section, _, last = key.rpartition(".")
-    known = _keys_of(section, overrides)
-    if last and known and last not in known:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, known))
+    keys = _keys_of(section, overrides)
+    if last and keys and last not in keys:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
     return Fp2Error(_first_line(cause or Exception(text)), where=key)
 
 

@@ -33,9 +33,9 @@ def usable(group: str, overrides: Sequence[str]) -> list[str] | None:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    others = [word for word in overrides if word.lstrip("+~").partition("=")[0].partition(".")[0] != group]
+    other_overrides = [word for word in overrides if word.lstrip("+~").partition("=")[0].partition(".")[0] != group]
     try:
-        return _USABLE[group](without_folders(compose(CONFIG_NAME, overrides=others)))
+        return _USABLE[group](without_folders(compose(CONFIG_NAME, overrides=other_overrides)))
     except (Fp2Error, HydraException, OmegaConfBaseException, ValueError, TypeError):
         return None
 
@@ -56,14 +56,14 @@ def _cuts(composed: DictConfig) -> list[str] | None:
 
     from fp2.data.derived import derivable
 
-    given: Any = OmegaConf.to_container(composed.data, resolve=True)
-    stated = data_source(given).attributes()
+    composed_data: Any = OmegaConf.to_container(composed.data, resolve=True)
+    stated = data_source(composed_data).attributes()
     if stated is None:
         return None
-    known = [*stated, *derivable(stated)]
+    attributes = [*stated, *derivable(stated)]
 
     def check(spec: Content) -> None:
-        check_publishable(resolve_cuts(spec, known))
+        check_publishable(resolve_cuts(spec, attributes))
 
     return [name for name in choices("cut") if _passes(check, _content("cut", name))]
 
@@ -110,5 +110,5 @@ def _content(group: str, name: str) -> Content:
     from omegaconf import OmegaConf
 
     content: Any = OmegaConf.to_container(OmegaConf.load(choices(group)[name]))
-    parts = [part for part in content.pop("defaults", []) if isinstance(part, str) and part != "_self_"]
-    return {**{key: value for part in parts for key, value in _content(group, part).items()}, **content}
+    defaults = [entry for entry in content.pop("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    return {**{key: value for entry in defaults for key, value in _content(group, entry).items()}, **content}

@@ -113,11 +113,11 @@ def from_plain(plain: Any) -> Config:
 
 def _cross_check(c: Config) -> None:
     """Check what depends on more than one key, and choices."""
-    for key, known in CHOICES.items():
+    for key, choices_of_key in CHOICES.items():
         section, _, name = key.partition(".")
         value = getattr(getattr(c, section), name)
-        if value is not None and value not in known:
-            raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
+        if value is not None and value not in choices_of_key:
+            raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, choices_of_key))
     if c.model.image_size is not None:
         check_image_size(c.model.image_size)
     elif c.model.resample is not None:
@@ -162,14 +162,17 @@ _KEY = re.compile(
 
 def _check_keys(c: Config) -> None:
     """Refuse a key in place of the name of its variable: the config is logged and published. No message repeats it."""
-    for place, options in (("model", asdict(c.model)), *((f"scorer.{name}", spec) for name, spec in c.scorer.items())):
-        fix = f"Put the key into an environment variable, and give its name: {place}.{_KEY_OPTION}=OPENAI_API_KEY"
+    for section, options in (
+        ("model", asdict(c.model)),
+        *((f"scorer.{name}", spec) for name, spec in c.scorer.items()),
+    ):
+        fix = f"Put the key into an environment variable, and give its name: {section}.{_KEY_OPTION}=OPENAI_API_KEY"
         for key, value in options.items():
             if isinstance(value, str) and _KEY.fullmatch(value.strip()):
-                raise Fp2Error("this looks like an API key", where=f"{place}.{key}", fix=fix)
+                raise Fp2Error("this looks like an API key", where=f"{section}.{key}", fix=fix)
         if (name := options.get(_KEY_OPTION)) is None:
             continue
-        where = f"{place}.{_KEY_OPTION}"
+        where = f"{section}.{_KEY_OPTION}"
         if not _VARIABLE.fullmatch(str(name)):
             raise Fp2Error("not the name of an environment variable", where=where, fix=fix)
         if looks_random(name):
@@ -196,8 +199,10 @@ def _check_probes(c: Config) -> None:
     for probe in c.probe.select or []:
         if probe not in known_probes:
             raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
-    known = {*c.scorer, *installed(SCORERS)}
-    if c.analysis.primary not in known:
+    scorer_names = {*c.scorer, *installed(SCORERS)}
+    if c.analysis.primary not in scorer_names:
         raise Fp2Error(
-            f"unknown scorer {c.analysis.primary!r}", where="analysis.primary", fix=nearest(c.analysis.primary, known)
+            f"unknown scorer {c.analysis.primary!r}",
+            where="analysis.primary",
+            fix=nearest(c.analysis.primary, scorer_names),
         )

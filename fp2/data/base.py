@@ -415,9 +415,9 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
         frame[name] = frame[name].map(normal_id, na_action="ignore")
     frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
     images = frame[["image_id", "image_path"]].drop_duplicates()
-    if (again := images["image_id"].duplicated()).any():
-        what = f"two images have one id, {images.loc[again, 'image_id'].iloc[0]!a}"
-        raise Fp2Error(what, where="data", fix="Rename one: spellings of one name (Unicode NFC and NFD) are one id")
+    if (is_repeated := images["image_id"].duplicated()).any():
+        problem = f"two images have one id, {images.loc[is_repeated, 'image_id'].iloc[0]!a}"
+        raise Fp2Error(problem, where="data", fix="Rename one: spellings of one name (Unicode NFC and NFD) are one id")
     return frame[[*PEOPLE.names, *attributes]]
 
 
@@ -427,8 +427,8 @@ def load_configured(config: Config, progress: Progress, *, images_needed: bool =
     remote = next((url for url in ([urls] if isinstance(urls, str) else urls) if not _is_local(str(url))), None)
     context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
     dataset = without_minors(configured_source(config).load(context))
-    for line in dataset.schema_lines:
-        progress.note(f"{dataset.release or 'release'}: {line}")
+    for schema_line in dataset.schema_lines:
+        progress.note(f"{dataset.release or 'release'}: {schema_line}")
     return dataset
 
 
@@ -443,25 +443,25 @@ def without_minors(dataset: Dataset) -> Dataset:
     people = dataset.people
     columns = [name for name in people.columns if name.startswith((ATTRIBUTE_PREFIX, PRIVATE_PREFIX))]
     ages, births = ([name for name in columns if states(name)] for states in (states_age, states_birth))
-    taken = people[[name for name in columns if states_picture_year(name)]].to_numpy().tolist()
+    picture_years = people[[name for name in columns if states_picture_year(name)]].to_numpy().tolist()
     minors = {
         image
         for name in (*ages, *births)
-        for image, labels, years in zip(people["image_id"], people[name], taken, strict=True)
+        for image, labels, years in zip(people["image_id"], people[name], picture_years, strict=True)
         if (any(map(is_minor, labels)) if name in ages else may_be_minor(labels, chain.from_iterable(years)))
     }
     if not minors:
         return dataset
-    kept = people[~people["image_id"].isin(minors)].reset_index(drop=True)
-    if kept.empty:
-        what = f"all {len(minors)} images show people who are, or may be, below 18"
+    adults = people[~people["image_id"].isin(minors)].reset_index(drop=True)
+    if adults.empty:
+        problem = f"all {len(minors)} images show people who are, or may be, below 18"
         fix = "These comparisons are about adults; if the numbers are codes, replace them by ages"
-        raise Fp2Error(what, where=f"data, {', '.join((*ages, *births))}", fix=fix)
+        raise Fp2Error(problem, where=f"data, {', '.join((*ages, *births))}", fix=fix)
     note = in_number(
         len(minors), f"{len(minors)} [image|images] of people who are, or may be, below 18 [was|were] left out"
     )
     files = tuple(file for file in dataset.files if file.image_id not in minors)
-    return replace(dataset, people=kept, files=files, notes=(*dataset.notes, note))
+    return replace(dataset, people=adults, files=files, notes=(*dataset.notes, note))
 
 
 def configured_source(config: Config) -> DataSource[Any]:

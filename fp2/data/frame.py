@@ -71,12 +71,14 @@ def dataset_of(
         frame = frame.assign(**{image: [_path(cell, folder) for cell in frame[image]]})
     dataset = frame_people(frame, columns, root, Path(NAME), found=found)
     if ignored:
-        shown = ", ".join(map(repr, ignored[:5])) + (", ..." if len(ignored) > 5 else "")
-        note = f"{plural(len(ignored), 'column')} without the name of an attribute ignored: {shown} (see `columns`)"
+        listed = ", ".join(map(repr, ignored[:5])) + (", ..." if len(ignored) > 5 else "")
+        note = f"{plural(len(ignored), 'column')} without the name of an attribute ignored: {listed} (see `columns`)"
         dataset = replace(dataset, notes=(*dataset.notes, note))
     people = dataset.people
-    said = people.drop(columns="image_path")
-    return dataset, digest([list(said.columns), [[str(cell) for cell in row] for row in said.itertuples(index=False)]])
+    described = people.drop(columns="image_path")
+    return dataset, digest(
+        [list(described.columns), [[str(cell) for cell in row] for row in described.itertuples(index=False)]]
+    )
 
 
 def _path(cell: Any, folder: Path) -> Any:

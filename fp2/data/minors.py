@@ -38,21 +38,21 @@ def _words(name: str) -> set[str]:
 
 def states_age(name: str) -> bool:
     """Whether an attribute or a column of this name has ages."""
-    words = _words(name)
-    return not words.isdisjoint({"age", "ages", "agegroup", "agerange", "ageband"}) and words.isdisjoint(_NO_AGE)
+    tokens = _words(name)
+    return not tokens.isdisjoint({"age", "ages", "agegroup", "agerange", "ageband"}) and tokens.isdisjoint(_NO_AGE)
 
 
 def states_birth(name: str) -> bool:
     """Whether an attribute or a column of this name has years or dates of birth."""
-    words = _words(name)
+    tokens = _words(name)
     named = {"born", "dob", "yob", "birthdate", "birthday", "birthyear", "birth"}
-    return not words.isdisjoint(named) and words.isdisjoint({"place", "country", "city", "weight", "order", "name"})
+    return not tokens.isdisjoint(named) and tokens.isdisjoint({"place", "country", "city", "weight", "order", "name"})
 
 
 def states_picture_year(name: str) -> bool:
     """Whether an attribute or a column of this name says when a picture was taken."""
-    words = _words(name)
-    return "taken" in words or ("year" in words and not words.isdisjoint({"photo", "picture", "image"}))
+    tokens = _words(name)
+    return "taken" in tokens or ("year" in tokens and not tokens.isdisjoint({"photo", "picture", "image"}))
 
 
 def says_who_is_minor(name: str) -> bool:

@@ -75,9 +75,9 @@ def image_file(path: Path) -> Iterator[Image.Image]:
         except UnidentifiedImageError:  # Pillow names the stream; the path is named as for a file opened by name
             raise UnidentifiedImageError(f"cannot identify image file {str(path)!r}") from None
         with opened as image:
-            pixels, most = image.width * image.height, min(MAX_PIXELS, budget() // BYTES_PER_PIXEL)
-            if pixels > most:
-                raise ImageFileError(f"it has {pixels / 1e6:.0f} megapixels, more than {most / 1e6:.0f}")
+            pixels, max_pixels = image.width * image.height, min(MAX_PIXELS, budget() // BYTES_PER_PIXEL)
+            if pixels > max_pixels:
+                raise ImageFileError(f"it has {pixels / 1e6:.0f} megapixels, more than {max_pixels / 1e6:.0f}")
             yield image
 
 
@@ -173,12 +173,12 @@ def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None])
     attributes = zip(*(people[ATTRIBUTE_PREFIX + name] for name in names), strict=True) if names else iter(())
     fields = [FIELD_PREFIX + name for name in field_columns(people)]
     texts = people[fields].to_dict("records") if fields else [None] * len(people)
-    lines = []
+    rows = []
     for image_id, subject_id, text_of in zip(people["image_id"], people["subject_id"], texts, strict=True):
         values = {name: sorted(cell) for name, cell in zip(names, next(attributes, ()), strict=True)}
         item = [text_of] if fields else []
-        lines.append(canonical_json([image_id, subject_id, pixel_sha256[image_id], values, *item]))
-    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
+        rows.append(canonical_json([image_id, subject_id, pixel_sha256[image_id], values, *item]))
+    return hashlib.sha256(b"\n".join(sorted(rows))).hexdigest()
 
 
 class PixelIndex:

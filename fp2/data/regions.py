@@ -112,19 +112,19 @@ class PersonLocation:
     def region(self, *, box: bool = False) -> Region:
         """Return the person's region: the polygons, or else the mask, or else the box; the box at once if asked for."""
         if box:
-            found = self.person()
-            _check_inside(found, self.size)
-            return BoxRegion(_plain(found))
+            person = self.person()
+            _check_inside(person, self.size)
+            return BoxRegion(_plain(person))
         if (geometry := self._geometry()) is not None and (polygons := _polygons(geometry)):
             _check_inside(_bounds(polygons), self.size)
             return PolygonRegion(annotation_path(self.image_path), self.subject_id, digest(polygons))
         if self.mask_path is not None:
             return self._mask(self.mask_path)
-        own = self.person_box or (geometry.person_box if geometry else None)
-        if own is None:
+        own_box = self.person_box or (geometry.person_box if geometry else None)
+        if own_box is None:
             raise Fp2Error("the data do not locate the person: no polygons, mask or box")
-        _check_inside(own, self.size)
-        return BoxRegion(_plain(own))
+        _check_inside(own_box, self.size)
+        return BoxRegion(_plain(own_box))
 
     def person(self) -> Box:
         """Return the person's box, or else the bounding box of the polygons or of the mask."""
@@ -138,8 +138,8 @@ class PersonLocation:
         if self.mask_path is None:
             raise Fp2Error("the data do not locate the person: no box, polygons or mask")
         self._mask(self.mask_path)
-        left, top, right, bottom = _open_mask(self.mask_path).getbbox() or (0, 0, 0, 0)
-        return float(left), float(top), float(right - left), float(bottom - top)
+        x_min, top, right, bottom = _open_mask(self.mask_path).getbbox() or (0, 0, 0, 0)
+        return float(x_min), float(top), float(right - x_min), float(bottom - top)
 
     def face(self) -> Box:
         """Return the face's box."""
@@ -179,7 +179,7 @@ def _open_mask(path: Path) -> Image.Image:
 
 def _polygons(geometry: Geometry) -> list[list[list[float]]]:
     """Return the polygons of a person with at least three vertices, as lists of [x, y]."""
-    return [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
+    return [polygon.tolist() for polygons in geometry.polygons.values() for polygon in polygons if len(polygon) >= 3]
 
 
 def _bounds(polygons: list[list[list[float]]]) -> Box:

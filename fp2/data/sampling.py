@@ -63,9 +63,9 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     area = (people["box_w"] * people["box_h"])[both_listed].groupby(people.loc[both_listed, "image_id"]).min()
     missing = by_image.apply(lambda middles: bool(middles.isna().any())) | ~(area > 0)
     clear = (apart > _APART * narrow) & ~missing
-    taken = both_listed & people["image_id"].isin(clear.index[clear])
-    pairs = people[taken].reset_index(drop=True)
-    centre = middle[taken].reset_index(drop=True)
+    is_taken = both_listed & people["image_id"].isin(clear.index[clear])
+    pairs = people[is_taken].reset_index(drop=True)
+    centre = middle[is_taken].reset_index(drop=True)
     mean = centre.groupby(pairs["image_id"]).transform("mean")
     pairs["side"] = np.where(centre < mean, LEFT, RIGHT)
     counts = {
@@ -117,8 +117,8 @@ def limit_images(people: pd.DataFrame, n_images: int, *, seed: int) -> tuple[pd.
     paths = sorted(zip(map(Path, images["image_path"]), images["image_id"], strict=True))
     if n_images > len(paths):
         return people, (f"{n_images} images were requested, {len(paths)} are available",)
-    places = np.random.default_rng(seed).choice(len(paths), size=n_images, replace=False)
-    chosen = {paths[place][1] for place in places}
+    chosen_indices = np.random.default_rng(seed).choice(len(paths), size=n_images, replace=False)
+    chosen = {paths[index][1] for index in chosen_indices}
     return people[people["image_id"].isin(chosen)].reset_index(drop=True), ()
 
 
@@ -157,7 +157,7 @@ def _subject_order(images: dict[str, list[str]], groups: dict[str, list[str]], s
     """Return every grouped subject once: the next one is always of the group with the fewest images so far."""
     rng = np.random.default_rng(seed)
     names = sorted(groups)
-    queues = {name: deque(groups[name][place] for place in rng.permutation(len(groups[name]))) for name in names}
+    queues = {name: deque(groups[name][row] for row in rng.permutation(len(groups[name]))) for name in names}
     member_of: dict[str, list[str]] = {}
     for name in names:
         for subject in groups[name]:

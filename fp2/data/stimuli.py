@@ -102,8 +102,8 @@ def make_stimuli(
         donors = donor_rows(people, int(variant.seed or 0))
         return [originals[donor] for donor in donors]
     changed = []
-    for shown, location in zip(originals, _locations(people, pixels), strict=True):
-        changed.append(shown if shown.error else _changed(shown, location, variant))
+    for stimulus, location in zip(originals, _locations(people, pixels), strict=True):
+        changed.append(stimulus if stimulus.error else _changed(stimulus, location, variant))
         tick(1)
     return changed
 
@@ -140,15 +140,15 @@ def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list
 
     names = attribute_columns(people)
     cells = [people[ATTRIBUTE_PREFIX + name].tolist() for name in names]
-    shown = []
+    stimuli = []
     for row, (image_id, subject_id, file) in enumerate(
         zip(people["image_id"], people["subject_id"], people["image_path"], strict=True)
     ):
         path = Path(file)
         pixel, attributes = pixels[path], {name: tuple(column[row]) for name, column in zip(names, cells, strict=True)}
         error = None if pixel.sha256 else (pixel.error or "the image cannot be read").replace(str(path), "the file")
-        shown.append(Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes, error=error))
-    return shown
+        stimuli.append(Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes, error=error))
+    return stimuli
 
 
 def _grey(size: int, folder: Path) -> Stimulus:
@@ -217,7 +217,7 @@ def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:
     return [None if any(value != value for value in row) else tuple(row) for row in rows]
 
 
-def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) -> Stimulus:
+def _changed(stimulus: Stimulus, location: PersonLocation, variant: VariantConfig) -> Stimulus:
     """Return the variant of an image that can be read, or the reason why the data do not allow it."""
     from fp2.data.fhibe.geometry import annotation_path
     from fp2.data.variants import crop_corners, cropped
@@ -236,10 +236,10 @@ def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) 
             change = partial(_apply, kind=variant.kind, region=region, options=parameters)
     except Fp2Error as error:  # the reason is published and must not name the file: its name has the image id
         reason = error.what.replace(str(annotation_path(location.image_path)), "the file")
-        return replace(shown, variant=variant.kind, error=reason)
-    attributes = {} if variant.kind in HIDES_PERSON else shown.attributes
+        return replace(stimulus, variant=variant.kind, error=reason)
+    attributes = {} if variant.kind in HIDES_PERSON else stimulus.attributes
     params = {"version": VERSION, **parameters, **where}
-    return replace(shown, variant=variant.kind, attributes=attributes, params=params, change=change)
+    return replace(stimulus, variant=variant.kind, attributes=attributes, params=params, change=change)
 
 
 def _apply(image: Image.Image, *, kind: str, region: Region, options: Mapping[str, Any]) -> Image.Image:

@@ -71,7 +71,7 @@ def box_mask(size: tuple[int, int], box: Box) -> Image.Image:
 def _region(
     image: Image.Image, polygons: Sequence[Polygon] | None, box: Box | None, mask: Image.Image | None
 ) -> Image.Image:
-    if sum(given is not None for given in (polygons, box, mask)) != 1:
+    if sum(option is not None for option in (polygons, box, mask)) != 1:
         raise Fp2Error("a variant needs exactly one of polygons, a box or a mask")
     if mask is not None:
         if mask.size != image.size:
@@ -140,9 +140,9 @@ def crop_corners(size: tuple[int, int], box: Box, margin: float) -> tuple[int, i
     inside = x < size[0] and y < size[1] and x + width > 0 and y + height > 0
     if not (width > 0 and height > 0 and inside):
         raise Fp2Error("the box is empty or outside the image", fix="Check the annotation")
-    left, top = int(np.floor(x - margin * width)), int(np.floor(y - margin * height))
+    x_min, top = int(np.floor(x - margin * width)), int(np.floor(y - margin * height))
     right, bottom = int(np.ceil(x + (1 + margin) * width)), int(np.ceil(y + (1 + margin) * height))
-    return max(left, 0), max(top, 0), min(right, size[0]), min(bottom, size[1])
+    return max(x_min, 0), max(top, 0), min(right, size[0]), min(bottom, size[1])
 
 
 def cropped(image: Image.Image, corners: tuple[int, int, int, int]) -> Image.Image:

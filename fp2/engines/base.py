@@ -405,19 +405,19 @@ def failed(task: ImageTask, question: Question, reason: str) -> Answer:
 
 def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     """Return a seed (60 bits) that depends only on the question, its sample, the image shown and the run's seed."""
-    shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
-    again = [question.sample] if question.sample else []  # the first sample has the seed of a single one
-    return int(digest([decoding.seed, *shown, question.text, *again])[:15], 16)
+    stimulus_facts = [task.pixel_sha256, task.variant, dict(task.variant_params)]
+    repeated = [question.sample] if question.sample else []  # the first sample has the seed of a single one
+    return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
 
 
 def option_orders(options: int, orders: ChoiceOrders) -> list[tuple[int, ...]]:
     """Return the orders in which this many options are listed (see `Decoding`)."""
-    places = tuple(range(options))
+    indices = tuple(range(options))
     if orders == "given":
-        return [places]
+        return [indices]
     if orders == "all":
-        return list(itertools.permutations(places))
-    return [(*places[start:], *places[:start]) for start in places]
+        return list(itertools.permutations(indices))
+    return [(*indices[start:], *indices[:start]) for start in indices]
 
 
 def open_image(task: ImageTask) -> Image.Image:

@@ -93,8 +93,8 @@ def engine_class(engine: Mapping[str, Any]) -> type[Any]:
 
 def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
     """Return the config group `engine` as the options of the class `kind`; a key that is None is not given."""
-    given = {key: value for key, value in engine.items() if value is not None}
-    options: EngineOptions = read_options(kind.Options, own_options(kind.Options, given, _installed_options), "engine")
+    stated = {key: value for key, value in engine.items() if value is not None}
+    options: EngineOptions = read_options(kind.Options, own_options(kind.Options, stated, _installed_options), "engine")
     return options
 
 

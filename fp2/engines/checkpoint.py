@@ -307,7 +307,7 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
     )
     inner = processor.get("image_processor")
     image_processor = inner if isinstance(inner, dict) else image_processor
-    parts = (processor, image_processor, tokenizer)
+    processors = (processor, image_processor, tokenizer)
     kind = image_processor.get("image_processor_type") or image_processor.get("feature_extractor_type") or ""
     template_digest, uses_date, template = _chat_template(path, processor, tokenizer)
     return Checkpoint(
@@ -317,14 +317,14 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         weights_digest=weights_digest,
         config=config,
         processor_class=next(
-            (str(settings["processor_class"]) for settings in parts if settings.get("processor_class")), ""
+            (str(settings["processor_class"]) for settings in processors if settings.get("processor_class")), ""
         ),
         image_processor_class=str(kind),
         processor_digest=digest(  # the keys are hashed: do not rename
             {"processor": processor, "pictures": image_processor, "tokenizer": tokenizer}
         ),
         chat_template_digest=template_digest,
-        code=_code(config, *parts),
+        code=_code(config, *processors),
         uses_date=uses_date,
         chat_template=template,
     )
@@ -351,7 +351,7 @@ def _chat_template(
         return sha256_bytes(text), DATE_FUNCTION.encode() in text, text.decode(errors="replace")
     for holder in (_json(path / "chat_template.json"), processor, tokenizer):
         if template := holder.get("chat_template"):
-            named = {one["name"]: one["template"] for one in template} if isinstance(template, list) else template
+            named = {entry["name"]: entry["template"] for entry in template} if isinstance(template, list) else template
             default = named.get("default") if isinstance(named, dict) else named
             return digest(template), DATE_FUNCTION in json.dumps(template), default
     return None, False, None

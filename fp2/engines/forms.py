@@ -59,10 +59,10 @@ def _installed(name: str) -> Form:
     Fp2Error
         If it is no form, or has another name than its entry point.
     """
-    found = load(FORMS, name, FORMS)
-    if not isinstance(found, Form) or found.name != name:
-        raise Fp2Error(f"{found!r} is not the form {name!r}", where=FORMS, fix=f"Name a Form(name={name!r}, ...)")
-    return found
+    form = load(FORMS, name, FORMS)
+    if not isinstance(form, Form) or form.name != name:
+        raise Fp2Error(f"{form!r} is not the form {name!r}", where=FORMS, fix=f"Name a Form(name={name!r}, ...)")
+    return form
 
 
 def form_of(path: Path, name: str | None = None, *, where: str = "engine.format", exists: bool = True) -> Form:
@@ -84,8 +84,8 @@ def form_of(path: Path, name: str | None = None, *, where: str = "engine.format"
         return forms()[name]
     fitting = [form for form in forms().values() if path.suffix.lower() in form.suffixes]
     if not fitting:
-        known = sorted({suffix for form in forms().values() for suffix in form.suffixes})
-        fix = f"{nearest(path.suffix, known)}, or set {where}"
+        suffixes = sorted({suffix for form in forms().values() for suffix in form.suffixes})
+        fix = f"{nearest(path.suffix, suffixes)}, or set {where}"
         raise Fp2Error(f"answers cannot be in a file with the suffix {path.suffix!r}", where=str(path), fix=fix)
     first = _first_object(path) if exists and len(fitting) > 1 else {}
     recognised = (form for form in fitting if form.recognises is not None and form.recognises(first))
@@ -97,12 +97,14 @@ def _first_object(path: Path) -> Mapping[str, Any]:
     import json
 
     try:
-        with path.open(encoding="utf-8-sig") as lines:
-            whole = path.suffix.lower() == ".json"
-            found = json.loads(lines.read() if whole else next((line for line in lines if line.strip()), "{}"))
+        with path.open(encoding="utf-8-sig") as handle:
+            is_document = path.suffix.lower() == ".json"
+            first_value = json.loads(
+                handle.read() if is_document else next((text for text in handle if text.strip()), "{}")
+            )
     except (OSError, ValueError):  # reported when the whole file is read
         return {}
-    return found if isinstance(found, dict) else {}
+    return first_value if isinstance(first_value, dict) else {}
 
 
 def place(table: pd.DataFrame, path: str) -> list[Any] | None:
@@ -112,8 +114,8 @@ def place(table: pd.DataFrame, path: str) -> list[Any] | None:
     head, *inside = path.split(".")
     if not inside or head not in table.columns:
         return None
-    found = [_inside(value, inside) for value in table[head].tolist()]
-    return None if all(value is None for value in found) else found
+    items = [_inside(value, inside) for value in table[head].tolist()]
+    return None if all(value is None for value in items) else items
 
 
 def _inside(value: Any, path: list[str]) -> Any:

@@ -35,8 +35,8 @@ class GivenEngine(BaseEngine):
         Fp2Error
             Always.
         """
-        what = f"the model {model.get('name')!r} is a Python object, which a config does not hold"
-        raise Fp2Error(what, where="engine", fix="Call fp2.evaluate with the object again")
+        problem = f"the model {model.get('name')!r} is a Python object, which a config does not hold"
+        raise Fp2Error(problem, where="engine", fix="Call fp2.evaluate with the object again")
 
 
 _VERSIONS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -84,8 +84,8 @@ class FunctionEngine(GivenEngine):
             If the question is answered by probabilities, which a function does not return.
         """
         if question.kind not in ("text", "number"):
-            what = f"a function answers in words, and cannot score a question of kind '{question.kind}'"
-            raise Fp2Error(what, where=f"question '{question.question_id}'", fix="Give a (model, processor) pair")
+            problem = f"a function answers in words, and cannot score a question of kind '{question.kind}'"
+            raise Fp2Error(problem, where=f"question '{question.question_id}'", fix="Give a (model, processor) pair")
         return {"name": METHOD}
 
     def runtime(self) -> dict[str, Any]:
@@ -120,9 +120,9 @@ def weights_digest(model: Any) -> str:
 
     import torch
 
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        found.update(plain.numpy().tobytes())
-    return found.hexdigest()
+        hasher.update(plain.numpy().tobytes())
+    return hasher.hexdigest()

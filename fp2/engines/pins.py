@@ -42,12 +42,12 @@ def read_pins(path: Path) -> dict[str, str]:
 
 def write_pins(path: Path, pins: Mapping[str, str]) -> None:
     """Write the pins in the order of their names; the old file stays until the new one is complete."""
-    lines = [f"{repository}: {commit!r}\n" for repository, commit in sorted(pins.items())]
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    text = [f"{repository}: {commit!r}\n" for repository, commit in sorted(pins.items())]
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(_HEAD + "".join(lines), encoding="utf-8")
-        beside.replace(path)
+        temporary.write_text(_HEAD + "".join(text), encoding="utf-8")
+        temporary.replace(path)
     except OSError as error:
         raise Fp2Error(f"cannot write: {error.strerror}", where=str(path)) from error
 

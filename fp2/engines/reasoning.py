@@ -77,24 +77,26 @@ def reasoned_answer(
 
 def unknown_marks(model: str) -> Fp2Error:
     """Return the error of a model that is told to reason, and whose reasoning cannot be told from its answer."""
-    what = f"neither the chat template nor the tokenizer of the model {model} says where its reasoning ends"
-    return Fp2Error(what, where="decoding.reasoning", fix="Set decoding.reasoning=off")
+    problem = f"neither the chat template nor the tokenizer of the model {model} says where its reasoning ends"
+    return Fp2Error(problem, where="decoding.reasoning", fix="Set decoding.reasoning=off")
 
 
 def cannot_reason(model: str) -> Fp2Error:
     """Return the error of a model that is told to reason and cannot."""
-    what = f"the model {model} has no reasoning that can be switched on"
-    return Fp2Error(what, where="decoding.reasoning", fix="Set decoding.reasoning=auto, or leave it out")
+    problem = f"the model {model} has no reasoning that can be switched on"
+    return Fp2Error(problem, where="decoding.reasoning", fix="Set decoding.reasoning=auto, or leave it out")
 
 
 def always_reasons(model: str) -> Fp2Error:
     """Return the error of a model that is told not to reason and always does."""
-    what = f"the reasoning of the model {model} cannot be switched off"
-    return Fp2Error(what, where="decoding.reasoning", fix="Set decoding.reasoning=on, or a number of tokens")
+    problem = f"the reasoning of the model {model} cannot be switched off"
+    return Fp2Error(problem, where="decoding.reasoning", fix="Set decoding.reasoning=on, or a number of tokens")
 
 
 def scored_while_reasoning(model: str, *, switch: bool, where: str = "model.id") -> Fp2Error:
     """Return the error of a question whose probabilities would be read before the model has reasoned."""
-    what = f"the model {model} reasons before it answers: the probability of its first token is not that of its answer"
+    problem = (
+        f"the model {model} reasons before it answers: the probability of its first token is not that of its answer"
+    )
     fix = "Set decoding.reasoning=off" if switch else "Ask it questions in words (kind: text)"
-    return Fp2Error(what, where=where, fix=fix)
+    return Fp2Error(problem, where=where, fix=fix)

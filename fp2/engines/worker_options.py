@@ -83,19 +83,19 @@ def worker_devices(options: WorkerOptions) -> list[str]:
     """
     if options.devices is None:
         return []
-    found = [f"cuda:{name}" if str(name).isdigit() else str(name) for name in options.devices]
-    for name in found:
+    devices = [f"cuda:{name}" if str(name).isdigit() else str(name) for name in options.devices]
+    for name in devices:
         if not _DEVICE.fullmatch(name):
             raise Fp2Error(f"unknown device {name!r}", where="engine.devices", fix=nearest(name, ("0", "1", "cpu")))
-    others = options.instead_of_devices()
+    instead_of = options.instead_of_devices()
     if type(options).device != options.device:
-        others = {**others, "device": options.device}
-    if clash := next((name for name, value in others.items() if value is not None), None):
+        instead_of = {**instead_of, "device": options.device}
+    if clash := next((name for name, value in instead_of.items() if value is not None), None):
         fix = f"Set engine.{clash}={'auto' if clash == 'device' else 'null'}, or engine.devices=null"
         raise Fp2Error(f"engine.{clash} is set beside it", where="engine.devices", fix=fix)
-    if not found:
+    if not devices:
         raise Fp2Error("no device is named", where="engine.devices", fix="Name them, such as [0,1], or set null")
-    return found
+    return devices
 
 
 def device_of(options: object) -> str:

@@ -98,8 +98,10 @@ class Battery:
     @cached_property
     def digest(self) -> str:
         """sha256 of name, version and questions with their choices, without labels and decoding."""
-        asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in self.questions]
-        return digest([self.name, self.version, asked])
+        question_rows = [
+            [q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in self.questions
+        ]
+        return digest([self.name, self.version, question_rows])
 
     @property
     def traits(self) -> tuple[Trait, ...]:
@@ -239,8 +241,8 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
 
 def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return question id -> label -> wordings, for the choices that are given by labels."""
-    asked = [question for probe in probes.values() for question in probe["questions"]]
-    labelled = {str(q["id"]): q["choices"] for q in asked if isinstance(q.get("choices"), Mapping)}
+    questions = [question for probe in probes.values() for question in probe["questions"]]
+    labelled = {str(q["id"]): q["choices"] for q in questions if isinstance(q.get("choices"), Mapping)}
     return {
         name: {str(label): tuple(str(w).strip() for w in wordings) for label, wordings in labels.items()}
         for name, labels in labelled.items()

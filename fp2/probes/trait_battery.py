@@ -37,8 +37,8 @@ class TraitTemplates:
 
     def subset(self, questions: Sequence[Question]) -> TraitTemplates | None:
         """Return the templates that these questions are made from; None if they are about no trait."""
-        asked = {question.template for question in questions if question.trait}
-        templates = {name: text for name, text in self.templates.items() if name in asked}
+        used_templates = {question.template for question in questions if question.trait}
+        templates = {name: text for name, text in self.templates.items() if name in used_templates}
         return replace(self, templates=templates) if templates else None
 
 
@@ -47,9 +47,9 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
     options = protocol_options(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
-    words = [trait.word for trait in traits.traits]
+    trait_words = [trait.word for trait in traits.traits]
     templates: dict[str, str] = {}
-    asked = {}
+    questions_of = {}
     wording = _wording(spec, probes, model_id)
     published = iter(wording.texts if wording else ())
     instruction = "" if wording else _instruction(spec.get("options"))
@@ -63,12 +63,12 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
             template = str(question.get("id"))
             text = next(published) if wording else _checked(question["text"], template, where)
             templates[template] = text
-            asks = ((word, text.replace(TRAIT, word) + after) for word in words)
-            questions.extend(_about(question, template, word, whole) for word, whole in asks)
-        asked[name] = {**probe, "questions": questions} if questions else probe
+            asks = ((word, text.replace(TRAIT, word) + after) for word in trait_words)
+            questions.extend(_about(question, template, word, is_whole) for word, is_whole in asks)
+        questions_of[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
     script = wording.script if wording else ""
-    battery = {**spec, "probes": asked, "options": options, "templates": None}
+    battery = {**spec, "probes": questions_of, "options": options, "templates": None}
     return battery, TraitTemplates(traits, templates, instruction, script)
 
 

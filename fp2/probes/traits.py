@@ -118,9 +118,9 @@ def _of_row(row: Any, where: str) -> dict[str, str]:
         raise Fp2Error(
             f"{row!r} is not a trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}"
         )
-    places = _places([str(name) for name in row], where)
+    columns = _places([str(name) for name in row], where)
     cells = {str(name): "" if value is None else str(value) for name, value in row.items()}
-    return {ours: cells[theirs] for ours, theirs in places.items()}
+    return {ours: cells[theirs] for ours, theirs in columns.items()}
 
 
 def _decoded(raw: bytes, path: Path) -> str:
@@ -137,16 +137,16 @@ def _decoded(raw: bytes, path: Path) -> str:
 
 
 def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
-    head = next((line for line in text.splitlines() if line.strip()), "")
+    head = next((text_line for text_line in text.splitlines() if text_line.strip()), "")
     delimiter = max(",;\t", key=head.count)
     read = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    lines = [cells for cells in read if any(map(str.strip, cells))]
-    if len(lines) < 2:
+    table_rows = [cells for cells in read if any(map(str.strip, cells))]
+    if len(table_rows) < 2:
         raise Fp2Error("the trait list is empty", where=str(path))
-    header = [name.strip() for name in lines[0]]
+    header = [name.strip() for name in table_rows[0]]
     columns = {ours: header.index(theirs) for ours, theirs in _places(header, str(path)).items()}
     rows = []
-    for number, cells in enumerate(lines[1:], 1):
+    for number, cells in enumerate(table_rows[1:], 1):
         if len(cells) < len(header) or any(map(str.strip, cells[len(header) :])):
             message = f"row {number} has {len(cells)} cells, the header has {len(header)}"
             raise Fp2Error(message, where=str(path), fix="Was the file copied completely?")
@@ -198,13 +198,13 @@ def _trait(cells: Mapping[str, str], where: str) -> Trait:
     if not word:
         raise Fp2Error("the row has no word", where=where)
     valence = _valence(cells.get(_VALENCE, ""), where)
-    said = cells.get(_POLARITY, "").strip().casefold()
-    if said and said not in _SAYS:
-        fix = nearest(said, POLARITIES)
-        raise Fp2Error(f"the trait '{word}' is {said!r}, neither positive nor negative", where=where, fix=fix)
-    if not said and not valence:
+    polarity = cells.get(_POLARITY, "").strip().casefold()
+    if polarity and polarity not in _SAYS:
+        fix = nearest(polarity, POLARITIES)
+        raise Fp2Error(f"the trait '{word}' is {polarity!r}, neither positive nor negative", where=where, fix=fix)
+    if not polarity and not valence:
         raise Fp2Error(f"the trait '{word}' has neither a polarity nor a valence other than 0", where=where)
-    return Trait(word, _SAYS[said] if said else (POSITIVE if (valence or 0.0) > 0 else NEGATIVE), valence)
+    return Trait(word, _SAYS[polarity] if polarity else (POSITIVE if (valence or 0.0) > 0 else NEGATIVE), valence)
 
 
 def _valence(cell: str, where: str) -> float | None:
@@ -235,6 +235,6 @@ def _notes(traits: Sequence[Trait], twice: Sequence[str], against: Sequence[str]
     return notes
 
 
-def _some(words: Sequence[str], most: int = 5) -> str:
-    shown = ", ".join(words[:most])
-    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
+def _some(items: Sequence[str], maximum: int = 5) -> str:
+    listed = ", ".join(items[:maximum])
+    return listed if len(items) <= maximum else f"{listed} and {len(items) - maximum} more"

@@ -33,8 +33,8 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[BalanceRow]
     """
     from fp2.stats.association import balance_table
 
-    used = dict.fromkeys(name for cut in cuts for name in cut.by)
-    names = [*used, *(name for name in _known(people) if name not in used)]
+    attributes = dict.fromkeys(name for cut in cuts for name in cut.by)
+    names = [*attributes, *(name for name in _known(people) if name not in attributes)]
     columns = {name: people[ATTRIBUTE_PREFIX + name].tolist() for name in names}
     associations = {
         frozenset((pair.first, pair.second)): pair
@@ -54,13 +54,13 @@ def later_block(current: Sequence[BalanceRow], cuts: Sequence[Cut], before: Sequ
 
     `current` are those of the tables; pairs that they lack are taken over from `before` and marked with `AS_FIRST`.
     """
-    known = {(entry["cut"], entry["attribute"], entry["other"]) for entry in current}
+    entries_now = {(entry["cut"], entry["attribute"], entry["other"]) for entry in current}
     entries = list(current)
     for cut in cuts:
         for entry in before:
             key = (cut.name, entry["attribute"], entry["other"])
-            if entry["attribute"] in cut.by and entry["other"] not in cut.by and key not in known:
-                known.add(key)
+            if entry["attribute"] in cut.by and entry["other"] not in cut.by and key not in entries_now:
+                entries_now.add(key)
                 entries.append({**entry, "cut": cut.name, AS_FIRST: True})
     return _sorted(entries)
 
@@ -118,14 +118,14 @@ OF_FIRST_RUN = NoteKind(
 def balance_warnings(block: Sequence[BalanceRow]) -> list[Note]:
     """Return a note per confounded pair, per attribute with unknown associations, and per one taken over."""
     notes: list[Note] = []
-    seen: set[frozenset[str]] = set()
+    pairs_stated: set[frozenset[str]] = set()
     unknown: list[tuple[str, str]] = []
     first: list[tuple[str, str]] = []
     for entry in block:
         pair = frozenset((entry["attribute"], entry["other"]))
-        if pair in seen:
+        if pair in pairs_stated:
             continue
-        seen.add(pair)
+        pairs_stated.add(pair)
         names = (entry["attribute"].replace("_", " "), entry["other"].replace("_", " "))
         if entry["confounded"]:
             notes.append(ASSOCIATED(attribute=names[0], other=names[1], cramers_v=entry["cramers_v"]))
@@ -133,16 +133,16 @@ def balance_warnings(block: Sequence[BalanceRow]) -> list[Note]:
             unknown.append(names)
         if entry.get(AS_FIRST):
             first.append(names)
-    notes += [UNKNOWN(attribute=name, others=others) for name, others in _by_first(unknown)]
-    return notes + [OF_FIRST_RUN(attribute=name, others=others) for name, others in _by_first(first)]
+    notes += [UNKNOWN(attribute=name, others=other_names) for name, other_names in _by_first(unknown)]
+    return notes + [OF_FIRST_RUN(attribute=name, others=other_names) for name, other_names in _by_first(first)]
 
 
 def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Return every pair once, under the names that occur in most of them."""
-    left, found = list(pairs), []
-    while left:
-        counts = Counter(name for pair in left for name in pair)
+    remaining, by_name = list(pairs), []
+    while remaining:
+        counts = Counter(name for pair in remaining for name in pair)
         name = counts.most_common(1)[0][0]
-        found.append((name, [pair[1 - pair.index(name)] for pair in left if name in pair]))
-        left = [pair for pair in left if name not in pair]
-    return found
+        by_name.append((name, [pair[1 - pair.index(name)] for pair in remaining if name in pair]))
+        remaining = [pair for pair in remaining if name not in pair]
+    return by_name

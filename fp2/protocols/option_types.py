@@ -47,8 +47,8 @@ class Range:
     def _bounds(self) -> str:
         if math.isinf(self.high):
             return "" if math.isinf(self.low) else f" of at least {self.low:g}"
-        ends = f"{self.low:g} and {self.high:g}" if self.inside else f"{self.low:g} to {self.high:g}"
-        return f" {'between' if self.inside else 'from'} {ends}"
+        limits = f"{self.low:g} and {self.high:g}" if self.inside else f"{self.low:g} to {self.high:g}"
+        return f" {'between' if self.inside else 'from'} {limits}"
 
 
 def _flag(value: Any) -> bool:

@@ -57,24 +57,24 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
         if battery.people != requires.n_people:
             names = names_with(PROTOCOLS, "requires.n_people", battery.people)
             fitting = [name for name in names if issubclass(load(PROTOCOLS, name, ""), Asks)]
-            what = f"protocol {protocol.name!r} is for images of {_people(requires.n_people)}"
-            raise Fp2Error(what, where=f"battery '{battery.name}'", fix=f"Choose from: {', '.join(fitting)}")
+            problem = f"protocol {protocol.name!r} is for images of {_people(requires.n_people)}"
+            raise Fp2Error(problem, where=f"battery '{battery.name}'", fix=f"Choose from: {', '.join(fitting)}")
         if battery.variants and not requires.several_variants:
-            what = f"protocol {protocol.name!r} shows every image in one variant"
-            raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
+            problem = f"protocol {protocol.name!r} shows every image in one variant"
+            raise Fp2Error(problem, where="probe.variants", fix="Omit it, and sweep over variant=")
         if battery.variants and config.variant.kind != ORIGINAL:
             raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
         if battery.fields and requires.dense:
-            what = f"protocol {protocol.name!r} asks the same questions about every image"
-            raise Fp2Error(what, where="probe.fields", fix="Omit it, or use probe.protocol=fingerprint")
+            problem = f"protocol {protocol.name!r} asks the same questions about every image"
+            raise Fp2Error(problem, where="probe.fields", fix="Omit it, or use probe.protocol=fingerprint")
         if battery.decoding.samples > 1 and not requires.takes_samples:
-            what = f"protocol {protocol.name!r} analyses one answer to each question"
-            raise Fp2Error(what, where="probe.decoding.samples", fix="Set it to 1")
+            problem = f"protocol {protocol.name!r} analyses one answer to each question"
+            raise Fp2Error(problem, where="probe.decoding.samples", fix="Set it to 1")
         protocol.check_battery(battery, config)
     for name in ANALYSIS_OPTIONS:
         if getattr(config.analysis, name) and name not in requires.takes_analysis:
-            what = f"protocol {protocol.name!r} does not take it"
-            raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
+            problem = f"protocol {protocol.name!r} does not take it"
+            raise Fp2Error(problem, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
 
 def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
@@ -82,11 +82,11 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
     for name, scorer in scorers.items():
         if scorer.n_people != battery.people:
             fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
-            what = f"the scorer '{name}' is for images of {_people(scorer.n_people)}"
-            raise Fp2Error(what, where=f"probe={battery.name}", fix=fix)
+            problem = f"the scorer '{name}' is for images of {_people(scorer.n_people)}"
+            raise Fp2Error(problem, where=f"probe={battery.name}", fix=fix)
         if battery.fields and getattr(scorer, "reads_question", False):
-            what = f"the scorer '{name}' reads the question, which differs between items"
-            raise Fp2Error(what, where=f"probe={battery.name}", fix="Leave the scorer out")
+            problem = f"the scorer '{name}' reads the question, which differs between items"
+            raise Fp2Error(problem, where=f"probe={battery.name}", fix="Leave the scorer out")
         if isinstance(scorer, ChoiceScorer):
             scorer.check_questions(battery.questions)
 
@@ -98,13 +98,13 @@ def check_people(protocol: Protocol, config: Config, *, of_sets: bool) -> None:
     if of_sets == protocol.requires.within_sets:
         return
     if protocol.requires.within_sets:
-        what = f"protocol {protocol.name!r} compares counterfactual sets, and the data have none"
-        raise Fp2Error(what, where=f"data={config.data.name}", fix="Name their column: data.columns.set_id=COLUMN")
+        setting = f"protocol {protocol.name!r} compares counterfactual sets, and the data have none"
+        raise Fp2Error(setting, where=f"data={config.data.name}", fix="Name their column: data.columns.set_id=COLUMN")
     names = names_with(PROTOCOLS, "requires.within_sets", True)
     fitting = sorted({*names, *(load(PROTOCOLS, name, "").requires.special_case_of or name for name in names)})
-    what = f"probe={config.probe.name}" if isinstance(protocol, Asks) else f"task={config.task.name}"
+    setting = f"probe={config.probe.name}" if isinstance(protocol, Asks) else f"task={config.task.name}"
     raise Fp2Error(
-        f"counterfactual sets are compared within the set, which {what} cannot do",
+        f"counterfactual sets are compared within the set, which {setting} cannot do",
         where=f"data={config.data.name}",
         fix=f"Use a battery with probe.protocol={' or '.join(fitting)}, or leave set_id out of data.columns",
     )

@@ -19,9 +19,9 @@ def _of(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
     return tuple(f"{row}.{name}" for row in rows for name in names)
 
 
-def _row_method(name: str, *places: str, version: int = 2) -> Method:
+def _row_method(name: str, *targets: str, version: int = 2) -> Method:
     """Return a method that owns its columns of the disparities (`fp2.stats.rows`), and further places."""
-    return name, version, (*_of(_DISPARITIES, *(f"{column}*" for column in columns_of_method(name))), *places)
+    return name, version, (*_of(_DISPARITIES, *(f"{column}*" for column in columns_of_method(name))), *targets)
 
 
 ROW_METHODS: tuple[Method, ...] = (

@@ -83,7 +83,7 @@ def score_tables(people: pd.DataFrame, scores: pd.DataFrame) -> RunTables:
     """Return the tables of a run that asked no model; `scores` has the columns `LONG`."""
     from fp2.ask.answers import RowAnswers, RunTables
 
-    keys = [digest(list(map(str, line))) for line in zip(*(scores[name] for name in _KEY), strict=True)]
+    keys = [digest(list(map(str, cells))) for cells in zip(*(scores[name] for name in _KEY), strict=True)]
     full = scores.assign(
         response_key=keys, variant="original", question_id=scores["probe"], scorer_version="1", refused=False
     )
@@ -103,8 +103,8 @@ def scores_digest(scores: pd.DataFrame) -> str:
 
     Equal scores of the same subjects have one digest, whatever file they came from.
     """
-    lines = zip(*(scores[name] for name in LONG), strict=True)
-    return digest(sorted([*map(str, line[:4]), repr(float(line[4]))] for line in lines))
+    rows = zip(*(scores[name] for name in LONG), strict=True)
+    return digest(sorted([*map(str, cells[:4]), repr(float(cells[4]))] for cells in rows))
 
 
 WHERE = "task.files"
@@ -122,7 +122,7 @@ def given_files(files: Mapping[str, Any], known: Collection[str], several: Colle
     several : collection of str
         Those of them whose value may also be a list of files, or a table of name -> file.
     """
-    given = {}
+    paths_of = {}
     for name, value in files.items():
         if name not in known:
             raise Fp2Error(f"unknown file {name!r}", where=WHERE, fix=nearest(name, known))
@@ -130,10 +130,10 @@ def given_files(files: Mapping[str, Any], known: Collection[str], several: Colle
             continue
         named = list(value.values()) if isinstance(value, Mapping) else value
         if name in several and isinstance(named, list | tuple):
-            if not all(isinstance(one, str) and one for one in named):
+            if not all(isinstance(column_name, str) and column_name for column_name in named):
                 fix = "Write a list [a.json, b.json], or a table {first: a.json, second: b.json}"
                 raise Fp2Error("a file is not a path", where=f"{WHERE}.{name}", fix=fix)
         elif not isinstance(value, str):
             raise Fp2Error("it takes one file", where=f"{WHERE}.{name}", fix="Write one path")
-        given[name] = value
-    return given
+        paths_of[name] = value
+    return paths_of

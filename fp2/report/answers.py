@@ -50,8 +50,8 @@ def answers_link(words: str, row: DisparityRow) -> str:
 
 def blinded(row: DisparityRow) -> list[tuple[str, str]]:
     """Return (letter, group) of the worst and the best group, in an order that says nothing about which is which."""
-    ends = sorted((row["worst_group"], row["best_group"]), key=lambda group: digest([row_name(row), group]))
-    return list(zip("AB", ends, strict=True))
+    groups = sorted((row["worst_group"], row["best_group"]), key=lambda group: digest([row_name(row), group]))
+    return list(zip("AB", groups, strict=True))
 
 
 def striking_first(results: Results) -> list[DisparityRow]:
@@ -80,8 +80,8 @@ def named_row(name: str, results: Results) -> DisparityRow:
     Fp2Error
         If there is none, or no two groups were compared; the message has the most striking ones.
     """
-    labels, words = probe_labels(results), [part.strip().casefold() for part in name.split("/")]
-    wanted = words if len(words) == 3 else [*words, primary_scorer(results).casefold()]
+    labels, queried = probe_labels(results), [piece.strip().casefold() for piece in name.split("/")]
+    wanted = queried if len(queried) == 3 else [*queried, primary_scorer(results).casefold()]
     rows: Sequence[DisparityRow] = results["disparities"] if len(wanted) == 3 else ()
     for row in rows:
         forms = (
@@ -93,8 +93,8 @@ def named_row(name: str, results: Results) -> DisparityRow:
         if row["worst_group"] and all(same):
             return row
     compared = striking_first(results) or [row for row in results["disparities"] if row["worst_group"]]
-    some = f"Choose from: {first_of([row_name(row) for row in compared])}" if compared else "No groups were compared"
-    raise Fp2Error(f"no disparity is called {name!r}", where="--row", fix=some)
+    choices = f"Choose from: {first_of([row_name(row) for row in compared])}" if compared else "No groups were compared"
+    raise Fp2Error(f"no disparity is called {name!r}", where="--row", fix=choices)
 
 
 def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
@@ -116,33 +116,34 @@ def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) 
 def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Mapping[str, Any]]) -> list[Cell]:
     """Return the first answers about a group to the probe of a row, in the order of the sample, which is random."""
     refusals = row["scorer"] == "refusal"
-    mine = [one for one in sample if one["probe"] == row["probe"] and (refusals or not one["refused"])
-            and group in (one["groups"].get(row["cut"]) or "").split(", ")]  # fmt: skip
+    mine = [answer for answer in sample if answer["probe"] == row["probe"] and (refusals or not answer["refused"])
+            and group in (answer["groups"].get(row["cut"]) or "").split(", ")]  # fmt: skip
     scored = row["scorer"] == primary_scorer(results)
     return [
         Cell(
-            f"“{shorten(one['text'])}”",
-            detail=f"{scorer_label(row['scorer'])} {number(one['value'], 2)}" if scored and one["value"] is not None
-            else "refusal" * one["refused"],
+            f"“{shorten(answer['text'])}”",
+            detail=f"{scorer_label(row['scorer'])} {number(answer['value'], 2)}"
+            if scored and answer["value"] is not None
+            else "refusal" * answer["refused"],
         )
-        for one in mine[:MOST_QUOTES]
+        for answer in mine[:MOST_QUOTES]
     ]  # fmt: skip
 
 
 def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: Results) -> Part:
     columns = (Column("No."), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
     rows = [Row([str(n), *cells]) for n, cells in enumerate(zip_longest(*quotes), start=1)]
-    means = {one["group"]: one for one in row["groups"]}
-    said: list[str] = []
+    means = {entry["group"]: entry for entry in row["groups"]}
+    sentences: list[str] = []
     for letter, group in blinded(row):
         mean = f": mean {scorer_label(row['scorer'])} {number(means[group]['mean'])}, {means[group]['n_subjects']:,} "
-        said += [Strong(f"{letter} "), Name(plain(group)), f"{mean}subjects. "]
+        sentences += [Strong(f"{letter} "), Name(plain(group)), f"{mean}subjects. "]
     command = f"fp2 view {plain(results['run_id'])[:12]} --row {shlex.quote(plain(row_name(row)))}"
     return Part(
         row_words(row, results),
         [
             Table("compared", columns, rows),
-            Part("Which group is which?", [Sentence(said)], folded=True),
+            Part("Which group is which?", [Sentence(sentences)], folded=True),
             Sentence(["With the images, on your machine only: ", Code(command)]),
         ],
         folded=True,

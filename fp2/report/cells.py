@@ -34,15 +34,15 @@ def _number(value: float | None, column: Column) -> str:
 def _estimate(estimate: Estimate, column: Column) -> str:
     unit = " %" if column.kind is Kind.SHARE and estimate.value is not None else ""
     if column.kind is Kind.SHARE:
-        ends = [None if end is None else 100 * end for end in (estimate.value, estimate.low, estimate.high)]
-        estimate, column = Estimate(*ends), Column(column.label, digits=max(0, column.digits - 2))
+        values = [None if end is None else 100 * end for end in (estimate.value, estimate.low, estimate.high)]
+        estimate, column = Estimate(*values), Column(column.label, digits=max(0, column.digits - 2))
     interval = DASH
     if estimate.low is not None and estimate.high is not None:
         interval = f"{_number(estimate.low, column)} to {_number(estimate.high, column)}"
     if column.kind is Kind.INTERVAL:
         return interval
-    words = _number(estimate.value, column) + unit
-    return words if estimate.value is None or interval == DASH else f"{words} ({interval})"
+    text = _number(estimate.value, column) + unit
+    return text if estimate.value is None or interval == DASH else f"{text} ({interval})"
 
 
 def sort_key(cell: Cell) -> float | None:

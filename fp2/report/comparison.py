@@ -72,8 +72,10 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
     )  # fmt: skip
     yield Table("probes", of_probes, probes, f"{sentence(scorer)} of single probes")
     yield Sentence(reading(every, alpha), Weight.DETAIL)
-    for one in every["not_compared"]:
-        yield Sentence(["Not compared: ", Name(f"{one['first']} and {one['second']}"), ", since ", Name(one["reason"])])
+    for entry in every["not_compared"]:
+        yield Sentence(
+            ["Not compared: ", Name(f"{entry['first']} and {entry['second']}"), ", since ", Name(entry["reason"])]
+        )
     for note in every["notes"]:
         yield Sentence([Name(note)])
 

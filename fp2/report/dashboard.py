@@ -72,10 +72,12 @@ def render_dashboard(
     repeat: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
-    used, title = reading.model_was_used(results), heading(sections, results)
-    limits = run_sections.limitations(([line] for line in results["limitations"]), model=used)
-    asked = bool(results["answers"]["planned"])
-    findings = [(one, list(one.values(results[one.name], results))) for one in present(sections, results)]
+    model_used, title = reading.model_was_used(results), heading(sections, results)
+    limits = run_sections.limitations(([limitation] for limitation in results["limitations"]), model=model_used)
+    asked_model = bool(results["answers"]["planned"])
+    findings = [
+        (section, list(section.values(results[section.name], results))) for section in present(sections, results)
+    ]
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
     lead, lead_title = list(summary(results, sample)), "In short"
@@ -90,11 +92,11 @@ def render_dashboard(
     else:
         header += sizes
     board = list(run_sections.leaderboard(results, leaderboard))
-    every = [
+    page_sections = [
         PageSection("summary", lead_title, lead),
         *(
-            PageSection(one.name, one.title, values, folded=one.detail and not _leads(values))
-            for one, values in findings
+            PageSection(section.name, section.title, values, folded=section.detail and not _leads(values))
+            for section, values in findings
         ),
         PageSection("compared", "Answers side by side", answers_side_by_side(results, sample), folded=True),
         PageSection("balance", "Balance of the groups", run_sections.balance(results), folded=True),
@@ -109,15 +111,15 @@ def render_dashboard(
         ),
         PageSection(
             "asked",
-            "Questions asked" if asked else "What was measured",
-            run_sections.questions([("", results["probes"])], asked),
+            "Questions asked" if asked_model else "What was measured",
+            run_sections.questions([("", results["probes"])], asked_model),
             folded=True,
         ),
         PageSection("limits", "Limitations", limits, folded=True),
         PageSection("again", "Reproduce and verify", run_sections.reproduce(results, repeat, key_id), folded=True),
     ]
     context = {
-        "title": f"{title} of {reading.model_name(results)}" if used else title,
+        "title": f"{title} of {reading.model_name(results)}" if model_used else title,
         "cuts": {cut: reading.cut_label(cut, results["dataset"].get("scales")) for cut in results["cuts"]},
         "scorers": list(dict.fromkeys([*reading.scorer_names(results), *scorers])),
         "sample": [{**row, "answers": [{**row, "text": shorten(row["text"])}]} for row in sample],
@@ -128,7 +130,7 @@ def render_dashboard(
         "version": results["fp2_version"],
         "has_answers": bool(sample or examples),
     }
-    return render_page(context, header, every, min_cell)
+    return render_page(context, header, page_sections, min_cell)
 
 
 def _is_unfolded(value: Value) -> bool:
@@ -140,5 +142,5 @@ def _is_unfolded(value: Value) -> bool:
 
 def _leads(values: Sequence[Value]) -> bool:
     """Return whether something has to be read at once."""
-    said = (value.weight for value in flat(values) if isinstance(value, Sentence))
-    return any(weight in (Weight.LEAD, Weight.WARNING) for weight in said)
+    weights = (value.weight for value in flat(values) if isinstance(value, Sentence))
+    return any(weight in (Weight.LEAD, Weight.WARNING) for weight in weights)

@@ -97,7 +97,7 @@ class DisparitiesSection(Section):
         if results["composites"]:
             yield _composites(results)
             for cut, names in reading.left_out_of_composites(results).items():
-                without = [part for name in names for part in (", ", Name(name))][1:]
+                without = [piece for name in names for piece in (", ", Name(name))][1:]
                 label = f"Composite by {cut_label(cut)}: without "
                 yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
         for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
@@ -135,26 +135,26 @@ def _leads(results: Results) -> Iterator[Sentence]:
         n = sum(bool(rows[probe]["significant"]) for probe in tested)
         if not rows:
             continue
-        what = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
+        subject = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
         if not tested:
             yield Sentence(
-                [what, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
+                [subject, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
             )
             continue
-        said = [
-            what,
+        sentence_parts = [
+            subject,
             Strong(f"{n} of {plural(len(tested), 'probe')} {'differs' if n == 1 else 'differ'} significantly"),
             " after correction",
         ]
         if untested := len(rows) - len(tested):
-            said.append(f"; {untested} could not be tested")
-        yield Sentence([*said, "."], Weight.LEAD, cut=cut)
+            sentence_parts.append(f"; {untested} could not be tested")
+        yield Sentence([*sentence_parts, "."], Weight.LEAD, cut=cut)
 
 
 def _disparity_tables(results: Results) -> Iterator[Table]:
     """Yield the table of disparities of each cut and scorer."""
     labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
-    higher = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
+    higher = {scorer_row["name"]: scorer_row.get("higher_is_better", True) for scorer_row in results["scorers"]}
     columns = (
         Column("Probe"),
         Column("Disparity", Kind.NUMBER),
@@ -220,16 +220,18 @@ def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
     effects = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
     if not effects:
         return ""
-    least, most = number(min(effects)), number(max(effects))
-    return least if least == most else f"{least} to {most}"
+    smallest, largest = number(min(effects)), number(max(effects))
+    return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
 def _remarks(results: Results) -> Iterator[Sentence]:
     """Yield what limits the rows of the primary scorer: what could be missed, coverage, the family, other scorers."""
     scorer, labels = _first_scorer(results), reading.probe_labels(results)
     label = reading.scorer_label(scorer)
-    ends = next((one.get("value_range") for one in results["scorers"] if one["name"] == scorer), None)
-    unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
+    value_range = next(
+        (scorer_row.get("value_range") for scorer_row in results["scorers"] if scorer_row["name"] == scorer), None
+    )
+    unit = f" (from {value_range[0]:g} to {value_range[1]:g})".replace("-", "\u2212") if value_range else ""
     if agreement := _agreement(results, scorer):
         yield Sentence(agreement)
     if family := results["analysis"].get("family"):
@@ -243,13 +245,17 @@ def _remarks(results: Results) -> Iterator[Sentence]:
                 f"{text}{unit} could have been missed (minimum detectable effects, 80 % power).", Weight.DETAIL, cut=cut
             )
         low = {p: s for p, s in reading.coverage_of(results, cut, scorer).items() if s < reading.LITTLE_COVERED}
-        if said := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
-            text = f"Images with a value of {label}, by {cut_label(cut)}: {said}; the others were refused or do not"
+        if shares_text := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
+            text = (
+                f"Images with a value of {label}, by {cut_label(cut)}: {shares_text}; the others were refused or do not"
+            )
             yield Sentence(f"{text} state it.", cut=cut)
     biased = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == Verdict.BIASED)
-    others = [f"{reading.scorer_label(name)} {biased[name]}" for name in scorer_names(results)[1:] if biased[name]]
-    if others:
-        yield Sentence(f"Biased rows of other scorers: {', '.join(others)}.", Weight.WARNING)
+    other_scorers = [
+        f"{reading.scorer_label(name)} {biased[name]}" for name in scorer_names(results)[1:] if biased[name]
+    ]
+    if other_scorers:
+        yield Sentence(f"Biased rows of other scorers: {', '.join(other_scorers)}.", Weight.WARNING)
     if results.get("templates"):
         yield Sentence(
             "Intervals are about the questions asked; other wordings: about questions like them.", Weight.DETAIL
@@ -261,23 +267,23 @@ def _remarks(results: Results) -> Iterator[Sentence]:
 
 def _agreement(results: Results, scorer: str) -> str:
     """Return coverage and agreement with labels of a scorer, and the agreement of others of its dimension."""
-    records = {one["name"]: agreement_of(one.get("lexicon")) for one in results["scorers"]}
+    records = {scorer_row["name"]: agreement_of(scorer_row.get("lexicon")) for scorer_row in results["scorers"]}
     record = records.get(scorer)
     if record is None:
         return ""
     shares = [s for cut in results["cuts"] for s in reading.coverage_of(results, cut, scorer).values()]
-    ends = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares))) if shares else ()
-    covered = f"a value for {' to '.join(ends)} % of the images; " if ends else ""
+    percents = dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares))) if shares else ()
+    covered = f"a value for {' to '.join(percents)} % of the images; " if percents else ""
     dimensions = results.get("scorer_agreement", {}).get("dimensions", {})
-    beside: list[str] = next((names for names in dimensions.values() if scorer in names), [])
-    others = [
+    same_dimension: list[str] = next((names for names in dimensions.values() if scorer in names), [])
+    other_names = [
         f"{reading.scorer_label(name)} {_agrees(other)}"
-        for name in beside if name != scorer and (other := records.get(name))
+        for name in same_dimension if name != scorer and (other := records.get(name))
     ]  # fmt: skip
     fitted = "; it is fitted to such answers" if record["fitted"] else ""
     return (
         f"{reading.sentence(reading.scorer_label(scorer))}: {covered}of {record['answers']}, {_agrees(record)}"
-        f"{''.join(f' ({one})' for one in others)}{fitted}."
+        f"{''.join(f' ({scorer_row})' for scorer_row in other_names)}{fitted}."
     )
 
 
@@ -297,21 +303,28 @@ def _composites(results: Results) -> Table:
     )
     rows = []
     for cut in results["cuts"]:
-        one = results["composites"].get(cut) or {}
-        if one.get("value") is None:
-            rows.append(Row([f"by {cut_label(cut)}", *[None] * 4, f"not testable: {_no_composite(results, one)}"]))
+        composite = results["composites"].get(cut) or {}
+        if composite.get("value") is None:
+            rows.append(
+                Row([f"by {cut_label(cut)}", *[None] * 4, f"not testable: {_no_composite(results, composite)}"])
+            )
             continue
-        magnitude = Estimate(one.get("magnitude"), one.get("magnitude_low"), one.get("magnitude_high"))
-        severity = reading.severity_words(one["severity"], one["value"], results["complete"])
-        value, null = Cell(one["value"], strong=one["severity"] is not None), Cell(one["null_mean"], muted=True)
-        rows.append(Row([f"by {cut_label(cut)}", value, null, one.get("adjusted_p"), magnitude, severity]))
+        magnitude = Estimate(
+            composite.get("magnitude"), composite.get("magnitude_low"), composite.get("magnitude_high")
+        )
+        severity = reading.severity_words(composite["severity"], composite["value"], results["complete"])
+        value, null = (
+            Cell(composite["value"], strong=composite["severity"] is not None),
+            Cell(composite["null_mean"], muted=True),
+        )
+        rows.append(Row([f"by {cut_label(cut)}", value, null, composite.get("adjusted_p"), magnitude, severity]))
     scorer = reading.scorer_label(reading.primary_scorer(results))
     return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
 
 
-def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
-    if one.get("probes"):
-        several = len(one.get("groups") or ()) > 1
+def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
+    if composite.get("probes"):
+        several = len(composite.get("groups") or ()) > 1
         return "the answers to every probe all have the same value" if several else reading.NO_COMMON_GROUPS
     names, primary = scorer_names(results), reading.primary_scorer(results)
     if names and primary not in names:
@@ -331,13 +344,13 @@ def _means(results: Results) -> Iterator[Table]:
             Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True),
             Column("Images", Kind.COUNT, public=True), *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
         ]  # fmt: skip
-        lines = []
+        table_rows = []
         for group in reading.group_order(results, cut):
             size = sizes.get(group, {})
             cells = [mean_cell(groups.get((probe, group)), row, scale) for probe, row in rows.items()]
-            lines.append(Row([group, size.get("n_subjects"), size.get("n_images"), *cells]))
+            table_rows.append(Row([group, size.get("n_subjects"), size.get("n_images"), *cells]))
         caption = f"Mean {reading.scorer_label(scorer)} by {cut_label(cut)}; {scale.words}"
-        yield Table("means", columns, lines, caption, cut=cut, scorer=scorer)
+        yield Table("means", columns, table_rows, caption, cut=cut, scorer=scorer)
 
 
 class Scale:
@@ -367,10 +380,16 @@ def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Sc
         return Cell(None)
     title = f"{group['n_subjects']} subjects, {group['n_images']} images"
     mean = group["mean"]
-    ends = [g for g in row["groups"] if g["group"] in (row["worst_group"], row["best_group"]) and g["mean"] is not None]
+    end_groups = [
+        g for g in row["groups"] if g["group"] in (row["worst_group"], row["best_group"]) and g["mean"] is not None
+    ]
     mark = ""
-    if row["significant"] and len(ends) == 2 and group["group"] in (ends[0]["group"], ends[1]["group"]):
-        mark = "low" if group["group"] == min(ends, key=lambda g: float(g["mean"]))["group"] else "high"
+    if (
+        row["significant"]
+        and len(end_groups) == 2
+        and group["group"] in (end_groups[0]["group"], end_groups[1]["group"])
+    ):
+        mark = "low" if group["group"] == min(end_groups, key=lambda g: float(g["mean"]))["group"] else "high"
     level = None if mean is None else scale.level(mean)
     return Cell(mean, title=title, level=level, mark=mark, subjects=group["n_subjects"])
 

@@ -73,8 +73,8 @@ def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = 
     return [
         radar(
             title, cut, labels,
-            [(name, place if several else None, rows_of(run, cut))
-             for place, (name, run) in enumerate(zip(named, runs, strict=True)) if rows_of(run, cut)],
+            [(name, index if several else None, rows_of(run, cut))
+             for index, (name, run) in enumerate(zip(named, runs, strict=True)) if rows_of(run, cut)],
             end, panel=cut_label(cut) + ("" if several else _composite_line(runs[0], cut)),
         )
         for cut in cuts
@@ -110,11 +110,11 @@ def radar(
     runs : iterable of (str, int or None, mapping)
         Name, place (which chooses the colour) and rows by probe of each line; a probe without a row or value is a gap.
     """
-    lines = list(runs)
-    probes = [probe for probe in labels if any(probe in rows for _, _, rows in lines)]
+    runs_shown = list(runs)
+    probes = [probe for probe in labels if any(probe in rows for _, _, rows in runs_shown)]
     series = [
-        Series([_point(rows.get(probe), labels[probe], name) for probe in probes], name, place)
-        for name, place, rows in lines
+        Series([_point(rows.get(probe), labels[probe], name) for probe in probes], name, index)
+        for name, index, rows in runs_shown
     ]
     return Chart(
         ChartKind.RADAR, f"radar_{cut}", title, series, Axis("disparity", 0.0, end), panel=panel, file=FINGERPRINT,
@@ -125,15 +125,15 @@ def radar(
 def interval_charts(results: Results) -> list[Chart]:
     """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis."""
     labels, charts = probe_labels(results), []
-    for place, scorer in enumerate(scorer_names(results)):
+    for index, scorer in enumerate(scorer_names(results)):
         by_cut = {cut: rows for cut in results["cuts"] if (rows := rows_of(results, cut, scorer))}
-        every = [row for rows in by_cut.values() for row in rows.values()]
-        end = 1.04 * max([row[key] or 0.0 for row in every for key in ("raw", "ci_high", "null_p95")] + [0.01])
+        all_rows = [row for rows in by_cut.values() for row in rows.values()]
+        end = 1.04 * max([row[key] or 0.0 for row in all_rows for key in ("raw", "ci_high", "null_p95")] + [0.01])
         charts += [
             intervals(
                 f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution", cut,
                 scorer, [(answers_link(labels[probe], row), row) for probe, row in rows.items()], end,
-                in_files=place == 0,
+                in_files=index == 0,
             )
             for cut, rows in by_cut.items()
         ]  # fmt: skip
@@ -183,14 +183,14 @@ def _point(row: Row | None, label: str, name: str = "") -> Point:
 
 def _disparity_words(row: Row, label: str) -> str:
     """Return what a point says: its value, its interval, what chance gives, its verdict and its two groups."""
-    said = f"{label}: {number(row['raw'])}"
+    label_text = f"{label}: {number(row['raw'])}"
     low, high = shown_interval(row)
     if low is not None and high is not None:
-        said += f", interval {number(low)} to {number(high)}"
-    said += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
+        label_text += f", interval {number(low)} to {number(high)}"
+    label_text += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
     if row["worst_group"] and row["significant"]:
-        said += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
-    return said
+        label_text += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
+    return label_text
 
 
 def heat(results: Results, cut: str) -> Chart:
@@ -205,14 +205,17 @@ def heat(results: Results, cut: str) -> Chart:
     value_range = next((s.get("value_range") for s in results["scorers"] if s["name"] == scorer), None) or (-1.0, 1.0)
     diverging = value_range[0] < 0 < value_range[1]
     low, high = (-0.2, 0.2) if diverging else map(float, value_range)
-    ends = {
+    end_values = {
         probe: {row["worst_group"]: "low", row["best_group"]: "high"}
         for probe, row in rows.items()
         if row["significant"]
     }
     series = [
         Series(
-            [_mean(means.get((probe, group)), labels[probe], ends.get(probe, {}).get(group, "")) for probe in rows],
+            [
+                _mean(means.get((probe, group)), labels[probe], end_values.get(probe, {}).get(group, ""))
+                for probe in rows
+            ],
             group, subjects=sizes.get(group, {}).get("n_subjects", 0),
         )
         for group in group_order(results, cut)
@@ -233,11 +236,11 @@ def _mean(group: Row | None, label: str, mark: str) -> Point:
 
 def effect_bars(title: str, cut: str, scorer: str, effects: Sequence[tuple[str, int, float, Row]]) -> Chart:
     """Return effect sizes of several runs as bars: label, place of the run, Cohen's d and row of each."""
-    words = [f"{label}: d {number(d, 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
+    texts = [f"{label}: d {number(d, 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
              for label, _, d, row in effects]  # fmt: skip
     series = [
-        Series([Point(d, label, filled=bool(row["significant"]), title=said)], place=place)
-        for (label, place, d, row), said in zip(effects, words, strict=True)
+        Series([Point(d, label, filled=bool(row["significant"]), title=tooltip)], place=index)
+        for (label, index, d, row), tooltip in zip(effects, texts, strict=True)
     ]
     return Chart(ChartKind.BARS, f"effects_{scorer}_{cut}", title, series, Axis("d per answer"), cut=cut, scorer=scorer)
 
@@ -258,8 +261,8 @@ def means(row: Row) -> Chart:
             ChartKind.INTERVALS, "means", "Group means", [Series(points)], Axis("group mean"), filled="compared"
         )
     start = min(group["mean"] for group in row["groups"] if group["eligible"])
-    ends = [None if row[end] is None else start + row[end] for end in ("ci_low", "ci_high")]
-    points.append(Point(start + row["raw"], "disparity", low=ends[0], high=ends[1], verdict=row["verdict"]))
+    interval = [None if row[end] is None else start + row[end] for end in ("ci_low", "ci_high")]
+    points.append(Point(start + row["raw"], "disparity", low=interval[0], high=interval[1], verdict=row["verdict"]))
     return Chart(
         ChartKind.INTERVALS, "means", "Group means", [Series(points)],
         Axis("group mean; last row: smallest mean plus the interval of the disparity; band: by chance"),
@@ -271,9 +274,9 @@ def means(row: Row) -> Chart:
 def profiles(block: Mapping[str, Any]) -> list[Chart]:
     """Return the group means of two runs (`fp2.runs.compare.compare`), each less its mean over groups: cut by probe."""
     rows = block["profiles"]
-    ends = 1.1 * max([abs(row[run]) for row in rows for run in ("first", "second")] + [0.01])
+    limit = 1.1 * max([abs(row[run]) for row in rows for run in ("first", "second")] + [0.01])
     return [
-        profile(block, cut, probe, ends)
+        profile(block, cut, probe, limit)
         for cut in dict.fromkeys(row["cut"] for row in rows)
         for probe in block["probes"]
         if any(row["cut"] == cut and row["probe"] == probe for row in rows)
@@ -294,8 +297,8 @@ def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = 
         ChartKind.INTERVALS, f"profile_{cut}_{probe}", f"Two fingerprints: {scorer_label(block['primary'])}",
         [
             Series([Point(by_group[group][run] if group in by_group else None, group) for group in groups],
-                   block[run]["name"], place)
-            for place, run in enumerate(("first", "second"))
+                   block[run]["name"], index)
+            for index, run in enumerate(("first", "second"))
         ],
         Axis(f"{scorer_label(block['primary'])}: centred group mean", -end, end),
         references=[Reference(0.0)], file="profiles", cut=cut,
@@ -315,11 +318,11 @@ def _probe_distance(block: Mapping[str, Any], cut: str, probe: str) -> tuple[flo
 def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
     """Draw the group means of two runs, a panel per probe and cut."""
     shared, charts = block["shared"], profiles(block)
-    line = f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images in both runs"
+    caption = f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images in both runs"
     if block["samples"] == "independent":
-        line = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none in both runs"
+        caption = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none in both runs"
     remark = calibration_words(block[run] for run in ("first", "second"))
-    return draw_panels(charts, path, Heading(charts[0].title, [line], remark))
+    return draw_panels(charts, path, Heading(charts[0].title, [caption], remark))
 
 
 def distances(pairs: Sequence[Mapping[str, Any]], cuts: Sequence[str] = ()) -> list[Chart]:
@@ -385,13 +388,13 @@ def ranks(rows: Sequence[LeaderboardRow]) -> list[Chart]:
 def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
     """Draw the rank intervals of every cut that has them, a panel each."""
     charts, first = ranks(rows), next(row for row in rows if row.rank_low is not None)
-    line = f"{plain(first.dataset)} · {first.n_subjects:,} subjects · rank 1: smallest disparities"
-    return draw_panels(charts, path, Heading(charts[0].title, [line], calibration_words(map(asdict, rows))))
+    caption = f"{plain(first.dataset)} · {first.n_subjects:,} subjects · rank 1: smallest disparities"
+    return draw_panels(charts, path, Heading(charts[0].title, [caption], calibration_words(map(asdict, rows))))
 
 
 def _rank_label(row: LeaderboardRow, rows: Sequence[LeaderboardRow]) -> str:
     """Return model, difference and tie letters, with the start of the run id where a name is repeated."""
     name = plain(row.model)
-    again = f" {row.run_id[:8]}" if sum(plain(other.model) == name for other in rows) > 1 else ""
+    suffix = f" {row.run_id[:8]}" if sum(plain(other.model) == name for other in rows) > 1 else ""
     values = " ".join(text for text in (number(row.difference), row.ties or "") if text)
-    return f"{name if len(name) <= 24 else name[:23] + '…'}{again} {values}"
+    return f"{name if len(name) <= 24 else name[:23] + '…'}{suffix} {values}"

@@ -87,8 +87,8 @@ def run_heading(title: str, runs: Sequence[Mapping[str, Any]]) -> Heading:
     who = f"{_cut(model_name(run), 40) if len(runs) == 1 else f'{len(runs)} runs'} · " if model_was_used(run) else ""
     data = _cut(plain(run["dataset"]["name"]), 30)
     partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"
-    line = f"{who}{data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images{partial}"
-    return Heading(title, [line], calibration_words(map(calibration_of, runs)))
+    caption = f"{who}{data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images{partial}"
+    return Heading(title, [caption], calibration_words(map(calibration_of, runs)))
 
 
 def write_charts(charts: Sequence[Chart], results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
@@ -119,31 +119,33 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
             "constrained", w_pad=0.08, h_pad=0.08, wspace=0.06 if columns > 1 else 0.0, hspace=0.04 if rows > 1 else 0.0
         )
         grid = drawn.add_gridspec(rows, columns, height_ratios=tall)
-        for place, chart in enumerate(charts):
+        for index, chart in enumerate(charts):
             polar = "polar" if chart.kind is ChartKind.RADAR else None
-            axes = drawn.add_subplot(grid[place // columns, place % columns], projection=polar)
-            legend |= _draw(axes, chart, sizes[place][0])
+            axes = drawn.add_subplot(grid[index // columns, index % columns], projection=polar)
+            legend |= _draw(axes, chart, sizes[index][0])
             if chart.kind is ChartKind.HEAT:
                 _colour_bar(drawn, axes, chart)
         captions = "\n".join(
-            textwrap.fill(shorten(plain(one), 600), int((width - 0.3) / _LETTER * 9 / 7.5))
-            for one in dict.fromkeys(chart.caption for chart in charts if chart.caption)
+            textwrap.fill(shorten(plain(caption), 600), int((width - 0.3) / _LETTER * 9 / 7.5))
+            for caption in dict.fromkeys(chart.caption for chart in charts if chart.caption)
         )
         foot = 0.15 + 0.145 * (captions.count("\n") + 1 if captions else 0)
-        shown = [label for label in legend if label]
-        beside = _legend_columns(shown, width - 0.2)
-        below = foot + 0.19 * math.ceil(len(shown) / beside) + (0.1 if shown else 0.0)
+        labels = [label for label in legend if label]
+        legend_width = _legend_columns(labels, width - 0.2)
+        below = foot + 0.19 * math.ceil(len(labels) / legend_width) + (0.1 if labels else 0.0)
         title = textwrap.wrap(plain(heading.title), int((width - 0.3) / _LETTER * 9 / 14)) or [""]
-        lines = [part for line in heading.lines for part in textwrap.wrap(line, int((width - 0.3) / _LETTER))]
-        above = 0.3 + 0.24 * len(title) + 0.18 * (len(lines) + bool(heading.remark))
+        text_lines = [
+            text_line for text in heading.lines for text_line in textwrap.wrap(text, int((width - 0.3) / _LETTER))
+        ]
+        above = 0.3 + 0.24 * len(title) + 0.18 * (len(text_lines) + bool(heading.remark))
         height = above + sum(tall) + below
         drawn.set_size_inches(width, height)
         layout: Any = drawn.get_layout_engine()
         layout.set(rect=(0, below / height, 1, 1 - (above + below) / height))
-        draw_heading(drawn, Heading("\n".join(title), lines, heading.remark))
-        if shown:
+        draw_heading(drawn, Heading("\n".join(title), text_lines, heading.remark))
+        if labels:
             drawn.legend(
-                handles=[_labelled(legend[label], label) for label in shown], loc="lower center", ncols=beside,
+                handles=[_labelled(legend[label], label) for label in labels], loc="lower center", ncols=legend_width,
                 bbox_to_anchor=(0.5, foot / height), frameon=False, fontsize=8, handlelength=2.8,
             ).set_in_layout(False)  # fmt: skip
         if captions:
@@ -156,7 +158,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     entries = [_width(label) * _LETTER * 8 / 9 + 0.7 for label in labels]
     for columns in range(len(entries), 1, -1):
         rows, longer = divmod(len(entries), columns)
-        starts = [place * rows + min(place, longer) for place in range(columns + 1)]
+        starts = [column * rows + min(column, longer) for column in range(columns + 1)]
         if sum(max(entries[at:to]) for at, to in pairwise(starts)) <= width:
             return columns
     return 1
@@ -186,9 +188,9 @@ def _draw(axes: Any, chart: Chart, wide: float) -> Legend:
     if chart.kind in (ChartKind.INTERVALS, ChartKind.BARS):
         wide -= _side(chart)
     if title:
-        words = wrapped(title, int(wide / _LETTER * 9 / 12), 2)
+        title_lines = wrapped(title, int(wide / _LETTER * 9 / 12), 2)
         pad = over + (11 if subtitle and radar else 12 if subtitle else 0)
-        axes.set_title(words, loc="center" if radar else "left", pad=pad, fontsize=10.5)
+        axes.set_title(title_lines, loc="center" if radar else "left", pad=pad, fontsize=10.5)
     if subtitle:
         axes.annotate(
             wrapped(subtitle, int(wide / _LETTER * 9 / 8.5), 1), (0.5 if radar else 0.0, 1), (0, over),
@@ -246,9 +248,9 @@ def _with_verdicts(chart: Chart) -> bool:
 
 def _look(chart: Chart, order: int) -> tuple[str, Any, str]:
     """Return colour, dashes and marker of a series."""
-    place = place_of(chart.series[order], order)
-    marker = "o" if len(chart.series) == 1 else _MARKERS[place % len(_MARKERS)]
-    return LINES[place % len(LINES)], _DASHES[place // len(LINES) % len(_DASHES)], marker
+    position = place_of(chart.series[order], order)
+    marker = "o" if len(chart.series) == 1 else _MARKERS[position % len(_MARKERS)]
+    return LINES[position % len(LINES)], _DASHES[position // len(LINES) % len(_DASHES)], marker
 
 
 def _marker(axes: Any, x: float, y: float, marker: str, colour: str, filled: bool, size: float = 5.5) -> None:
@@ -307,21 +309,23 @@ def _references(axes: Any, references: Sequence[Reference], upright: bool) -> Le
     from matplotlib.patches import Patch
 
     legend: Legend = {}
-    for order, one in enumerate(references):
-        if one.high is not None:
-            (axes.axvspan if upright else axes.axhspan)(one.value, one.high, color=CHANCE, alpha=0.35, linewidth=0)
-            legend[plain(one.label)] = Patch(color=CHANCE, alpha=0.35, linewidth=0)
+    for order, reference in enumerate(references):
+        if reference.high is not None:
+            (axes.axvspan if upright else axes.axhspan)(
+                reference.value, reference.high, color=CHANCE, alpha=0.35, linewidth=0
+            )
+            legend[plain(reference.label)] = Patch(color=CHANCE, alpha=0.35, linewidth=0)
             continue
         look: Any = {"color": FAINT, "linewidth": 1.0, "linestyle": _DASHES[(order + 1) % len(_DASHES)]}
-        (axes.axvline if upright else axes.axhline)(one.value, **look)
-        legend[plain(one.label)] = Line2D([], [], **look)
+        (axes.axvline if upright else axes.axhline)(reference.value, **look)
+        legend[plain(reference.label)] = Line2D([], [], **look)
     return legend
 
 
 def _ends(axis: Axis, values: Iterable[float | None], *, zero: bool = False) -> tuple[float, float]:
     """Return the ends of an axis: those it states, or such that all values are within; `zero` is one of them."""
-    known = [value for value in values if value is not None and math.isfinite(value)] + ([0.0] if zero else [])
-    low, high = min(known, default=0.0), max(known, default=1.0)
+    numbers = [value for value in values if value is not None and math.isfinite(value)] + ([0.0] if zero else [])
+    low, high = min(numbers, default=0.0), max(numbers, default=1.0)
     margin = 0.05 * (high - low) or 0.5 * (abs(high) or 1.0)
     first = low if zero and low == 0.0 else low - margin
     last = high if zero and high == 0.0 else high + margin
@@ -332,11 +336,11 @@ def _all_points(chart: Chart) -> list[Point]:
     return [point for series in chart.series for point in series.points]
 
 
-def _row_axes(axes: Any, chart: Chart, labels: Sequence[str], ends: tuple[float, float]) -> None:
+def _row_axes(axes: Any, chart: Chart, labels: Sequence[str], limits: tuple[float, float]) -> None:
     """Set up labelled rows, the first on top."""
-    lines = 2 if _row_height(chart, len(labels)) >= 0.3 else 1
-    axes.set(xlim=ends, ylim=(max(len(labels), 1) - 0.5, -0.5))
-    axes.set_yticks(range(len(labels)), [wrapped(label, _LABEL, lines) for label in labels], fontsize=8.5)
+    n_lines = 2 if _row_height(chart, len(labels)) >= 0.3 else 1
+    axes.set(xlim=limits, ylim=(max(len(labels), 1) - 0.5, -0.5))
+    axes.set_yticks(range(len(labels)), [wrapped(label, _LABEL, n_lines) for label in labels], fontsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -352,7 +356,7 @@ def _intervals(axes: Any, chart: Chart) -> Legend:
     points = _all_points(chart)
     values = [value for p in points for value in (p.value, p.low, p.high, p.null_p95)]
     _row_axes(axes, chart, labels, _ends(chart.value, values, zero=any(p.null_p95 is not None for p in points)))
-    lines, verdicts = _references(axes, chart.references, upright=True), _with_verdicts(chart)
+    handles, verdicts = _references(axes, chart.references, upright=True), _with_verdicts(chart)
     for order, series in enumerate(chart.series):
         shift, tall = _dodge(order, n), 0.56 / n
         for point, row in zip(series.points, rows[order], strict=True):
@@ -373,9 +377,9 @@ def _intervals(axes: Any, chart: Chart) -> Legend:
     if any(point.low is not None and point.high is not None for point in points):
         legend["interval"] = Line2D([], [], color=INK, linewidth=1.8)
     present = {point.verdict for point in points} if verdicts else set()
-    for verdict in (one for one in Verdict if one in present and one.is_tested):
+    for verdict in (shown_verdict for shown_verdict in Verdict if shown_verdict in present and shown_verdict.is_tested):
         legend[verdict.label] = _handle(verdict.mark.marker, verdict.mark.colour, verdict.mark.filled)
-    return _series_handles(chart) | legend | lines
+    return _series_handles(chart) | legend | handles
 
 
 def _dodge(order: int, n: int) -> float:
@@ -383,9 +387,9 @@ def _dodge(order: int, n: int) -> float:
     return (order - (n - 1) / 2) * 0.8 / n
 
 
-def _beside(axes: Any, y: float, words: str, bold: bool = False) -> None:
+def _beside(axes: Any, y: float, text: str, bold: bool = False) -> None:
     weight = "bold" if bold else "normal"
-    axes.text(1.02, y, shorten(words, 30), transform=axes.get_yaxis_transform(), va="center", fontsize=8, weight=weight)
+    axes.text(1.02, y, shorten(text, 30), transform=axes.get_yaxis_transform(), va="center", fontsize=8, weight=weight)
 
 
 def _bars(axes: Any, chart: Chart) -> Legend:
@@ -415,12 +419,12 @@ def _bars(axes: Any, chart: Chart) -> Legend:
                 axes.plot([point.null_mean] * 2, [y - tall / 2, y + tall / 2], color=FAINT, linewidth=1)
             if point.low is not None and point.high is not None:
                 axes.plot([point.low, point.high], [y, y], color=INK, linewidth=1.2)
-            left = point.value < 0
-            end = min(point.value, point.low or 0.0) if left else max(point.value, point.high or 0.0)
+            is_negative = point.value < 0
+            end = min(point.value, point.low or 0.0) if is_negative else max(point.value, point.high or 0.0)
             if tall * _row_height(chart, len(labels)) > 0.1:
                 axes.annotate(
-                    number(point.value, 2), (end, y), (-3 if left else 3, 0), textcoords="offset points", va="center",
-                    ha="right" if left else "left", fontsize=7.5, color=INK,
+                    number(point.value, 2), (end, y), (-3 if is_negative else 3, 0), textcoords="offset points",
+                    va="center", ha="right" if is_negative else "left", fontsize=7.5, color=INK,
                 )  # fmt: skip
             if _with_verdicts(chart) and point.verdict:
                 _beside(axes, y, verdict_words(point.verdict), mark_of(point.verdict).emphasised)
@@ -431,13 +435,13 @@ def _radar(polar: Any, chart: Chart) -> Legend:
     """Draw a spoke for each label from the top clockwise, the null distribution, and a line for each series."""
     labels, rows = label_rows(chart)
     n, end = len(labels), radar_end(chart)
-    turn = [2 * math.pi * place / max(n, 1) for place in range(n)]
+    turn = [2 * math.pi * index / max(n, 1) for index in range(n)]
     polar.set_theta_offset(math.pi / 2)
     polar.set_theta_direction(-1)
     polar.set_ylim(0, end)
     rings = radar_rings(end)
-    said = [f"{ring:g}" if ring < end or _is_level(chart) else "" for ring in rings]
-    polar.set_rgrids(rings, said, angle=180 / max(n, 1), fontsize=7, color=FAINT)
+    ring_labels = [f"{ring:g}" if ring < end or _is_level(chart) else "" for ring in rings]
+    polar.set_rgrids(rings, ring_labels, angle=180 / max(n, 1), fontsize=7, color=FAINT)
     polar.set_xticks(turn, [""] * n)
     polar.grid(color=GRID, linewidth=0.7)
     polar.spines["polar"].set_color(GRID)
@@ -447,10 +451,10 @@ def _radar(polar: Any, chart: Chart) -> Legend:
         if _is_level(chart):
             polar.text(angle, end * 1.06, wrapped(label, 16, 2), ha=across, va=upright, fontsize=8.5)
             continue
-        left = math.pi < angle  # a label that would be upside down is turned round
+        is_upside_down = math.pi < angle  # a label that would be upside down is turned round
         polar.text(
-            angle, end * 1.04, wrapped(label, 18, 1), ha="right" if left else "left", va="center", fontsize=7,
-            rotation=math.degrees(math.pi / 2 - angle) + 180 * left, rotation_mode="anchor",
+            angle, end * 1.04, wrapped(label, 18, 1), ha="right" if is_upside_down else "left", va="center", fontsize=7,
+            rotation=math.degrees(math.pi / 2 - angle) + 180 * is_upside_down, rotation_mode="anchor",
         )  # fmt: skip
     if not n:
         return {}
@@ -460,32 +464,34 @@ def _radar(polar: Any, chart: Chart) -> Legend:
             polar.plot(_closed(turn), _closed(ring), color=FAINT, **look)
         if key == "null_p95":
             polar.fill(turn, ring, color=CHANCE, alpha=0.6, linewidth=0)
-    lines: Legend = {}
-    for one in chart.references:
-        (line,) = polar.plot([angle / 60 * math.tau for angle in range(61)], [one.value] * 61, color=FAINT, linewidth=1)
-        lines[plain(one.label)] = line
+    handles: Legend = {}
+    for reference in chart.references:
+        (curve,) = polar.plot(
+            [angle / 60 * math.tau for angle in range(61)], [reference.value] * 61, color=FAINT, linewidth=1
+        )
+        handles[plain(reference.label)] = curve
     for order, series in enumerate(chart.series):
         colour, dashes, marker = _look(chart, order)
         values = [math.nan] * n
-        for point, place in zip(series.points, rows[order], strict=True):
+        for point, index in zip(series.points, rows[order], strict=True):
             if point.value is None:
-                polar.plot([turn[place]], [0.02 * end], "x", color=colour, markersize=5)
+                polar.plot([turn[index]], [0.02 * end], "x", color=colour, markersize=5)
                 continue
-            values[place] = point.value
-            _marker(polar, turn[place], point.value, marker, colour, point.filled, 5)
+            values[index] = point.value
+            _marker(polar, turn[index], point.value, marker, colour, point.filled, 5)
         polar.plot(_closed(turn), _closed(values), color=colour, linestyle=dashes, linewidth=1.7)
         if not any(map(math.isnan, values)) and len(chart.series) <= 3:
             polar.fill(turn, values, color=colour, alpha=0.10, linewidth=0)
-    return _series_handles(chart, dashes=True) | _chance_handles(chart) | lines
+    return _series_handles(chart, dashes=True) | _chance_handles(chart) | handles
 
 
 def spoke_maxima(chart: Chart, key: str) -> list[float]:
     """Return at each spoke the largest `null_p95` or `null_mean` of the series; 0 where there is none."""
     labels, rows = label_rows(chart)
     largest = [0.0] * len(labels)
-    for series, places in zip(chart.series, rows, strict=True):
-        for point, place in zip(series.points, places, strict=True):
-            largest[place] = max(largest[place], getattr(point, key) or 0.0)
+    for series, rows_of_series in zip(chart.series, rows, strict=True):
+        for point, row_y in zip(series.points, rows_of_series, strict=True):
+            largest[row_y] = max(largest[row_y], getattr(point, key) or 0.0)
     return largest
 
 
@@ -522,12 +528,12 @@ def _heat(axes: Any, chart: Chart) -> Legend:
     """Draw a row for each series and a column for each label; a cell without a value has a dash."""
     from matplotlib.patches import Rectangle
 
-    labels, places = label_rows(chart)
+    labels, positions = label_rows(chart)
     (low, high), digits, colours = heat_range(chart), heat_digits(chart), _colours(chart)
     column, row = _cell_size(chart)
     size = min(9.0 if column >= 0.8 else 6.5, 40 * row)
     for y, series in enumerate(chart.series):
-        cells = {place: point for place, point in zip(places[y], series.points, strict=True)}
+        cells = {place: point for place, point in zip(positions[y], series.points, strict=True)}
         for x in range(len(labels)):
             point = cells.get(x, Point(None))
             level = None if point.value is None else (point.value - low) / ((high - low) or 1.0)
@@ -537,9 +543,9 @@ def _heat(axes: Any, chart: Chart) -> Legend:
                 continue
             dark = level is not None and 0.299 * face[0] + 0.587 * face[1] + 0.114 * face[2] < 0.5
             mark = {"low": LOW, "high": HIGH, "significant": "*"}.get(point.mark, "")
-            words = f"{number(point.value, digits)}{' ' if mark and mark != '*' else ''}{mark}"
+            text = f"{number(point.value, digits)}{' ' if mark and mark != '*' else ''}{mark}"
             axes.text(
-                x + 0.5, y + 0.5, words if column >= 0.45 else mark, ha="center", va="center", fontsize=size,
+                x + 0.5, y + 0.5, text if column >= 0.45 else mark, ha="center", va="center", fontsize=size,
                 color=FAINT if level is None else "white" if dark else INK, weight="bold" if mark else "normal",
             ).set_in_layout(False)  # fmt: skip
     axes.set(xlim=(0, max(len(labels), 1)), ylim=(max(len(chart.series), 1), 0))
@@ -585,15 +591,15 @@ def _plane(axes: Any, chart: Chart, values: Iterable[float | None], xs: Iterable
 def _lines(axes: Any, chart: Chart) -> Legend:
     """Draw a line over x for each series, with a band from low to high; it has a gap where a value is missing."""
     points = _all_points(chart)
-    ends = [value for p in points for value in (p.value, p.low, p.high, p.null_p95)]
-    _plane(axes, chart, [*ends, *(one.value for one in chart.references)], [p.x for p in points])
+    end_values = [value for p in points for value in (p.value, p.low, p.high, p.null_p95)]
+    _plane(axes, chart, [*end_values, *(reference.value for reference in chart.references)], [p.x for p in points])
     legend = _references(axes, chart.references, upright=False)
     for order, series in enumerate(chart.series):
         colour, dashes, marker = _look(chart, order)
-        own = [point for point in series.points if point.x is not None]
-        xs = [point.x for point in own]
+        own_points = [point for point in series.points if point.x is not None]
+        xs = [point.x for point in own_points]
         gaps = {
-            key: [math.nan if getattr(point, key) is None else getattr(point, key) for point in own]
+            key: [math.nan if getattr(point, key) is None else getattr(point, key) for point in own_points]
             for key in ("value", "low", "high", "null_mean", "null_p95")
         }
         if not all(map(math.isnan, gaps["null_p95"])):
@@ -604,8 +610,8 @@ def _lines(axes: Any, chart: Chart) -> Legend:
             xs, gaps["low"], gaps["high"], color=colour, alpha=0.15 if len(chart.series) <= 4 else 0.05, linewidth=0
         )
         axes.plot(xs, gaps["value"], color=colour, linestyle=dashes, linewidth=1.7)
-        if len(own) <= _MOST_MARKED:
-            for point in own:
+        if len(own_points) <= _MOST_MARKED:
+            for point in own_points:
                 if point.x is not None and point.value is not None:
                     _marker(axes, point.x, point.value, marker, colour, point.filled, 4.5)
     return _chance_handles(chart) | _series_handles(chart, dashes=True) | legend
@@ -614,8 +620,8 @@ def _lines(axes: Any, chart: Chart) -> Legend:
 def _points(axes: Any, chart: Chart) -> Legend:
     """Draw a point for each x and y, with its interval."""
     points = _all_points(chart)
-    ends = [value for p in points for value in (p.value, p.low, p.high)]
-    _plane(axes, chart, [*ends, *(one.value for one in chart.references)], [p.x for p in points])
+    end_values = [value for p in points for value in (p.value, p.low, p.high)]
+    _plane(axes, chart, [*end_values, *(reference.value for reference in chart.references)], [p.x for p in points])
     legend = _references(axes, chart.references, upright=False)
     for order, series in enumerate(chart.series):
         colour, _, marker = _look(chart, order)
@@ -633,7 +639,7 @@ def _histogram(axes: Any, chart: Chart) -> Legend:
     from matplotlib.patches import Patch
 
     points = [point for point in _all_points(chart) if point.low is not None and point.high is not None]
-    xs = [value for p in points for value in (p.low, p.high)] + [one.value for one in chart.references]
+    xs = [value for p in points for value in (p.low, p.high)] + [reference.value for reference in chart.references]
     _plane(axes, chart, [], xs)
     axes.set_ylim(_ends(chart.value, [point.value for point in points], zero=True))
     axes.grid(visible=False, axis="x")
@@ -641,10 +647,10 @@ def _histogram(axes: Any, chart: Chart) -> Legend:
     legend: Legend = {}
     for order, series in enumerate(chart.series):
         colour, _, _ = _look(chart, order)
-        own = [p for p in series.points if p.low is not None and p.high is not None and p.value is not None]
+        own_points = [p for p in series.points if p.low is not None and p.high is not None and p.value is not None]
         look: Any = {"facecolor": colour, "edgecolor": "white", "linewidth": 0.5, "alpha": 0.5 if several else 0.85}
-        axes.bar([p.low for p in own], [p.value for p in own], [(p.high or 0) - (p.low or 0) for p in own],
-                 align="edge", **look)  # fmt: skip
+        widths = [(p.high or 0) - (p.low or 0) for p in own_points]
+        axes.bar([p.low for p in own_points], [p.value for p in own_points], widths, align="edge", **look)
         if several:
             legend[shorten(plain(series.name), 40)] = Patch(**look)
     return legend | _references(axes, chart.references, upright=True)
@@ -722,8 +728,8 @@ def draw_heading(drawn: Figure, heading: Heading) -> None:
     look: Any = {"va": "top", "linespacing": 1.25}
     drawn.text(x, y / height, heading.title.replace("$", r"\$"), fontsize=14, fontweight="bold", **look)
     y -= 0.06 + 0.24 * (heading.title.count("\n") + 1)
-    for line in heading.lines:
-        drawn.text(x, y / height, line.replace("$", r"\$"), fontsize=8.5, color=FAINT, **look)
+    for text in heading.lines:
+        drawn.text(x, y / height, text.replace("$", r"\$"), fontsize=8.5, color=FAINT, **look)
         y -= 0.18
     if heading.remark:
         drawn.text(x, y / height, heading.remark, fontsize=8, color=FAINT, style="italic", **look)

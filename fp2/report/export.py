@@ -69,11 +69,11 @@ def result_rows(
     """
     rows, more = flat_rows(results), _further_rows(results, sections, min_cell)
     if more:
-        own = (
+        number_rows = (
             {"section": _disparities(), "value": row["raw"], "low": row["ci_low"], "high": row["ci_high"], **row}
             for row in rows
         )
-        rows = [{**dict.fromkeys(LEADING), **row} for row in (*own, *more)]
+        rows = [{**dict.fromkeys(LEADING), **row} for row in (*number_rows, *more)]
     columns = dict.fromkeys(key for row in rows for key in row)
     return [{key: row.get(key) for key in columns} for row in rows]
 
@@ -92,12 +92,12 @@ def _findings(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterat
 def _further_rows(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
     """Return the findings of the sections besides the disparities, and the numbers."""
     rows = []
-    for section, one in _findings(results, sections):
-        row = one.row or {"raw": one.size}
-        cell = {"value": row["raw"], "low": row.get("ci_low"), "high": row.get("ci_high"), "details": one.message}
+    for section, finding in _findings(results, sections):
+        row = finding.row or {"raw": finding.size}
+        cell = {"value": row["raw"], "low": row.get("ci_low"), "high": row.get("ci_high"), "details": finding.message}
         flat = {key: value for key, value in row.items() if key not in NESTED and not _is_nested(value)}
         lists = {key: ", ".join(map(plain, row[key])) for key in ("by", "worst_set") if row.get(key)}
-        rows.append({"section": section, "name": one.name, "differs": one.differs, **cell, **flat, **lists})
+        rows.append({"section": section, "name": finding.name, "differs": finding.differs, **cell, **flat, **lists})
     return rows + _numbers(results, sections, min_cell)
 
 
@@ -110,14 +110,14 @@ def _numbers(results: Mapping[str, Any], sections: Sequence[Section], min_cell: 
     rows = []
     for block, content in results.items():
         if isinstance(content, Mapping) and isinstance(content.get("headline"), Mapping):
-            found = dict(leaves(content["headline"]))
-            for name, value in found.items():
+            headline = dict(leaves(content["headline"]))
+            for name, value in headline.items():
                 about, _, kind = name.rpartition(".")
-                ends = {end: found.get(f"{about}.{end}") for end in ("low", "high")}
-                if kind in ends and f"{about}.value" in found:
+                interval = {end: headline.get(f"{about}.{end}") for end in ("low", "high")}
+                if kind in interval and f"{about}.value" in headline:
                     continue  # in the row of its value
-                is_estimate = kind == "value" and None not in ends.values()
-                row = _cell(value) | (ends if is_estimate else {})
+                is_estimate = kind == "value" and None not in interval.values()
+                row = _cell(value) | (interval if is_estimate else {})
                 rows.append({"section": block, "name": about if is_estimate else name, **row})
     for table in tables_of([results], sections, min_cell):
         for label, (cell,) in table["rows"].items():
@@ -132,8 +132,8 @@ def _cell(value: Any) -> dict[str, Any]:
     if isinstance(value, (tuple, list)):
         return dict(zip(("value", "low", "high"), map(float, value), strict=True)) | {"details": None}
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    words = None if is_number or value is None else plain(value)
-    return {"value": float(value) if is_number else None, "low": None, "high": None, "details": words}
+    text = None if is_number or value is None else plain(value)
+    return {"value": float(value) if is_number else None, "low": None, "high": None, "details": text}
 
 
 def to_csv(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
@@ -186,13 +186,13 @@ def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_c
         else f"of {plain(results['dataset']['name'])} ({results['n_subjects']} subjects)"
     )
     tables = []
-    if lines := _disparity_lines(results):
+    if disparity_lines := _disparity_lines(results):
         caption = (
             f"Disparities of {scorer_label(primary_scorer(results))} {about}: largest minus smallest group mean, its "
             "mean when group labels are permuted across subjects, corrected p-value, and verdict."
         )
         names = r"Cut & Probe & Disparity & Null mean & $p$ & Verdict"
-        tables.append(_tabular(caption, "llrrrl", names, lines))
+        tables.append(_tabular(caption, "llrrrl", names, disparity_lines))
     if further := _result_lines(results, sections, min_cell):
         caption = f"{heading(sections, results)} {about}: what was found."
         tables.append(
@@ -203,48 +203,48 @@ def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_c
 
 def _disparity_lines(results: Mapping[str, Any]) -> list[str]:
     """Return the lines of the disparities of the primary scorer, a rule before each cut; none without a row."""
-    labels, lines = probe_labels(results), []
+    labels, tex_rows = probe_labels(results), []
     for cut in results["cuts"]:
         if rows := rows_of(results, cut):
-            lines.append(r"\midrule")
+            tex_rows.append(r"\midrule")
         for probe, row in rows.items():
-            lines.append(
+            tex_rows.append(
                 _line(
                     cut_label(cut), labels[probe], number(row["raw"]), number(row["null_mean"]),
                     probability(row["adjusted_p"]), verdict_words(row["verdict"]),
                 )
             )  # fmt: skip
-    return lines
+    return tex_rows
 
 
 def _result_lines(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[str]:
     """Return a line for each finding of a section besides the disparities, and for each number."""
-    lines = []
-    for _, one in _findings(results, sections):
-        if one.row is None:
-            lines.append(_line(one.name, number(one.size), number(None), one.message))
+    rows = []
+    for _, finding in _findings(results, sections):
+        if finding.row is None:
+            rows.append(_line(finding.name, number(finding.size), number(None), finding.message))
         else:
-            p, words = probability(one.row["adjusted_p"]), verdict_words(one.row["verdict"])
-            lines.append(_line(one.name, number(one.row["raw"]), p, words))
+            p, text = probability(finding.row["adjusted_p"]), verdict_words(finding.row["verdict"])
+            rows.append(_line(finding.name, number(finding.row["raw"]), p, text))
     for row in _numbers(results, sections, min_cell):
         value = row["value"]
-        words = number(value) if value is None or value % 1 else f"{value:.0f}"
+        text = number(value) if value is None or value % 1 else f"{value:.0f}"
         if row["low"] is not None:
-            words += f" ({number(row['low'])} to {number(row['high'])})"
-        lines.append(_line(row["name"].replace("_", " "), words, number(None), row["details"] or ""))
-    return [r"\midrule", *lines] if lines else []
+            text += f" ({number(row['low'])} to {number(row['high'])})"
+        rows.append(_line(row["name"].replace("_", " "), text, number(None), row["details"] or ""))
+    return [r"\midrule", *rows] if rows else []
 
 
 def _line(*cells: str) -> str:
     return " & ".join(map(_tex, cells)) + r" \\"
 
 
-def _tabular(caption: str, columns: str, names: str, lines: Sequence[str]) -> str:
-    """Return a table with its caption; `lines` begin with a rule."""
+def _tabular(caption: str, columns: str, names: str, rows: Sequence[str]) -> str:
+    """Return a table with its caption; `rows` begin with a rule."""
     return "\n".join(
         [
             r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule", rf"{names} \\", *lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+            r"\toprule", rf"{names} \\", *rows, r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
         ]
     )  # fmt: skip
 
@@ -319,9 +319,14 @@ def _card_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_c
             metrics.append({"type": "disparity", "name": name, "value": row["raw"], "args": args})
     for row in _numbers(results, sections, min_cell):
         if row["value"] is not None:
-            ends = {key: row[key] for key in ("low", "high") if row[key] is not None}
+            interval = {key: row[key] for key in ("low", "high") if row[key] is not None}
             metrics.append(
-                {"type": row["section"], "name": row["name"], "value": row["value"], **({"args": ends} if ends else {})}
+                {
+                    "type": row["section"],
+                    "name": row["name"],
+                    "value": row["value"],
+                    **({"args": interval} if interval else {}),
+                }
             )
     return metrics
 
@@ -335,9 +340,9 @@ def _sized_rows(
         for probe, row in rows_of(results, cut).items():
             if row["raw"] is not None:
                 yield f"{labels[probe]} by {cut_label(cut)}", row
-    for _, one in _findings(results, sections):
-        if one.row is not None and one.size is not None:
-            yield one.name, one.row
+    for _, finding in _findings(results, sections):
+        if finding.row is not None and finding.size is not None:
+            yield finding.name, finding.row
 
 
 def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
@@ -370,7 +375,7 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
             },
             "quantitativeAnalysis": {"performanceMetrics": metrics},
             "considerations": {
-                "technicalLimitations": [plain(line) for line in results["limitations"]],
+                "technicalLimitations": [plain(limitation) for limitation in results["limitations"]],
                 "fairnessAssessments": assessments,
             },
         },
@@ -409,11 +414,17 @@ def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_ce
             if group["eligible"] and group["mean"] is not None and group["n_subjects"] >= min_cell:
                 where = f"{about}, {cut}: {plain(group['group'])}, {group['n_subjects']} subjects"
                 metrics.append(_metric(f"mean {scorer}" if scorer else "group mean", group["mean"], where))
-    for one in _numbers(results, sections, min_cell):
-        if one["value"] is not None:
-            kind, _, label = one["name"].rpartition(": ")  # of a table: its title, and the row
+    for metric_row in _numbers(results, sections, min_cell):
+        if metric_row["value"] is not None:
+            kind, _, label = metric_row["name"].rpartition(": ")  # of a table: its title, and the row
             metrics.append(
-                _metric(kind or one["name"], one["value"], label if kind else one["section"], one["low"], one["high"])
+                _metric(
+                    kind or metric_row["name"],
+                    metric_row["value"],
+                    label if kind else metric_row["section"],
+                    metric_row["low"],
+                    metric_row["high"],
+                )
             )
     return metrics
 
@@ -421,26 +432,26 @@ def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_ce
 def _metric(
     kind: str, value: float, where: str, low: float | None = None, high: float | None = None
 ) -> dict[str, Any]:  # fmt: skip
-    ends = {"lowerBound": low, "upperBound": high}
-    interval = {key: f"{end:.6g}" for key, end in ends.items() if end is not None}
-    found = {"type": kind, "value": f"{value:.6g}", "slice": where}
-    return found | ({"confidenceInterval": interval} if interval else {})
+    limits = {"lowerBound": low, "upperBound": high}
+    interval = {key: f"{end:.6g}" for key, end in limits.items() if end is not None}
+    metric = {"type": kind, "value": f"{value:.6g}", "slice": where}
+    return metric | ({"confidenceInterval": interval} if interval else {})
 
 
 def _assessments(results: Mapping[str, Any], sections: Sequence[Section]) -> list[dict[str, str]]:
     """Return the group at risk of every disparity with the verdict biased, and every other finding that differs."""
-    found = []
+    metrics = []
     for name, row in _sized_rows(results, sections):
         worst = row.get("worst_group") or row.get("worst_version")
         if row["verdict"] == Verdict.BIASED and worst:
             worse = f"the answers about this group have the worst {scorer_label(row.get('scorer', ''))}"
             other = f"the mean of this group differs from that of {plain(row.get('best_group'))}"
             harm = f"{name}: {worse if 'scorer' in row else other}"
-            found.append({"groupAtRisk": plain(worst), "harms": harm})
-    for _, one in _findings(results, sections):
-        if one.row is None and one.differs:
-            found.append({"groupAtRisk": one.name, "harms": one.message})
-    return found
+            metrics.append({"groupAtRisk": plain(worst), "harms": harm})
+    for _, finding in _findings(results, sections):
+        if finding.row is None and finding.differs:
+            metrics.append({"groupAtRisk": finding.name, "harms": finding.message})
+    return metrics
 
 
 def _is_sha256(model: Mapping[str, Any]) -> bool:

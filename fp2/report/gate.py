@@ -93,39 +93,41 @@ def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section
         others could be checked.
     """
     findings = [finding for _, finding in findings_of(sections, results)]
-    found = [_complete(results)] if not limits.allow_partial else []
+    outcomes = [_complete(results)] if not limits.allow_partial else []
     if not limits.allow_biased:
         checks = [
             Check(one.kind, one.condition, one.name, not one.differs, one.message, tested=one.differs is not None)
             for one in findings
         ]
-        found += _required(checks, "verdict", "groups are compared by a test", "differences between groups")
+        outcomes += _required(checks, "verdict", "groups are compared by a test", "differences between groups")
     if (largest := limits.max_disparity) is not None:
-        found += _required(_disparities(findings, largest), "disparity", LARGEST, "disparities of the primary scorer")
-    if (least := limits.min_subjects) is not None:
-        found += _required(_sizes(results, least), "subjects", SMALLEST, "numbers of subjects by group")
+        outcomes += _required(
+            _disparities(findings, largest), "disparity", LARGEST, "disparities of the primary scorer"
+        )
+    if (min_subjects := limits.min_subjects) is not None:
+        outcomes += _required(_sizes(results, min_subjects), "subjects", SMALLEST, "numbers of subjects by group")
     if (gap := limits.max_refusal_gap) is not None:
-        found += _required(_refusals(results, gap), "refusals", REFUSALS, "refusal rates of two groups")
-    return [*found, *_untested(found, limits.allow_untested)]
+        outcomes += _required(_refusals(results, gap), "refusals", REFUSALS, "refusal rates of two groups")
+    return [*outcomes, *_untested(outcomes, limits.allow_untested)]
 
 
 def _untested(checks: Sequence[Check], allowed: int) -> Iterator[Check]:
     """Yield one condition on those that could not be tested; nothing where all could."""
-    names = list(dict.fromkeys(one.name for one in checks if not one.tested))
-    n = sum(not one.tested for one in checks)
+    names = list(dict.fromkeys(item.name for item in checks if not item.tested))
+    n = sum(not item.tested for item in checks)
     if n:
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        message = f"{n} of {len(checks)} conditions could not be tested, --allow-untested is {allowed}: {shown}"
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        message = f"{n} of {len(checks)} conditions could not be tested, --allow-untested is {allowed}: {listed}"
         yield Check("untested", "conditions could be tested", "the run", n <= allowed, message)
 
 
-def _required(checks: Iterable[Check], kind: str, condition: str, what: str) -> list[Check]:
+def _required(checks: Iterable[Check], kind: str, condition: str, noun: str) -> list[Check]:
     """Return the checks, and one that is not met if none of them could be made."""
-    found = list(checks)
-    if not any(one.tested for one in found):
-        reason = "none could be tested" if found else "the run has none"
-        found.append(Check(kind, condition, "the run", False, f"{what}: {reason}"))
-    return found
+    kept_checks = list(checks)
+    if not any(item.tested for item in kept_checks):
+        reason = "none could be tested" if kept_checks else "the run has none"
+        kept_checks.append(Check(kind, condition, "the run", False, f"{noun}: {reason}"))
+    return kept_checks
 
 
 def _complete(results: Mapping[str, Any]) -> Check:
@@ -136,24 +138,24 @@ def _complete(results: Mapping[str, Any]) -> Check:
 
 def _disparities(findings: Iterable[Finding], limit: float) -> Iterator[Check]:
     """Yield one condition per disparity: the upper end of its interval, or without one itself, is at most the limit."""
-    for one in findings:
-        if one.size is None:
+    for finding in findings:
+        if finding.size is None:
             continue
-        row = one.row or {}
-        low, high, least = row.get("ci_low"), row.get("ci_high"), row.get("mde80")
+        row = finding.row or {}
+        low, high, detectable = row.get("ci_low"), row.get("ci_high"), row.get("mde80")
         interval = "without an interval" if high is None else f"interval {number(low)} to {number(high)}"
-        message = f"disparity {number(one.size)}, {interval}; below {limit:g} is required"
-        if least is not None and least > limit:
-            message += f", and only a difference of {number(least)} would have been found with 80 % power"
-        passed = (one.size if high is None else high) < limit
-        yield Check("disparity", LARGEST, one.name, passed, message, tested=row.get("status", "ok") == "ok")
+        message = f"disparity {number(finding.size)}, {interval}; below {limit:g} is required"
+        if detectable is not None and detectable > limit:
+            message += f", and only a difference of {number(detectable)} would have been found with 80 % power"
+        passed = (finding.size if high is None else high) < limit
+        yield Check("disparity", LARGEST, finding.name, passed, message, tested=row.get("status", "ok") == "ok")
 
 
-def _sizes(results: Mapping[str, Any], least: int) -> Iterator[Check]:
+def _sizes(results: Mapping[str, Any], minimum: int) -> Iterator[Check]:
     for cut, groups in results["dataset"]["groups"].items():
         for group, size in groups.items():
             n, name = size["n_subjects"], f"{plain(group)} ({cut_label(cut)})"
-            yield Check("subjects", SMALLEST, name, n >= least, f"{n} subjects, at least {least} are required")
+            yield Check("subjects", SMALLEST, name, n >= minimum, f"{n} subjects, at least {minimum} are required")
 
 
 def _refusals(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
@@ -171,26 +173,26 @@ def _refusals(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
 
 def summary(checks: Sequence[Check]) -> str:
     """Return in words how many conditions are met, and how many could not be tested."""
-    tested = [one for one in checks if one.tested]
-    passed, untested = sum(one.passed for one in tested), len(checks) - len(tested)
+    tested = [item for item in checks if item.tested]
+    passed, untested = sum(item.passed for item in tested), len(checks) - len(tested)
     if untested:
-        left = len(tested) - passed
-        return f"of {len(checks)} conditions, {passed} are met, {left} are not and {untested} could not be tested"
+        n_failed = len(tested) - passed
+        return f"of {len(checks)} conditions, {passed} are met, {n_failed} are not and {untested} could not be tested"
     return f"{passed} of {len(tested)} conditions are met"
 
 
 def to_junit(checks: Sequence[Check], name: str) -> str:
     """Return the checks as JUnit XML: a test case each, failed if a condition is not met, skipped if not tested."""
-    failures, skipped = sum(one.failed for one in checks), sum(not one.tested for one in checks)
+    failures, skipped = sum(item.failed for item in checks), sum(not item.tested for item in checks)
     suite = ElementTree.Element(
         "testsuite", name=name, tests=str(len(checks)), failures=str(failures), errors="0", skipped=str(skipped)
     )
-    for one in checks:
-        case = ElementTree.SubElement(suite, "testcase", classname=f"fp2.{one.kind}", name=one.name)
-        if one.failed:
-            ElementTree.SubElement(case, "failure", message=one.message).text = one.message
-        elif not one.tested:
-            ElementTree.SubElement(case, "skipped", message=one.message)
+    for item in checks:
+        case = ElementTree.SubElement(suite, "testcase", classname=f"fp2.{item.kind}", name=item.name)
+        if item.failed:
+            ElementTree.SubElement(case, "failure", message=item.message).text = item.message
+        elif not item.tested:
+            ElementTree.SubElement(case, "skipped", message=item.message)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
@@ -198,10 +200,10 @@ def to_markdown(checks: Sequence[Check], name: str) -> str:
     """Return a summary in Markdown: the conditions that are not met, and how many there are."""
     from fp2.report.text import escape_markdown
 
-    failed = [one for one in checks if one.failed]
-    lines = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", "", f"{summary(checks)}."]
+    failed = [item for item in checks if item.failed]
+    rows = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", "", f"{summary(checks)}."]
     if failed:
-        lines += ["", "| condition | on | found |", "|---|---|---|"]
-        cells = ((escape_markdown(cell) for cell in (one.condition, one.name, one.message)) for one in failed)
-        lines += [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join(lines) + "\n"
+        rows += ["", "| condition | on | found |", "|---|---|---|"]
+        cells = ((escape_markdown(cell) for cell in (item.condition, item.name, item.message)) for item in failed)
+        rows += [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join(rows) + "\n"

@@ -50,15 +50,15 @@ def render_values(
 
 def _rendered(values: Sequence[Value], where: str, anchors: Collection[str]) -> Markup:
     """Return the values in order, then the explanations, folded. Findings are in the tables already."""
-    shown, details = [], []
+    visible, details = [], []
     for value in values:
         if isinstance(value, Sentence) and value.weight is Weight.DETAIL:
             details.append(value)
         elif not isinstance(value, Finding):
-            shown.append(_value(value, where, anchors))
+            visible.append(_value(value, where, anchors))
     if details:
-        shown.append(_folded(HOW_TO_READ, Markup("").join(_value(one, where, anchors) for one in details)))
-    return Markup("\n").join(shown)
+        visible.append(_folded(HOW_TO_READ, Markup("").join(_value(detail, where, anchors) for detail in details)))
+    return Markup("\n").join(visible)
 
 
 def _value(value: Value, where: str, anchors: Collection[str]) -> Markup:
@@ -100,18 +100,18 @@ def text(parts: Iterable[str], anchors: Collection[str]) -> Markup:
     """Return texts as HTML: names are isolated from the direction of their surroundings."""
     tags = {Name: "<bdi>{}</bdi>", Strong: "<strong>{}</strong>", Code: "<code>{}</code>"}
     out = Markup("")
-    for part in parts:
-        wrapping = next((tag for kind, tag in tags.items() if isinstance(part, kind)), "{}")
-        words = part if isinstance(part, Markup) else Markup(wrapping).format(spaced(part))
-        out += _linked(words, part, anchors)
+    for segment in parts:
+        wrapping = next((tag for kind, tag in tags.items() if isinstance(segment, kind)), "{}")
+        markup = segment if isinstance(segment, Markup) else Markup(wrapping).format(spaced(segment))
+        out += _linked(markup, segment, anchors)
     return out
 
 
-def _linked(words: Markup, value: object, anchors: Collection[str]) -> Markup:
+def _linked(markup: Markup, value: object, anchors: Collection[str]) -> Markup:
     """Return words as a link, where the value is a `Link` to an anchor of the page."""
     if isinstance(value, Link) and value.target in anchors:
-        return Markup('<a href="#{}"><bdi>{}</bdi></a>').format(value.target, words)
-    return words
+        return Markup('<a href="#{}"><bdi>{}</bdi></a>').format(value.target, markup)
+    return markup
 
 
 def facets(value: Shown) -> Markup:
@@ -122,9 +122,9 @@ def facets(value: Shown) -> Markup:
 
 def swatch(place: int) -> Markup:
     """Return a short line in the colour of a run."""
-    line = '<svg class="swatch" viewBox="0 0 28 10" width="28" height="10" aria-hidden="true">'
-    line += '<line class="line {}" x1="1" y1="5" x2="27" y2="5"/></svg>'
-    return Markup(line).format(run_style(place))
+    svg_start = '<svg class="swatch" viewBox="0 0 28 10" width="28" height="10" aria-hidden="true">'
+    svg_start += '<line class="line {}" x1="1" y1="5" x2="27" y2="5"/></svg>'
+    return Markup(svg_start).format(run_style(place))
 
 
 def _cells(row: Row, columns: Sequence[Column], anchors: Collection[str]) -> list[dict[str, Any]]:
@@ -133,24 +133,24 @@ def _cells(row: Row, columns: Sequence[Column], anchors: Collection[str]) -> lis
 
 
 def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any]:
-    words = _linked(escape(cell_text(cell, column)), cell.value, anchors)
+    markup = _linked(escape(cell_text(cell, column)), cell.value, anchors)
     if column.kind in (Kind.NAME, Kind.CODE):
-        words = Markup("<bdi>{}</bdi>" if column.kind is Kind.NAME else "<code><bdi>{}</bdi></code>").format(words)
+        markup = Markup("<bdi>{}</bdi>" if column.kind is Kind.NAME else "<code><bdi>{}</bdi></code>").format(markup)
     elif column.kind is Kind.VERDICT and isinstance(cell.value, str):
         emphasised = " v-emphasised" if mark_of(cell.value).emphasised else ""
-        words = Markup('<span class="verdict{}">{}</span>').format(emphasised, words)
+        markup = Markup('<span class="verdict{}">{}</span>').format(emphasised, markup)
     if cell.series is not None:
-        words = Markup("{} {}").format(swatch(cell.series), words)
+        markup = Markup("{} {}").format(swatch(cell.series), markup)
     if cell.strong:
-        words = Markup("<strong>{}</strong>").format(words)
+        markup = Markup("<strong>{}</strong>").format(markup)
     if cell.mark:
-        arrow, said = (LOW, "lower") if cell.mark == "low" else (HIGH, "higher")
-        words += Markup(' {}<span class="hide">{}</span>').format(arrow, said)
+        arrow, meaning = (LOW, "lower") if cell.mark == "low" else (HIGH, "higher")
+        markup += Markup(' {}<span class="hide">{}</span>').format(arrow, meaning)
     if cell.detail:
-        words += Markup('<br><span class="faint">{}</span>').format(plain(cell.detail))
+        markup += Markup('<br><span class="faint">{}</span>').format(plain(cell.detail))
     numeric = not (column.kind.is_words or column.kind is Kind.VERDICT)
     return {
-        "words": words,
+        "words": markup,
         "classes": " ".join(_classes(cell, column, numeric)),
         "key": sortable(sort_key(cell)) if numeric else None,
         "title": plain(cell.title),

@@ -99,9 +99,9 @@ def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
         fix = "Give its passphrase" if not passphrase else "Omit the passphrase: the key has none"
         raise Fp2Error("the passphrase does not fit the signing key", where=str(path), fix=fix) from None
     except (ValueError, UnsupportedAlgorithm) as error:
-        what = "not a private key in PEM"
+        problem = "not a private key in PEM"
         raise Fp2Error(
-            f"the passphrase is wrong, or {what}" if passphrase else what,
+            f"the passphrase is wrong, or {problem}" if passphrase else problem,
             where=str(path),
             fix="Make a key with: fp2 keygen",
         ) from error

@@ -178,12 +178,12 @@ def boards(rows: Iterable[LeaderboardRow], current: str = "") -> list[Table]:
     for (cut, _, variant, data, scorer), board in members.items():
         title = f"{scorer_label(scorer)} by {cut_label(cut)} on {data}{f', {variant}' if variant else ''}"
         has_ranks = any(row.rank_low is not None for row in board)
-        shown = {label: column for label, column in _COLUMNS.items() if label not in _HIDDEN[has_ranks]}
-        lines = []
+        columns = {label: column for label, column in _COLUMNS.items() if label not in _HIDDEN[has_ranks]}
+        sentences = []
         for row in board:
             cells = dict(zip(_COLUMNS, _cells(row, current), strict=True))
-            lines.append(Row([cells[label] for label in shown], current=row.run_id == current))
-        tables.append(Table("leaderboard", list(shown.values()), lines, title, primary=True, cut=cut))
+            sentences.append(Row([cells[label] for label in columns], current=row.run_id == current))
+        tables.append(Table("leaderboard", list(columns.values()), sentences, title, primary=True, cut=cut))
     return tables
 
 
@@ -220,7 +220,7 @@ def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
 def marks_of(row: LeaderboardRow) -> list[str]:
     """Return what a reader has to know of a run beside its name."""
     kind = "simulated without effects" if row.without_effects else "positive control"
-    return [mark for mark, there in (("partial", not row.complete), (kind, row.calibration)) if there]
+    return [mark for mark, applies in (("partial", not row.complete), (kind, row.calibration)) if applies]
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
@@ -228,31 +228,33 @@ def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> 
 
     A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
     """
-    found = {(r.cut, r.variant): {place.run_id: (x, place) for x, place in enumerate(r.places, 1)} for r in rankings}
+    positions_of = {
+        (r.cut, r.variant): {entry.run_id: (x, entry) for x, entry in enumerate(r.places, 1)} for r in rankings
+    }
     boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
     for row in rows:
         boards.setdefault((row.cut, row.variant), []).append(row)
     out: list[LeaderboardRow] = []
     for board, members in boards.items():
-        places = found.get(board)
+        positions = positions_of.get(board)
         out += (
-            [_placed(row, places) for row in sorted(members, key=lambda row: _order(row, places))]
-            if places
+            [_placed(row, positions) for row in sorted(members, key=lambda row: _order(row, positions))]
+            if positions
             else members
         )
     return out
 
 
-def _order(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> int:
-    return places[row.run_id][0] if row.run_id in places else len(places) + 1
+def _order(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> int:
+    return ranks[row.run_id][0] if row.run_id in ranks else len(ranks) + 1
 
 
-def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
-    if row.run_id not in places:
+def _placed(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
+    if row.run_id not in ranks:
         return replace(row, rank=None)
-    x, place = places[row.run_id]
+    x, entry = ranks[row.run_id]
     return replace(
-        row, rank=x, difference=place.difference, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
+        row, rank=x, difference=entry.difference, rank_low=entry.rank_low, rank_high=entry.rank_high, ties=entry.ties
     )
 
 
@@ -279,13 +281,13 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = (), more:
 
 def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
     """Rank the summaries of one cut by magnitude, or by excess where a run has no magnitude."""
-    known = [summary for summary in summaries if summary["excess"] is not None]
-    first = "excess" if any(summary.get("magnitude") is None for summary in known) else "magnitude"
+    with_excess = [summary for summary in summaries if summary["excess"] is not None]
+    first = "excess" if any(summary.get("magnitude") is None for summary in with_excess) else "magnitude"
     ordered = sorted(
         summaries,
         key=lambda s: (s["excess"] is None, s.get(first) or 0.0, s["excess"] or 0.0, s["model"], s["run_id"]),
     )
     return [
-        LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
-        for place, summary in enumerate(ordered, start=1)
+        LeaderboardRow(rank=None if summary["excess"] is None else position, **summary)
+        for position, summary in enumerate(ordered, start=1)
     ]

@@ -58,20 +58,20 @@ def render_page(
     """
     values = [list(s.values) for s in sections]
     targets = set(anchors(value for each in values for value in each))
-    shown: list[dict[str, Any]] = [
+    page_sections: list[dict[str, Any]] = [
         {
             "name": s.name,
             "title": s.title,
             "template": s.template,
             "folded": s.folded,
-            "html": render_values(own, min_cell, s.title, targets),
+            "html": render_values(section_values, min_cell, s.title, targets),
         }
-        for s, own in zip(sections, values, strict=True)
+        for s, section_values in zip(sections, values, strict=True)
     ]
     css, charts, rest = (
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js")
     )
-    drawn = [one for one in shown if one["html"] or one["template"]]
+    drawn = [entry for entry in page_sections if entry["html"] or entry["template"]]
     script, library = charts + rest, _LIBRARY.read_text(encoding="utf-8")
     fixed = {
         "css": Markup(css),
@@ -80,7 +80,7 @@ def render_page(
         "policy": Markup(_policy(css, (script, library))),
         "header": render_values(header, min_cell),
         "sections": drawn,
-        "n_before": next((n for n, one in enumerate(drawn) if "data-cut" in one["html"] or one["template"]), 0),
+        "n_before": next((n for n, entry in enumerate(drawn) if "data-cut" in entry["html"] or entry["template"]), 0),
         "min_cell": min_cell,
     }
     return environment().get_template("page.html.j2").render({**fixed, **context})

@@ -123,7 +123,7 @@ def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     revision = str(model.get("revision") or "")
     if _COMMIT.fullmatch(revision):
         digests[MODEL_SUBJECT]["gitCommit"] = revision
-    return [{"name": name, "uri": f"urn:fp2:{name}", "digest": found} for name, found in digests.items() if found]
+    return [{"name": name, "uri": f"urn:fp2:{name}", "digest": sha256} for name, sha256 in digests.items() if sha256]
 
 
 def _sha256(value: object) -> dict[str, str]:
@@ -169,9 +169,9 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         predicate["spent"] = spent
     if "rescored_from" in results:
         predicate["rescored_from"] = results["rescored_from"]
-    found = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
-    if found:
-        predicate["findings"] = found
+    headlines = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
+    if headlines:
+        predicate["findings"] = headlines
     return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})
 
 
@@ -191,9 +191,9 @@ def canonical_bytes(statement: Mapping[str, Any]) -> bytes:
     try:
         return rfc8785.dumps(dict(statement))
     except (rfc8785.CanonicalizationError, TypeError, RecursionError) as error:
-        place = _first_not_finite(statement, "statement")
-        what = "a number is not finite" if place else f"a value cannot be written as canonical JSON: {error}"
-        raise Fp2Error(f"the passport cannot be signed: {what}", where=place or "statement") from error
+        position = _first_not_finite(statement, "statement")
+        problem = "a number is not finite" if position else f"a value cannot be written as canonical JSON: {error}"
+        raise Fp2Error(f"the passport cannot be signed: {problem}", where=position or "statement") from error
 
 
 def sign(statement: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
@@ -258,16 +258,16 @@ def write_atomically(path: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _first_not_finite(value: Any, place: str) -> str | None:
+def _first_not_finite(value: Any, position: str) -> str | None:
     """Return the place of the first NaN or infinity, as `statement.predicate.disparities[3].raw`, or None."""
     if isinstance(value, float):
-        return None if math.isfinite(value) else place
+        return None if math.isfinite(value) else position
     items: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
-        items = [(f"{place}.{key}", item) for key, item in value.items()]
+        items = [(f"{position}.{key}", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
-        items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
-    return next((found for name, item in items if (found := _first_not_finite(item, name))), None)
+        items = [(f"{position}[{index}]", item) for index, item in enumerate(value)]
+    return next((path for name, item in items if (path := _first_not_finite(item, name))), None)
 
 
 @functools.cache

@@ -31,15 +31,15 @@ def plot(chart: Chart, anchors: Collection[str] = frozenset()) -> dict[str, Any]
         x=_axis(chart.x),
         labels=[plain(label) for label in labels],
         links={
-            place: f"#{label.target}"
-            for place, label in enumerate(labels)
+            index: f"#{label.target}"
+            for index, label in enumerate(labels)
             if isinstance(label, Link) and label.target in anchors
         },
         end=end,
         rings=[] if end is None else radar_rings(end),
         references=[
-            _stated(value=_rounded(one.value), high=_rounded(one.high), label=plain(one.label))
-            for one in chart.references
+            _stated(value=_rounded(reference.value), high=_rounded(reference.high), label=plain(reference.label))
+            for reference in chart.references
         ],
         series=[_series(chart, order, rows[order]) for order in range(len(chart.series))],
     )
@@ -56,15 +56,15 @@ def label_rows(chart: Chart) -> tuple[list[str], list[list[int]]]:
     Points of several series with one label share a row; two of one series with one label do not.
     """
     rows: dict[tuple[str, int], int] = {}
-    places = []
+    positions = []
     for series in chart.series:
         occurred: Counter[str] = Counter()
-        own = []
+        own_points = []
         for point in series.points:
-            own.append(rows.setdefault((point.label, occurred[point.label]), len(rows)))
+            own_points.append(rows.setdefault((point.label, occurred[point.label]), len(rows)))
             occurred[point.label] += 1
-        places.append(own)
-    return [label for label, _ in rows], places
+        positions.append(own_points)
+    return [label for label, _ in rows], positions
 
 
 def place_of(series: Series, order: int) -> int:
@@ -94,7 +94,9 @@ def radar_end(chart: Chart) -> float:
     """Return the end of the axis of a radar, which starts at 0."""
     if chart.value.high is not None:
         return chart.value.high
-    return axis_end(value for one in chart.series for point in one.points for value in (point.value, point.null_p95))
+    return axis_end(
+        value for series in chart.series for point in series.points for value in (point.value, point.null_p95)
+    )
 
 
 def radar_rings(end: float) -> list[float]:
@@ -138,7 +140,7 @@ def _series(chart: Chart, order: int, rows: list[int]) -> dict[str, Any]:
     The only series of a chart has the colour of the page. The row of a point is its place in the series, if not stated.
     """
     series = chart.series[order]
-    place = place_of(series, order)
+    anchor = place_of(series, order)
     alone = len(chart.series) == 1 and series.place is None
     points = [
         {**_stated(row=None if row == before else row), **_point(point, series, chart)}
@@ -146,7 +148,7 @@ def _series(chart: Chart, order: int, rows: list[int]) -> dict[str, Any]:
     ]
     size = "" if series.subjects is None else f" (n={series.subjects:,})"
     name = f"{plain(series.name)}{size}" if series.name else ""
-    return {**_stated(name=name, style="" if alone else run_style(place)), "run": place, "points": points}
+    return {**_stated(name=name, style="" if alone else run_style(anchor)), "run": anchor, "points": points}
 
 
 _NUMBERS = ("value", "x", "null_mean", "null_p95", "low", "high")

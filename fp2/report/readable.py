@@ -83,8 +83,8 @@ def document(outcome: Verification, n_keys: int, payload: str) -> list[Value]:
     return values
 
 
-def _said(title: str, lines: Sequence[str], folded: bool = True) -> Part:
-    return Part(title, [Sentence([Name(line)]) for line in lines], folded=folded)
+def _said(title: str, rows: Sequence[str], folded: bool = True) -> Part:
+    return Part(title, [Sentence([Name(text)]) for text in rows], folded=folded)
 
 
 def _facts(stated: Mapping[str, Any], payload: str) -> dict[str, str]:
@@ -105,8 +105,8 @@ def _facts(stated: Mapping[str, Any], payload: str) -> dict[str, str]:
     }
 
 
-def _joined(*parts: object) -> str:
-    return ", ".join(dict.fromkeys(plain(part) for part in parts if part)) or reading.DASH
+def _joined(*values: object) -> str:
+    return ", ".join(dict.fromkeys(plain(value) for value in values if value)) or reading.DASH
 
 
 def _composites(results: Mapping[str, Any]) -> Table:
@@ -132,7 +132,7 @@ def _disparities(results: Mapping[str, Any]) -> Table:
         for probe, row in rows_of(results, cut).items()
         if row.get("adjusted_p") is not None
     ]
-    tested.sort(key=lambda one: (one[2]["adjusted_p"], -(one[2]["raw"] or 0.0)))
+    tested.sort(key=lambda item: (item[2]["adjusted_p"], -(item[2]["raw"] or 0.0)))
     columns = (Column("Groups by"), Column("Probe"), Column("Disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
                Column("Adjusted p", Kind.P), Column("Verdict", Kind.VERDICT))  # fmt: skip
     rows = [
@@ -146,25 +146,25 @@ def _disparities(results: Mapping[str, Any]) -> Table:
 
 
 def _headline(block: Mapping[str, Any]) -> str:
-    words = [
+    sentences = [
         f"{plain(key).replace('_', ' ')} {number(value) if isinstance(value, float) else plain(value)}"
         for key, value in block.items()
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     ]
-    return ", ".join(words) or reading.DASH
+    return ", ".join(sentences) or reading.DASH
 
 
 def _signatures(outcome: Verification, n_keys: int) -> list[str]:
     if not n_keys:
-        lines = [
+        facts = [
             "NOT VERIFIED: no public key was given. This page shows what the file states; no signature was checked."
         ]
     else:
-        lines = ["Valid: signatures and files were verified." if outcome.ok else "NOT VALID:"]
-        lines += [plain(line) for line in (*outcome.failures, *outcome.notes)]
-    lines.append("Verify it yourself: fp2 verify passport.json --key PUBLIC_KEY.pem")
-    lines.append("A signature proves who stated these numbers, and that they are unchanged; not that they are right.")
-    return lines
+        facts = ["Valid: signatures and files were verified." if outcome.ok else "NOT VALID:"]
+        facts += [plain(text) for text in (*outcome.failures, *outcome.notes)]
+    facts.append("Verify it yourself: fp2 verify passport.json --key PUBLIC_KEY.pem")
+    facts.append("A signature proves who stated these numbers, and that they are unchanged; not that they are right.")
+    return facts
 
 
 def to_html(values: Sequence[Value]) -> str:
@@ -203,11 +203,11 @@ def to_pdf(values: Sequence[Value]) -> bytes:
         elif isinstance(value, Part) and any(_texts(value.values)):
             pdf.ln(3)
             _write_line(pdf, str(value.title), 9, "B", 1)
-            for line in _texts(value.values):
-                _write_line(pdf, f"• {line}", 7.5)
+            for text in _texts(value.values):
+                _write_line(pdf, f"• {text}", 7.5)
         else:
-            for line in _texts([value]):
-                _write_line(pdf, line, 9, "B", 1)
+            for text in _texts([value]):
+                _write_line(pdf, text, 9, "B", 1)
     data = io.BytesIO()
     pdf.output(data)
     return data.getvalue()

@@ -69,8 +69,8 @@ MOST_CHARACTERS = 400
 
 def shorten(text: object) -> str:
     """Return an answer on one line, cut to a readable length."""
-    line = plain(text)
-    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
+    text_line = plain(text)
+    return text_line if len(text_line) <= MOST_CHARACTERS else text_line[: MOST_CHARACTERS - 1] + "…"
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
@@ -100,8 +100,12 @@ def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 
 def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
     """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`; with `scales`, `skin tone (Fitzpatrick) × age`."""
-    named = {part: f" ({scales[part]})" if scales and part in scales else "" for part in cut.split("_x_")}
-    return plain(" × ".join(part.replace("_", " ") + scale for part, scale in named.items())).replace(" un ", " UN ")
+    named = {
+        attribute: f" ({scales[attribute]})" if scales and attribute in scales else "" for attribute in cut.split("_x_")
+    }
+    return plain(" × ".join(attribute.replace("_", " ") + scale for attribute, scale in named.items())).replace(
+        " un ", " UN "
+    )
 
 
 def scorer_label(scorer: str) -> str:
@@ -151,8 +155,8 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
 def calls_words(results: Mapping[str, Any]) -> str:
     """Return the number of model calls, what is counted where there were any, and what servers were asked for them."""
     n = results["answers"]["model_calls"]
-    what = " (a batch is one; repeated attempts and checks count)" if n else ""
-    calls = f"{n:,} model call{'' if n == 1 else 's'}{what}"
+    remark = " (a batch is one; repeated attempts and checks count)" if n else ""
+    calls = f"{n:,} model call{'' if n == 1 else 's'}{remark}"
     if not (spent := results.get("serving", {}).get("spent")):
         return calls
     reasoning = f" ({spent['reasoning_tokens']:,} of reasoning)" if spent["reasoning_tokens"] else ""
@@ -168,15 +172,15 @@ def calibration_of(results: Mapping[str, Any]) -> dict[str, bool]:
 
 def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
     """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
-    said = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
-    return " ".join(sorted(said))
+    kinds = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
+    return " ".join(sorted(kinds))
 
 
 def group_order(results: Mapping[str, Any], cut: str) -> list[str]:
     """Return the groups of `cut` in the order of the data set, then those that only the rows have."""
-    known = dict.fromkeys(results.get("dataset", {}).get("groups", {}).get(cut, {}))
+    group_names = dict.fromkeys(results.get("dataset", {}).get("groups", {}).get(cut, {}))
     rows = (row for row in results["disparities"] if row["cut"] == cut)
-    return list(known | dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
+    return list(group_names | dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
 
 
 def primary_scorer(results: Mapping[str, Any]) -> str:
@@ -194,8 +198,10 @@ def scorer_names(results: Mapping[str, Any]) -> list[str]:
 def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> dict[str, Mapping[str, Any]]:
     """Return the disparity rows of one cut and scorer (the primary one by default) by probe, in the probes' order."""
     scorer = scorer or primary_scorer(results)
-    found = {row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer}
-    return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
+    rows_of_scorer = {
+        row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer
+    }
+    return {probe["id"]: rows_of_scorer[probe["id"]] for probe in results["probes"] if probe["id"] in rows_of_scorer}
 
 
 def shown_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -210,15 +216,17 @@ NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every pro
 def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
     out = {}
-    for cut, one in results["composites"].items():
+    for cut, composite in results["composites"].items():
         rows = (
-            rows_of(results, cut, primary_scorer(results)) if one.get("value") is not None and "groups" in one else {}
+            rows_of(results, cut, primary_scorer(results))
+            if composite.get("value") is not None and "groups" in composite
+            else {}
         )
         counted = (
-            g["group"] for p in one.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
+            g["group"] for p in composite.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
         )
-        if others := [name for name in dict.fromkeys(counted) if name not in one.get("groups", ())]:
-            out[cut] = others
+        if other_groups := [name for name in dict.fromkeys(counted) if name not in composite.get("groups", ())]:
+            out[cut] = other_groups
     return out
 
 
@@ -237,7 +245,7 @@ def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, 
             total = totals.setdefault(row["probe"], [0, 0])
             total[0] += row["with_value"]
             total[1] += row["n_images"]
-    return {probe: found / images for probe, (found, images) in totals.items() if images}
+    return {probe: n_found / images for probe, (n_found, images) in totals.items() if images}
 
 
 def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
@@ -255,23 +263,23 @@ def scorer_identity(scorer: Mapping[str, Any]) -> str:
 
 def scorer_version(scorer: Mapping[str, Any]) -> str:
     """Return the same in words: `version 1, lexicon stereotype version 2 (sha256 4f1c...)`."""
-    said, lexicon, model = f"version {scorer['version']}", scorer.get("lexicon"), scorer.get("model")
+    identity, lexicon, model = f"version {scorer['version']}", scorer.get("lexicon"), scorer.get("model")
     if isinstance(lexicon, Mapping):
         sha256 = f" (sha256 {str(lexicon['sha256'])[:12]}…)" if lexicon.get("sha256") else ""
-        said += f", lexicon {lexicon.get('name', '')} version {lexicon.get('version', DASH)}{sha256}"
+        identity += f", lexicon {lexicon.get('name', '')} version {lexicon.get('version', DASH)}{sha256}"
     elif lexicon:
-        said += f", lexicon {lexicon}"
+        identity += f", lexicon {lexicon}"
     if model:
-        asked = model.get("checkpoint") or model
-        named = (asked.get("model"), asked.get("revision") or asked.get("weights"))
-        said += f", model {' '.join(str(one) for one in named if one)}"
-    return plain(said)
+        checkpoint = model.get("checkpoint") or model
+        named = (checkpoint.get("model"), checkpoint.get("revision") or checkpoint.get("weights"))
+        identity += f", model {' '.join(str(word) for word in named if word)}"
+    return plain(identity)
 
 
 def verdict_words(verdict: str | None) -> str:
     """Return the label of a verdict; unknown ones without underscores."""
-    known = Verdict.of(verdict)
-    return known.label if known else (verdict or DASH).replace("_", " ")
+    known_verdict = Verdict.of(verdict)
+    return known_verdict.label if known_verdict else (verdict or DASH).replace("_", " ")
 
 
 def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -293,7 +301,7 @@ def effect_words(d: float | None) -> str | None:
     """Return the magnitude of a standardised difference in words; None without one."""
     if d is None:
         return None
-    return next((words for least, words in reversed(EFFECTS) if abs(d) >= least), "negligible")
+    return next((label for threshold, label in reversed(EFFECTS) if abs(d) >= threshold), "negligible")
 
 
 def correction_label(correction: str) -> str:
@@ -337,17 +345,17 @@ def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -
     dict
         A new dict; `results` is unchanged. The function is idempotent.
     """
-    kept = dict(results)
-    kept["disparities"] = [
+    shown_results = dict(results)
+    shown_results["disparities"] = [
         {**row, "groups": [_group(group, min_cell) for group in row.get("groups", [])]}
         for row in results.get("disparities", [])
     ]
     sizes = results.get("dataset", {}).get("groups", {})
-    kept["answers_by_group"] = [
+    shown_results["answers_by_group"] = [
         _answers(row, sizes.get(row["cut"], {}).get(row["group"], {}), min_cell)
         for row in results.get("answers_by_group", [])
     ]
-    return kept
+    return shown_results
 
 
 def _group(group: Mapping[str, Any], min_cell: int) -> dict[str, Any]:

@@ -52,11 +52,13 @@ def how_to_repeat(folder: Path, results: Mapping[str, Any], code: Mapping[str, A
     settings = _text(folder / artifacts.CONFIG)
     config, passport = _mapping(_parsed(settings)), _passport(folder / artifacts.PASSPORT)
     stated = passport.pop("generator", None)
-    words = _parsed(_text(folder / artifacts.OVERRIDES))
+    overrides = _parsed(_text(folder / artifacts.OVERRIDES))
     before = _mapping(results.get("rescored_from"))
     source = before.get("run_id")
     return {
-        **_command([_shown(word) for word in words or []] if isinstance(words, list | None) else None, source, config),
+        **_command(
+            [_shown(word) for word in overrides or []] if isinstance(overrides, list | None) else None, source, config
+        ),
         "source": source,
         "earlier": list(before.get("commands") or ()),
         "code": dict(code or stated or {"version": results["fp2_version"], "git_commit": None, "dirty": None}),
@@ -67,22 +69,22 @@ def how_to_repeat(folder: Path, results: Mapping[str, Any], code: Mapping[str, A
     }
 
 
-def _command(words: Sequence[str] | None, source: str | None, config: Mapping[str, Any]) -> dict[str, Any]:
+def _command(overrides: Sequence[str] | None, source: str | None, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line, the words in it that stand for files, and what it lacks."""
-    if words is None or not config:
+    if overrides is None or not config:
         return {"command": None, "places": [], "objects": []}
-    line = shlex.join(["fp2", *(["rescore", str(source)] if source else ["run"]), *words])
+    command = shlex.join(["fp2", *(["rescore", str(source)] if source else ["run"]), *overrides])
     targets = (_mapping(config.get(section)).get("target") for section in ("engine", "data"))
     objects = [GIVEN[str(target)] for target in targets if str(target) in GIVEN]
-    if _mapping(config.get("probe")).get("name") == "custom" and not any("probe" in word for word in words):
+    if _mapping(config.get("probe")).get("name") == "custom" and not any("probe" in word for word in overrides):
         objects.append("the questions")
-    return {"command": line, "places": list(dict.fromkeys(_PLACE.findall(" ".join(words)))), "objects": objects}
+    return {"command": command, "places": list(dict.fromkeys(_PLACE.findall(" ".join(overrides)))), "objects": objects}
 
 
 def _generation(config: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """Return how answers were generated: the decoding of texts, or that answers are probabilities."""
     battery = _mapping(config.get("probe"))
-    asked = bool(results["answers"]["planned"]) and not were_supplied(results)
+    asked_model = bool(results["answers"]["planned"]) and not were_supplied(results)
     kinds = {
         str(_mapping(question).get("kind") or _IN_WORDS[0])
         for probe in _mapping(battery.get("probes")).values()
@@ -90,7 +92,7 @@ def _generation(config: Mapping[str, Any], results: Mapping[str, Any]) -> dict[s
     }
     in_words = bool(kinds & set(_IN_WORDS)) or not (kinds or battery.get("templates"))
     decoding = {**asdict(Decoding()), **_mapping(battery.get("decoding"))}
-    return {"decoding": decoding if asked and in_words else None, "probabilities": asked and not in_words}
+    return {"decoding": decoding if asked_model and in_words else None, "probabilities": asked_model and not in_words}
 
 
 def _passport(path: Path) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _passport(path: Path) -> dict[str, Any]:
         statement = json.loads(payload)
         return {
             "payload_sha256": sha256_bytes(payload),
-            "keys": [printable(one.get("keyid") or "") for one in envelope["signatures"]],
+            "keys": [printable(signature.get("keyid") or "") for signature in envelope["signatures"]],
             "partial": str(statement["predicateType"]).endswith("/PARTIAL"),
             "generator": _mapping(statement["predicate"].get("generator")),
         }
@@ -161,21 +163,21 @@ def question_sets(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> li
 
     A probe has `label, texts` (one for each question or template) and `choices`, as far as results state them.
     """
-    found: list[dict[str, Any]] = []
+    sets: list[dict[str, Any]] = []
     for label, probes in runs:
-        shown = [
+        questions = [
             {
                 "label": plain(probe.get("label") or probe["id"]),
                 "texts": str(probe.get("text") or "").split(" | "),
-                "choices": [[str(one) for one in listed] for listed in probe.get("choices") or ()],
+                "choices": [[str(entry) for entry in listed] for listed in probe.get("choices") or ()],
             }
             for probe in probes
         ]
-        same = next((one for one in found if one["probes"] == shown), None)
-        if same is None and shown:
-            found.append(same := {"runs": [], "probes": shown})
+        same = next((entry for entry in sets if entry["probes"] == questions), None)
+        if same is None and questions:
+            sets.append(same := {"runs": [], "probes": questions})
         if same is not None:
             same["runs"].append(label)
-    if len(found) == 1 and len(found[0]["runs"]) == len(runs):
-        found[0]["runs"] = []
-    return found
+    if len(sets) == 1 and len(sets[0]["runs"]) == len(runs):
+        sets[0]["runs"] = []
+    return sets

@@ -57,11 +57,13 @@ def notices(results: Results) -> Iterator[Sentence]:
     """Yield what a reader has to know before the numbers."""
     control = calibration_of(results)
     if control["without_effects"]:
-        said = " Every difference between groups is chance. "
-        yield Sentence([Strong("Simulated model without planted effects."), said, NOTHING_ABOUT_PEOPLE], Weight.WARNING)
+        warning = " Every difference between groups is chance. "
+        yield Sentence(
+            [Strong("Simulated model without planted effects."), warning, NOTHING_ABOUT_PEOPLE], Weight.WARNING
+        )
     elif control["calibration"]:
-        said = f" {PLANTED.format(where='in this model')}drawings or simulated. "
-        yield Sentence([Strong("Positive control."), said, NOTHING_ABOUT_PEOPLE], Weight.WARNING)
+        warning = f" {PLANTED.format(where='in this model')}drawings or simulated. "
+        yield Sentence([Strong("Positive control."), warning, NOTHING_ABOUT_PEOPLE], Weight.WARNING)
     if caution := results["dataset"].get("caution"):
         yield Sentence([Strong("Data."), " ", Name(caution)], Weight.WARNING)
     if were_supplied(results):
@@ -70,8 +72,8 @@ def notices(results: Results) -> Iterator[Sentence]:
     if variant := variant_line(results):
         yield Sentence([Strong("Image variant."), " ", variant], Weight.WARNING)
     if not results["complete"]:
-        said = " Some planned answers are missing; the numbers may change when it is completed."
-        yield Sentence([Strong("Partial run."), said], Weight.WARNING)
+        warning = " Some planned answers are missing; the numbers may change when it is completed."
+        yield Sentence([Strong("Partial run."), warning], Weight.WARNING)
 
 
 def sizes(results: Results) -> Iterator[Sentence]:
@@ -190,8 +192,10 @@ def frequent_answers(results: Results, examples: Sequence[Mapping[str, Any]]) ->
         if more := len(frequent) - len(rows):
             values.append(Sentence(f"Further frequent answers: {more}."))
         if rare := len(counted) - len(frequent):
-            said = f"Answers that occur fewer than {MIN_EXAMPLE_COUNT} times ({rare}) are not shown: each is about one"
-            values.append(Sentence(f"{said} subject or a few."))
+            rarity = (
+                f"Answers that occur fewer than {MIN_EXAMPLE_COUNT} times ({rare}) are not shown: each is about one"
+            )
+            values.append(Sentence(f"{rarity} subject or a few."))
         if not counted:
             values.append(Sentence("No answers."))
         yield Part([f"{labels[probe['id']]}: ", Name(probe.get("text") or "")], values, folded=True)
@@ -211,13 +215,13 @@ def leaderboard(results: Results, summaries: Iterable[Mapping[str, Any]]) -> Ite
 
 def questions(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bool) -> Iterator[Value]:
     """Yield the questions of labelled runs, verbatim; those that all runs share without labels."""
-    for one in question_sets(runs):
+    for question_set in question_sets(runs):
         rows = []
-        for probe in one["probes"]:
+        for probe in question_set["probes"]:
             choices = "; ".join(f"choices: {', '.join(listed)}" for listed in probe["choices"])
             rows += [Row([probe["label"], Cell(text, detail=choices)]) for text in probe["texts"] if text]
         columns = (Column("Probe", Kind.NAME), Column("Question" if asked else "What", Kind.NAME))
-        yield Table("questions", columns, rows, [Name(", ".join(one["runs"]))] if one["runs"] else "")
+        yield Table("questions", columns, rows, [Name(", ".join(question_set["runs"]))] if question_set["runs"] else "")
     if "{trait}" in str(runs):
         yield Sentence([Code("{trait}"), " stands for each word of the list of traits; ", Code("questions.parquet"),
                         " in the run's folder has every question."])  # fmt: skip
@@ -225,8 +229,8 @@ def questions(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bo
 
 def limitations(lines: Iterable[Sequence[str]], model: bool = True) -> Iterator[Sentence]:
     """Yield what limits the results; `lines` are texts of sentences."""
-    for line in lines:
-        yield Sentence(line)
+    for text in lines:
+        yield Sentence(text)
     yield Sentence(GROUPS_ARE_REPORTED + (ABOUT_THE_MODEL if model else ""))
 
 
@@ -267,8 +271,8 @@ def repeat(one: Mapping[str, Any]) -> list[Row]:
     seeds = {name: seed for name, seed in one["seeds"].items() if seed is not None}
     if seeds:
         rows.append(Row(["Seeds", ", ".join(f"{name} {seed}" for name, seed in seeds.items())]))
-    if said := decoding_words(one):
-        rows.append(Row(["Answers", said]))
+    if decoding := decoding_words(one):
+        rows.append(Row(["Answers", decoding]))
     return rows
 
 

@@ -81,34 +81,34 @@ def sample_side_by_side(
         `rows`: `probe, question, groups`, and `answers` with `text, refused, value` of each. Empty for fewer than two.
     """
     table: pd.DataFrame | None = None
-    places: list[int] = []
-    for place, (tables, _, scorer) in enumerate(runs):
-        rows = _answered(tables, scorer) if per_group and len(places) < MOST_RUNS else None
+    indices: list[int] = []
+    for index, (tables, _, scorer) in enumerate(runs):
+        rows = _answered(tables, scorer) if per_group and len(indices) < MOST_RUNS else None
         if rows is None:
             continue
         rows = rows[rows["probe"].isin(list(probes))].drop_duplicates(_QUESTION)
-        own = rows.rename(columns={name: f"{name}{place}" for name in _ANSWER})[
-            [*_QUESTION, *(f"{name}{place}" for name in _ANSWER), *(["probe", "response_key"] if table is None else [])]
+        own_rows = rows.rename(columns={name: f"{name}{index}" for name in _ANSWER})[
+            [*_QUESTION, *(f"{name}{index}" for name in _ANSWER), *(["probe", "response_key"] if table is None else [])]
         ]
-        joined = own if table is None else table.merge(own, on=_QUESTION)
+        joined = own_rows if table is None else table.merge(own_rows, on=_QUESTION)
         if not joined.empty:
-            table, places = joined, [*places, place]
-    if table is None or len(places) < 2:
+            table, indices = joined, [*indices, index]
+    if table is None or len(indices) < 2:
         return {"runs": [], "rows": []}
-    cuts = list(dict.fromkeys(cut.name for _, own, _ in runs for cut in own))
-    table = table.join(_labels([(tables, own) for tables, own, _ in runs], min_cell), on=_KEY)
-    refused = table[[f"refused{place}" for place in places]].any(axis=1)
-    chosen = _chosen(table, cuts, refused, per_group).head(_MOST_CELLS // len(places))
-    shown = [
+    cuts = list(dict.fromkeys(cut.name for _, own_rows, _ in runs for cut in own_rows))
+    table = table.join(_labels([(tables, own_rows) for tables, own_rows, _ in runs], min_cell), on=_KEY)
+    refused = table[[f"refused{index}" for index in indices]].any(axis=1)
+    chosen = _chosen(table, cuts, refused, per_group).head(_MOST_CELLS // len(indices))
+    columns = [
         {
             "probe": row["probe"],
             "question": row["question_id"],
-            "answers": [_answer(row, str(place)) for place in places],
+            "answers": [_answer(row, str(index)) for index in indices],
             "groups": _groups(row, cuts),
         }
         for row in chosen.to_dict("records")
     ]
-    return {"runs": places, "rows": shown}
+    return {"runs": indices, "rows": columns}
 
 
 def _answered(tables: RunTables, scorer: str) -> pd.DataFrame | None:
@@ -127,29 +127,29 @@ def _labels(runs: Sequence[tuple[RunTables, Sequence[Cut]]], min_cell: int) -> p
     """Return the groups of each (image, subject) by cut, each cut from the first run that has it."""
     import pandas as pd
 
-    found: dict[str, pd.Series[str]] = {}
+    columns_of: dict[str, pd.Series[str]] = {}
     for tables, cuts in runs:
         for cut in cuts:
-            if cut.name not in found:
-                found[cut.name] = groups_of(tables.people, cut, min_cell).rename(cut.name)
+            if cut.name not in columns_of:
+                columns_of[cut.name] = groups_of(tables.people, cut, min_cell).rename(cut.name)
     keys = pd.MultiIndex.from_arrays([[], []], names=_KEY)
-    return pd.concat(found.values(), axis=1) if found else pd.DataFrame(index=keys)
+    return pd.concat(columns_of.values(), axis=1) if columns_of else pd.DataFrame(index=keys)
 
 
 def _chosen(table: pd.DataFrame, cuts: Sequence[str], refused: pd.Series[bool], per_group: int) -> pd.DataFrame:
     """Return up to `per_group` rows, and as many refusals, of each probe and group, in the order of `table`."""
-    kept: set[int] = set()
+    chosen: set[int] = set()
     for groups in [[table[name]] for name in cuts] or [[]]:
-        parts = table.groupby([table["probe"], refused, *groups], sort=False)
-        kept |= set(parts.head(per_group).index)
-    return table.loc[sorted(kept)].groupby("probe", sort=False).head(_MANY)
+        strata = table.groupby([table["probe"], refused, *groups], sort=False)
+        chosen |= set(strata.head(per_group).index)
+    return table.loc[sorted(chosen)].groupby("probe", sort=False).head(_MANY)
 
 
-def _answer(row: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    value = row[f"value{place}"]
+def _answer(row: Mapping[Any, Any], suffix: str) -> dict[str, Any]:
+    value = row[f"value{suffix}"]
     return {
-        "text": row[f"text{place}"],
-        "refused": bool(row[f"refused{place}"]),
+        "text": row[f"text{suffix}"],
+        "refused": bool(row[f"refused{suffix}"]),
         "value": None if value != value else float(value),
     }
 
@@ -162,8 +162,8 @@ def values_of(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:
     """Return the scorer's value of each row; NaN where it has none."""
     if tables.scores is None:
         return float("nan")
-    own = tables.scores[tables.scores["scorer"] == scorer].drop_duplicates("response_key")
-    return rows["response_key"].map(own.set_index("response_key")["value"])
+    own_scores = tables.scores[tables.scores["scorer"] == scorer].drop_duplicates("response_key")
+    return rows["response_key"].map(own_scores.set_index("response_key")["value"])
 
 
 def groups_of(people: pd.DataFrame, cut: Cut, min_cell: int = 0) -> pd.Series[str]:

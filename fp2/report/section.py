@@ -97,8 +97,8 @@ def load_sections(targets: Sequence[str]) -> list[Section]:
 
 def present(sections: Sequence[Section], results: Results) -> list[Section]:
     """Return the sections that apply to the results, the disparities among them, in reading order."""
-    every = [*sections, *load_sections([DISPARITIES])]
-    return sorted((section for section in every if section.applies(results)), key=lambda section: section.detail)
+    all_sections = [*sections, *load_sections([DISPARITIES])]
+    return sorted((section for section in all_sections if section.applies(results)), key=lambda section: section.detail)
 
 
 def findings_of(sections: Sequence[Section], results: Results) -> list[tuple[str, Finding]]:
@@ -126,7 +126,7 @@ def write_figures(
     paths: dict[str, Path] = {}
     for section in present(sections, results):
         values = suppressed(section.values(results[section.name], results), min_cell)
-        for path in write_charts([one for one in charts(values) if one.in_files], results, folder):
+        for path in write_charts([chart for chart in charts(values) if chart.in_files], results, folder):
             paths[path.name] = path
             tick()
     return paths
@@ -148,9 +148,9 @@ def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell:
         None.
     """
     tables = []
-    for section in {type(one): one for one in sections}.values():
-        values = [section.values(one[section.name], one) if section.applies(one) else () for one in results]
-        for table in side_by_side([list(one) for one in values], ["" for _ in results], min_cell):
+    for section in {type(result): result for result in sections}.values():
+        values = [section.values(result[section.name], result) if section.applies(result) else () for result in results]
+        for table in side_by_side([list(result) for result in values], ["" for _ in results], min_cell):
             rows = {}
             for row in table.rows:
                 cells = [as_cell(cell).value for cell in row.cells]
@@ -172,12 +172,12 @@ def across_runs(
         cell for each column.
     """
     by_variant: dict[str | None, list[tuple[str, Results]]] = {}
-    for label, one in zip(labels, results, strict=True):
-        by_variant.setdefault(variant_name(one), []).append((label, one))
+    for label, result in zip(labels, results, strict=True):
+        by_variant.setdefault(variant_name(result), []).append((label, result))
     tables = []
-    for section in {type(one): one for one in sections}.values():
+    for section in {type(result): result for result in sections}.values():
         for variant, runs in by_variant.items():
-            having = [(label, one[section.name], one) for label, one in runs if section.applies(one)]
+            having = [(label, result[section.name], result) for label, result in runs if section.applies(result)]
             for table in suppressed(section.across(having), min_cell) if len(having) > 1 else ():
                 assert isinstance(table, Table)
                 tables.append({
@@ -191,7 +191,7 @@ def across_runs(
 
 def across_table(table: Mapping[str, Any]) -> Table:
     """Return a table of `across_runs`."""
-    columns = [Column(one["label"], Kind(one["kind"]), digits=one["digits"]) for one in table["columns"]]
+    columns = [Column(column["label"], Kind(column["kind"]), digits=column["digits"]) for column in table["columns"]]
     rows = [Row([Estimate(*cell) if isinstance(cell, list | tuple) else cell for cell in row]) for row in table["rows"]]
     title = plain(table["title"]) + (f", {plain(table['variant'])}" if table["variant"] else "")
     return Table(f"{table['section']}_{table['name']}", columns, rows, title, cut=table["cut"])

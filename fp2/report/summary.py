@@ -88,20 +88,20 @@ def description(results: Results, sections: Sequence[Section] = ()) -> str:
     """
     size = f"{plural(results['n_subjects'], 'subject')}, {plural(results['n_images'], 'image')}"
     about = f"{model_name(results)} on " if model_was_used(results) else ""
-    said = [f"{about}{plain(results['dataset']['name'])}: {size}."]
+    sentences = [f"{about}{plain(results['dataset']['name'])}: {size}."]
     rows = _largest_first(results)
     tested = [row for row in rows if row["status"] == "ok"]
     if significant := [row for row in tested if row["significant"]]:
-        said.append("".join(_in_words(significant[0], results).parts))
+        sentences.append("".join(_in_words(significant[0], results).parts))
         counted = f"{len(significant)} of {len(tested)} comparisons of {_primary(results)} differ"
-        said.append(f"{counted}{'s' * (len(significant) == 1)} significantly.")
+        sentences.append(f"{counted}{'s' * (len(significant) == 1)} significantly.")
     elif rows:
-        said += ["".join(one.parts) for one in (*_nothing_found(rows, results), *_missed(rows))]
+        sentences += ["".join(item.parts) for item in (*_nothing_found(rows, results), *_missed(rows))]
     else:
-        values = (value for one in present(sections, results) for value in one.values(results[one.name], results))
+        values = (value for item in present(sections, results) for value in item.values(results[item.name], results))
         leads = (value for value in flat(values) if isinstance(value, Sentence) and value.weight is Weight.LEAD)
-        said += ["".join(value.parts) for value in islice(leads, 2)]
-    return " ".join(said)
+        sentences += ["".join(value.parts) for value in islice(leads, 2)]
+    return " ".join(sentences)
 
 
 def _small(chart: Chart, cut: str, results: Results) -> Chart:
@@ -130,22 +130,22 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     """Return a significant difference as a sentence."""
     low, high = shown_interval(row)
     gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
-    known = low is not None and high is not None and abs(gap - row["raw"]) < 1e-9  # it is of the extreme means
-    interval = f" ({number(low)} to {number(high)})" if known else ""
+    has_interval = low is not None and high is not None and abs(gap - row["raw"]) < 1e-9  # it is of the extreme means
+    interval = f" ({number(low)} to {number(high)})" if has_interval else ""
     higher = next(
-        (one.get("higher_is_better", True) for one in results["scorers"] if one["name"] == row["scorer"]), True
+        (scorer.get("higher_is_better", True) for scorer in results["scorers"] if scorer["name"] == row["scorer"]), True
     )
     pair = (row["worst_group"], row["best_group"])
     lower, upper = pair if higher else reversed(pair)
-    asked = bool(results["answers"]["planned"])
-    words: list[Any] = [
-        "Answers about the group " if asked else "The group ", Strong(plain(lower)),
-        f" ({cut_label(row['cut'])}) {'have' if asked else 'has'} a lower {scorer_label(row['scorer'])} than ",
-        "answers about " if asked else "", Strong(plain(upper)), " on ",
+    asked_model = bool(results["answers"]["planned"])
+    segments: list[Any] = [
+        "Answers about the group " if asked_model else "The group ", Strong(plain(lower)),
+        f" ({cut_label(row['cut'])}) {'have' if asked_model else 'has'} a lower {scorer_label(row['scorer'])} than ",
+        "answers about " if asked_model else "", Strong(plain(upper)), " on ",
         answers_link(probe_labels(results).get(row["probe"], row["probe"]), row),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip
-    return Sentence(words, Weight.LEAD)
+    return Sentence(segments, Weight.LEAD)
 
 
 def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[Sentence]:
@@ -160,33 +160,33 @@ def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Itera
 def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
     """Yield what could have been missed, and how much could not be tested."""
     tested = [row for row in rows if row["status"] == "ok"]
-    said = []
+    segments = []
     if effects := detectable_words(tested):
         elsewhere = " elsewhere" if any(row["significant"] for row in tested) else ""
-        said.append(f"Differences below {effects} could have been missed{elsewhere} (80 % power).")
+        segments.append(f"Differences below {effects} could have been missed{elsewhere} (80 % power).")
     if untested := len(rows) - len(tested):
-        said.append(f"{untested} of {len(rows)} comparisons could not be tested.")
-    if said:
-        yield Sentence(" ".join(said))
+        segments.append(f"{untested} of {len(rows)} comparisons could not be tested.")
+    if segments:
+        yield Sentence(" ".join(segments))
 
 
 def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """Yield two answers to the probe of a row: those with the median value of the sampled ones of its two groups."""
     sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
-    lines = []
+    sentences = []
     for end in (row["worst_group"], row["best_group"]):
-        of_group = [one for one in sample if one["groups"].get(row["cut"]) == end and not one["refused"]]
-        answers = [one for one in of_group if one["probe"] == row["probe"] and one["value"] is not None]
+        of_group = [answer for answer in sample if answer["groups"].get(row["cut"]) == end and not answer["refused"]]
+        answers = [answer for answer in of_group if answer["probe"] == row["probe"] and answer["value"] is not None]
         if answers:
             typical = sorted(answers, key=itemgetter("value"))[(len(answers) - 1) // 2]
-            lines.append(Row([plain(end), f"“{shorten(typical['text'])}”", typical["value"]], sizes[end]))
-    if len(lines) == 2:
+            sentences.append(Row([plain(end), f"“{shorten(typical['text'])}”", typical["value"]], sizes[end]))
+    if len(sentences) == 2:
         columns = (
             Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
             Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
         )  # fmt: skip
         question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
-        yield Table("quotes", columns, lines, [Name(question or probe_labels(results)[row["probe"]])])
+        yield Table("quotes", columns, sentences, [Name(question or probe_labels(results)[row["probe"]])])
 
 
 def _counts(results: Results) -> Table:

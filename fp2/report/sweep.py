@@ -82,12 +82,12 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         "title": title_of(block) if compared is None else _title_of_pair(labels),
         "cuts": {cut: cut_label(cut) for cut in block["cuts"]},
         "scorers": block["scorers"],
-        "runs": [{"label": run["label"], "style": run_style(place)} for place, run in enumerate(runs)],
+        "runs": [{"label": run["label"], "style": run_style(index)} for index, run in enumerate(runs)],
         "sample": [
             {**row, "answers": [{**answer, "text": shorten(answer["text"])} for answer in row["answers"]]}
             for row in sample["rows"]
         ],
-        "sample_runs": [labels[place] for place in sample["runs"]],
+        "sample_runs": [labels[index] for index in sample["runs"]],
         "labels": block["probes"],
         "primary": block["scorers"][0] if block["scorers"] else "",
         "version": block["fp2_version"],
@@ -122,7 +122,7 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
 
     Of each cut the first scorer that has disparities is shown, which is the primary one; the page has the others.
     """
-    lines = [f"# {plain(title_of(block))}", ""]
+    text_lines = [f"# {plain(title_of(block))}", ""]
     values: list[Value] = list(_notices(block))
     first = {cut: next(p["scorer"] for p in block["panels"] if p["cut"] == cut) for cut in block["cuts"]}
     for name, title, inside in sweep_sections(block):
@@ -139,16 +139,18 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
             "runs",
             "limits",
         ):
-            shown = [one for one in inside if getattr(one, "scorer", "") in ("", first.get(getattr(one, "cut", "")))]
-            values.append(Part(title, shown))
-    lines += markdown(values, block["min_cell"], figures=[figure] if figure else ())
-    return "\n".join(lines).rstrip() + "\n"
+            shown_values = [
+                value for value in inside if getattr(value, "scorer", "") in ("", first.get(getattr(value, "cut", "")))
+            ]
+            values.append(Part(title, shown_values))
+    text_lines += markdown(values, block["min_cell"], figures=[figure] if figure else ())
+    return "\n".join(text_lines).rstrip() + "\n"
 
 
 def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
     """Return the sections of the report: name, heading and values."""
     runs = block["runs"]
-    asked = any(run["answers"]["planned"] for run in runs)
+    asked_model = any(run["answers"]["planned"] for run in runs)
     sections: list[tuple[str, str, Iterator[Value]]] = [
         ("short", "In short", _matrix(block)),
         ("leaderboard", "Leaderboard", _leaderboard(block)),
@@ -166,8 +168,8 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
         ("data", "Data", _data(runs)),
         (
             "asked",
-            "Questions asked" if asked else "What was measured",
-            run_sections.questions([(run["label"], run["questions"]) for run in runs], asked),
+            "Questions asked" if asked_model else "What was measured",
+            run_sections.questions([(run["label"], run["questions"]) for run in runs], asked_model),
         ),
         ("runs", "Runs", _runs(runs)),
         ("limits", "Limitations", run_sections.limitations(_limitations(block))),
@@ -183,19 +185,19 @@ def _title_of_pair(labels: Sequence[str]) -> str:
 def title_of(block: Block) -> str:
     """Return what the report is called."""
     runs = block["runs"]
-    what = "Bias fingerprint" if block["panels"] else "Result"
+    subject = "Bias fingerprint" if block["panels"] else "Result"
     if len(runs) == 1:
-        return f"{what}{'' if block['panels'] else 's'} of {runs[0]['label']}"
+        return f"{subject}{'' if block['panels'] else 's'} of {runs[0]['label']}"
     names = {run["model"] for run in runs}
     models = {(run["model"], run["id"], run["revision"], run["weights_digest"]) for run in runs}
     if len(names) == 1 and None not in names:
-        return f"{what}s of {names.pop()}: {len(runs)} runs"
-    return f"{what}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
+        return f"{subject}s of {names.pop()}: {len(runs)} runs"
+    return f"{subject}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
 
 
 def effect_legend() -> str:
     """Return the least difference of each magnitude: `negligible < 0.2 ≤ small < ...`."""
-    return " ".join(["negligible", *(f"< {least:g} ≤ {words}" for least, words in EFFECTS)])
+    return " ".join(["negligible", *(f"< {threshold:g} ≤ {label}" for threshold, label in EFFECTS)])
 
 
 def by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool = False) -> list[tuple[Any, str]]:
@@ -205,14 +207,14 @@ def by_value(runs: Sequence[Block], value: Callable[[Block], Any], *, each: bool
     """
     labels: list[tuple[Any, list[str]]] = []
     for run in runs:
-        for one in value(run) if each else [value(run)]:
-            if one is None:
+        for item in value(run) if each else [value(run)]:
+            if item is None:
                 continue
-            same = next((names for known, names in labels if known == one), None)
+            same = next((names for label_value, names in labels if label_value == item), None)
             if same is None:
-                labels.append((one, same := []))
+                labels.append((item, same := []))
             same.append(run["label"])
-    return [(one, "" if len(names) == len(runs) else "; ".join(names)) for one, names in labels]
+    return [(item, "" if len(names) == len(runs) else "; ".join(names)) for item, names in labels]
 
 
 def _of(names: str) -> list[str]:
@@ -226,32 +228,38 @@ def _notices(block: Block) -> Iterator[Sentence]:
     simulated = "; ".join(run["label"] for run in runs if run["without_effects"])
     planted = "; ".join(run["label"] for run in runs if run["calibration"] and not run["without_effects"])
     if simulated:
-        said = ". Every difference between groups is chance. "
-        words = [
+        warning = ". Every difference between groups is chance. "
+        segments = [
             Strong("Simulated without planted effects: "),
             Name(simulated),
-            said,
+            warning,
             run_sections.NOTHING_ABOUT_PEOPLE,
         ]
-        yield Sentence(words, Weight.WARNING)
+        yield Sentence(segments, Weight.WARNING)
     if planted:
-        said = f" {run_sections.PLANTED.format(where='in the model')}drawings or simulated. "
-        words = [Strong("Positive control: "), Name(planted), ".", said, run_sections.NOTHING_ABOUT_PEOPLE]
-        yield Sentence(words, Weight.WARNING)
+        warning = f" {run_sections.PLANTED.format(where='in the model')}drawings or simulated. "
+        segments = [Strong("Positive control: "), Name(planted), ".", warning, run_sections.NOTHING_ABOUT_PEOPLE]
+        yield Sentence(segments, Weight.WARNING)
     for caution, names in by_value(runs, lambda run: run["caution"]):
         yield Sentence([Strong("Data."), " ", Name(caution), *_of(names)], Weight.WARNING)
     if partial := "; ".join(run["label"] for run in runs if not run["complete"]):
-        said = ". Some planned answers are missing; the numbers may change when they are there."
-        yield Sentence([Strong("Partial runs: "), Name(partial), said], Weight.WARNING)
+        warning = ". Some planned answers are missing; the numbers may change when they are there."
+        yield Sentence([Strong("Partial runs: "), Name(partial), warning], Weight.WARNING)
     if missing := block["missing"]:
         n = f"{len(missing)} of the {len(missing) + len(runs)} runs did not finish and are not in this report: "
-        words = [part for one in missing for part in ("; ", Name(one["run"]), ": ", Name(one["reason"]))][1:]
-        yield Sentence([Strong("Runs that are missing. "), n, *words, "."], Weight.WARNING)
+        segments = [
+            segment
+            for run_missing in missing
+            for segment in ("; ", Name(run_missing["run"]), ": ", Name(run_missing["reason"]))
+        ][1:]
+        yield Sentence([Strong("Runs that are missing. "), n, *segments, "."], Weight.WARNING)
     for panel in block["panels"]:
-        n, of = (sum(one[key] for one in panel["significant"]) for key in ("n_significant", "n_compared"))
+        n, of = (
+            sum(run_missing[key] for run_missing in panel["significant"]) for key in ("n_significant", "n_compared")
+        )
         name = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
-        words = [name, Strong(f"{n} of {of} disparities are significant"), f" in {len(panel['lines'])} runs."]
-        yield Sentence(words, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
+        segments = [name, Strong(f"{n} of {of} disparities are significant"), f" in {len(panel['lines'])} runs."]
+        yield Sentence(segments, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
 def _matrix(block: Block) -> Iterator[Value]:
@@ -261,12 +269,12 @@ def _matrix(block: Block) -> Iterator[Value]:
         first.setdefault(panel["cut"], panel)
     if len(block["runs"]) < 2 or not first:
         return
-    counts = {cut: {one["run"]: one for one in panel["significant"]} for cut, panel in first.items()}
+    counts = {cut: {entry["run"]: entry for entry in panel["significant"]} for cut, panel in first.items()}
     rows = []
-    for place, run in enumerate(block["runs"]):
-        cells: list[Any] = [_run_cell(run, place)]
+    for index, run in enumerate(block["runs"]):
+        cells: list[Any] = [_run_cell(run, index)]
         for by_run in counts.values():
-            n, of = (by_run[place]["n_significant"], by_run[place]["n_compared"]) if place in by_run else (0, 0)
+            n, of = (by_run[index]["n_significant"], by_run[index]["n_compared"]) if index in by_run else (0, 0)
             cells.append(replace(significant_of(n, of), level=n / of if of else None))
         rows.append(Row(cells))
     columns = (_RUN, *(Column(f"by {cut_label(cut)}") for cut in first))
@@ -279,10 +287,14 @@ def _fingerprints(block: Block) -> Iterator[Value]:
     panels = [panel for panel in block["panels"] if len(panel["probes"]) >= FEWEST_SPOKES]
     for panel in panels:
         labels = {probe: block["probes"][probe] for probe in panel["probes"]}
-        lines = [(block["runs"][line["run"]]["label"], line["run"], line["rows"]) for line in panel["lines"]]
-        end = axis_end(row[key] for _, _, rows in lines for row in rows.values() for key in ("raw", "null_p95"))
-        title = f"{sentence(scorer_label(panel['scorer']))} disparity by {cut_label(panel['cut'])}, {len(lines)} runs"
-        yield radar(title, panel["cut"], labels, lines, end, scorer=panel["scorer"])
+        run_rows = [
+            (block["runs"][run_row["run"]]["label"], run_row["run"], run_row["rows"]) for run_row in panel["lines"]
+        ]
+        end = axis_end(row[key] for _, _, rows in run_rows for row in rows.values() for key in ("raw", "null_p95"))
+        title = (
+            f"{sentence(scorer_label(panel['scorer']))} disparity by {cut_label(panel['cut'])}, {len(run_rows)} runs"
+        )
+        yield radar(title, panel["cut"], labels, run_rows, end, scorer=panel["scorer"])
     if panels:
         yield Sentence(
             "Disparity: the largest group mean minus the smallest. Grey reaches to the 95th percentile of what chance "
@@ -292,12 +304,12 @@ def _fingerprints(block: Block) -> Iterator[Value]:
         )
 
 
-def _run_cell(run: Block, place: int) -> Cell:
+def _run_cell(run: Block, index: int) -> Cell:
     """Return the name of a run with the colour of its line and what sets it apart."""
     kind = "simulated without effects" if run["without_effects"] else "positive control"
     marks = [run["variant"] or "", kind if run["calibration"] else "", "" if run["complete"] else "partial"]
     marks.append("answers supplied, not asked here" if run["supplied"] else "")
-    return Cell(run["label"], detail=", ".join(mark for mark in marks if mark), series=place)
+    return Cell(run["label"], detail=", ".join(mark for mark in marks if mark), series=index)
 
 
 def _table(
@@ -306,8 +318,13 @@ def _table(
 ) -> Table:  # fmt: skip
     """Return a table of a panel, whose caption names the scorer and the cut and ends with `caption`."""
     title = [f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}"]
-    used = [one for line in panel["lines"] for one in runs[line["run"]]["scorers"] if one["name"] == panel["scorer"]]
-    if len({scorer_identity(one) for one in used}) > 1:
+    scorer_rows = [
+        scorer
+        for run_row in panel["lines"]
+        for scorer in runs[run_row["run"]]["scorers"]
+        if scorer["name"] == panel["scorer"]
+    ]
+    if len({scorer_identity(scorer) for scorer in scorer_rows}) > 1:
         title.append(Strong(" (scored by different versions: not comparable between runs)"))
     facets = {"cut": panel["cut"], "scorer": panel["scorer"]}
     return replace(Table(name, columns, rows, [*title, *caption], empty=empty), **facets)
@@ -323,10 +340,13 @@ def _leaderboard(block: Block) -> Iterator[Value]:
     """Yield the runs of each panel in order: composite, ranks, the disparity of each probe."""
     runs = block["runs"]
     for panel in block["panels"]:
-        board, lines = _composite_rows(panel, block), {line["run"]: line["rows"] for line in panel["lines"]}
+        board, rows_of_run = (
+            _composite_rows(panel, block),
+            {run_row["run"]: run_row["rows"] for run_row in panel["lines"]},
+        )
         ranked = any(row["rank_low"] is not None for row in board.values())
-        composed = any(board[run]["composite"] is not None for run in board if run in lines)
-        significant = {one["run"]: one for one in panel["significant"]}
+        composed = any(board[run]["composite"] is not None for run in board if run in rows_of_run)
+        significant = {entry["run"]: entry for entry in panel["significant"]}
         columns = [_RUN, Column("#", Kind.COUNT), Column("Ranks"), Column("Ties"), Column("Composite", Kind.NUMBER),
                    Column("Severity"), *(Column(block["probes"][probe], Kind.NUMBER) for probe in panel["probes"]),
                    Column("Significant"), Column("Refused", Kind.SHARE), Column("Difference", Kind.NUMBER),
@@ -337,23 +357,23 @@ def _leaderboard(block: Block) -> Iterator[Value]:
         if not any(run["family"] or run["parameters"] for run in runs):
             hidden |= {"Family", "Parameters"}
         rows = []
-        for place in [*(run for run in board if run in lines), *(run for run in lines if run not in board)]:
-            run, row, count = runs[place], board.get(place), significant[place]
+        for index in [*(run for run in board if run in rows_of_run), *(run for run in rows_of_run if run not in board)]:
+            run, row, count = runs[index], board.get(index), significant[index]
             has: Block = row or {}
             severity = severity_words(has.get("severity"), has.get("composite"), run["complete"])
             cells: list[Any] = [
-                _run_cell(run, place),
+                _run_cell(run, index),
                 rank_cell(*(has.get(key) for key in ("rank", "rank_low", "rank_high", "severity"))),
                 rank_interval(has.get("rank_low"), has.get("rank_high")),
                  has.get("ties"), has.get("composite"),
                 severity,
-                *(_disparity_cell(lines[place].get(probe)) for probe in panel["probes"]),
+                *(_disparity_cell(rows_of_run[index].get(probe)) for probe in panel["probes"]),
                 f"{count['n_significant']} of {count['n_compared']}", run["refused"], has.get("difference"),
                 has.get("magnitude"), run["n_subjects"], run["family"], run["parameters"],
             ]  # fmt: skip
             rows.append([cell for cell, column in zip(cells, columns, strict=True) if column.label not in hidden])
-        shown = [column for column in columns if column.label not in hidden]
-        yield _table("leaderboard", shown, [Row(cells) for cells in rows], panel, block["runs"])
+        shown_columns = [column for column in columns if column.label not in hidden]
+        yield _table("leaderboard", shown_columns, [Row(cells) for cells in rows], panel, block["runs"])
     if block["panels"]:
         for text in (
             "A column per probe has its disparity, bold where it is significant after correction within the run; the "
@@ -403,18 +423,18 @@ def _by_probe(block: Block) -> Iterator[Value]:
     several = [panel for panel in block["panels"] if len(panel["lines"]) > 1]
     for panel in several:
         rows = []
-        for one in panel["by_probe"]:
-            label, count = block["probes"][one["probe"]], f"{one['n_significant']} of {one['n_compared']}"
-            ends: list[Any] = [None] * 7
-            if largest := one["largest"]:
-                smallest = one["smallest"]
+        for entry in panel["by_probe"]:
+            label, count = block["probes"][entry["probe"]], f"{entry['n_significant']} of {entry['n_compared']}"
+            cells: list[Any] = [None] * 7
+            if largest := entry["largest"]:
+                smallest = entry["smallest"]
                 names = [
                     Cell(block["runs"][end["run"]]["label"], detail=f"and {end['tied']} more" if end["tied"] else "")
                     for end in (smallest, largest)
                 ]
                 groups = extreme_groups(largest)
-                ends = [smallest["raw"], names[0], largest["raw"], names[1], *groups, largest["verdict"]]
-            rows.append(Row([label, count, *ends]))
+                cells = [smallest["raw"], names[0], largest["raw"], names[1], *groups, largest["verdict"]]
+            rows.append(Row([label, count, *cells]))
         yield _table("by_probe", columns, rows, panel, block["runs"])
     if several:
         yield Sentence("The smallest disparity of several runs may be smallest by chance.", Weight.DETAIL)
@@ -434,15 +454,15 @@ def _disparities(block: Block) -> Iterator[Value]:
     for panel in block["panels"]:
         rows = []
         for probe in panel["probes"]:
-            for line in panel["lines"]:
-                if probe in line["rows"]:
-                    row = line["rows"][probe]
+            for run_row in panel["lines"]:
+                if probe in run_row["rows"]:
+                    row = run_row["rows"][probe]
                     groups = extreme_groups(row)
                     rows.append(
                         Row(
                             [
                                 block["probes"][probe],
-                                block["runs"][line["run"]]["label"],
+                                block["runs"][run_row["run"]]["label"],
                                 Cell(row["raw"], strong=bool(row["significant"])),
                                 Estimate(None, row["ci_low"], row["ci_high"]),
                                 row["null_mean"],
@@ -459,41 +479,43 @@ def _means(block: Block) -> Iterator[Value]:
     """Yield the group means of all runs, a row for each group and run; of more than `MOST_RUNS` runs none."""
     runs = block["runs"]
     for panel in block["panels"] if len(runs) <= MOST_RUNS else ():
-        cut, lines = panel["cut"], {line["run"]: line["rows"] for line in panel["lines"]}
+        cut, rows_of_run = panel["cut"], {run_row["run"]: run_row["rows"] for run_row in panel["lines"]}
         groups = {
-            (place, probe): {group["group"]: group for group in row["groups"]}
-            for place, rows in lines.items()
+            (index, probe): {group["group"]: group for group in row["groups"]}
+            for index, rows in rows_of_run.items()
             for probe, row in rows.items()
         }
-        scorers = (one for place in lines for one in runs[place]["scorers"] if one["name"] == panel["scorer"])
-        value_range = next((one.get("value_range") for one in scorers), None) or [0.0, 1.0]
+        scorers = (
+            scorer for index in rows_of_run for scorer in runs[index]["scorers"] if scorer["name"] == panel["scorer"]
+        )
+        value_range = next((scorer.get("value_range") for scorer in scorers), None) or [0.0, 1.0]
         scale = Scale(value_range, [group["mean"] for cells in groups.values() for group in cells.values()])
-        names = [name for place in lines for name in runs[place]["groups"].get(cut, {})]
+        names = [name for index in rows_of_run for name in runs[index]["groups"].get(cut, {})]
         columns = [Column("Group", Kind.NAME), _RUN, Column("Subjects", Kind.COUNT, public=True)]
         columns += [Column(block["probes"][probe], Kind.NUMBER, digits=2) for probe in panel["probes"]]
         rows = []
         for name in dict.fromkeys([*names, *(name for cells in groups.values() for name in cells)]):
-            for place, by_probe in lines.items():
-                size = runs[place]["groups"].get(cut, {}).get(name, {}).get("n_subjects")
+            for index, by_probe in rows_of_run.items():
+                size = runs[index]["groups"].get(cut, {}).get(name, {}).get("n_subjects")
                 cells = [
-                    mean_cell(groups[place, probe].get(name), by_probe[probe], scale) if probe in by_probe else None
+                    mean_cell(groups[index, probe].get(name), by_probe[probe], scale) if probe in by_probe else None
                     for probe in panel["probes"]
                 ]
-                if size is not None or any(name in groups[place, probe] for probe in by_probe):
-                    rows.append(Row([name, runs[place]["label"], size, *cells]))
+                if size is not None or any(name in groups[index, probe] for probe in by_probe):
+                    rows.append(Row([name, runs[index]["label"], size, *cells]))
         caption = [f", means; {scale.words}"]
         yield _table("means", columns, rows, panel, block["runs"], caption)
 
 
 def _tallies(block: Block) -> Iterator[Value]:
     """Yield how often each group is worst and best, over runs and probes, beside what chance gives."""
-    ends = [(end, label) for end in ("worst", "best") for label in ("", "expected (95th pct.)", "p")]
+    end_columns = [(end, label) for end in ("worst", "best") for label in ("", "expected (95th pct.)", "p")]
     columns = [Column("Group", Kind.NAME)]
     columns += [
         Column(end.capitalize(), Kind.COUNT)
         if not label
         else Column(f"{end}, {label}", Kind.P if label == "p" else Kind.TEXT)
-        for end, label in ends
+        for end, label in end_columns
     ]
     for panel in block["panels"]:
         for tally in panel["tallies"]:
@@ -505,9 +527,9 @@ def _tallies(block: Block) -> Iterator[Value]:
                 cells: list[Any] = [group["group"]]
                 for end in ("worst", "best"):
                     count, expected, p95, p = (group[f"{end}_{key}"] for key in ("count", "expected", "p95", "p_value"))
-                    words = DASH if expected is None else f"{number(expected, 1)} ({number(p95, 0)})"
+                    text = DASH if expected is None else f"{number(expected, 1)} ({number(p95, 0)})"
                     unusual = p is not None and p <= 0.05
-                    cells += [Cell(count, strong=unusual, muted=not unusual), words, p]
+                    cells += [Cell(count, strong=unusual, muted=not unusual), text, p]
                 rows.append(Row(cells))
             yield _table("groups", columns, rows, panel, block["runs"], caption, empty=tally["reason"] or "")
     if block["panels"]:
@@ -537,9 +559,9 @@ def _effects(block: Block) -> Iterator[Value]:
         Column("Worse group", Kind.NAME), Column("Better group", Kind.NAME), Column("Verdict", Kind.VERDICT),
     )  # fmt: skip
     for panel in block["panels"]:
-        lines, rows = {line["run"]: line["rows"] for line in panel["lines"]}, []
+        rows_of_run, rows = {run_row["run"]: run_row["rows"] for run_row in panel["lines"]}, []
         for effect in panel["effects"][:MOST_EFFECTS]:
-            row, run = lines[effect["run"]][effect["probe"]], block["runs"][effect["run"]]
+            row, run = rows_of_run[effect["run"]][effect["probe"]], block["runs"][effect["run"]]
             muted = not row["significant"]
             cells = [
                 run["label"], block["probes"][effect["probe"]],
@@ -549,7 +571,7 @@ def _effects(block: Block) -> Iterator[Value]:
             rows.append(Row(cells))
         bars = [
             (f"{plain(block['runs'][one['run']]['label'])}, {block['probes'][one['probe']]}", one["run"], one["d"],
-             lines[one["run"]][one["probe"]])
+             rows_of_run[one["run"]][one["probe"]])
             for one in panel["effects"][:MOST_EFFECTS]
         ]  # fmt: skip
         title = f"Effect sizes of {scorer_label(panel['scorer'])} by {cut_label(panel['cut'])}"
@@ -591,8 +613,8 @@ def _answers_by_group(runs: Sequence[Block]) -> Iterator[Value]:
                 none = Row(["no value", label, Cell(n, detail="in no group"), *[None] * (len(columns) - 3)])
                 rows.setdefault("", []).append(none)
         without = rows.pop("", [])
-        every = [row for group in rows.values() for row in group] + without
-        yield Table("answers", columns, every, f"By {cut_label(cut)}", cut=cut)
+        all_rows = [row for group in rows.values() for row in group] + without
+        yield Table("answers", columns, all_rows, f"By {cut_label(cut)}", cut=cut)
 
 
 def _beside(block: Block) -> Iterator[Value]:
@@ -611,8 +633,8 @@ def _headlines(block: Block) -> Iterator[Value]:
     """Yield the headline numbers of other protocols, a column for each run."""
     columns = [Column("Protocol"), Column("Number"), *(Column(run["label"], Kind.NUMBER) for run in block["runs"])]
     rows = [
-        Row([scorer_label(one["block"]), plain(one["label"]), *map(_headline_cell, one["values"])])
-        for one in block["headlines"]
+        Row([scorer_label(headline["block"]), plain(headline["label"]), *map(_headline_cell, headline["values"])])
+        for headline in block["headlines"]
     ]
     yield Table("headlines", columns, rows)
 
@@ -637,13 +659,13 @@ def _data(runs: Sequence[Block]) -> Iterator[Value]:
 
 def _runs(runs: Sequence[Block]) -> Iterator[Value]:
     """Yield who was asked, with which scorers, and how groups were compared."""
-    words = ("Model", "Revision or digest", "Precision", "Data")
+    labels = ("Model", "Revision or digest", "Precision", "Data")
     counts = ("Subjects", "Images", "Answered", "Refused", "Failed")
-    columns = [_RUN, *(Column(label, Kind.NAME) for label in words), *(Column(label, Kind.COUNT) for label in counts),
+    columns = [_RUN, *(Column(label, Kind.NAME) for label in labels), *(Column(label, Kind.COUNT) for label in counts),
                Column("Run id", Kind.CODE), Column("Config hash", Kind.CODE)]  # fmt: skip
     rows = []
-    for place, run in enumerate(runs):
-        data = " ".join(part for part in (run["dataset"], run["release"]) if part)
+    for index, run in enumerate(runs):
+        data = " ".join(item for item in (run["dataset"], run["release"]) if item)
         about = [
             run["id"],
             (run["revision"] or run["weights_digest"] or DASH)[:12],
@@ -654,7 +676,7 @@ def _runs(runs: Sequence[Block]) -> Iterator[Value]:
             run["n_images"],
             *(run["answers"][key] for key in ("answered", "refused", "failed")),
         ]
-        rows.append(Row([_run_cell(run, place), *about, data, *numbers, run["run_id"], run["config_hash"][:12]]))
+        rows.append(Row([_run_cell(run, index), *about, data, *numbers, run["run_id"], run["config_hash"][:12]]))
     yield Table("runs", columns, rows)
     scorers = by_value(runs, lambda run: [(s["name"], scorer_version(s)) for s in run["scorers"]], each=True)
     facts = [Row([scorer_label(name), Cell(version, detail=names)]) for (name, version), names in scorers]
@@ -662,17 +684,17 @@ def _runs(runs: Sequence[Block]) -> Iterator[Value]:
     for method, names in by_value(
         runs, lambda run: {**run["analysis"], "seed": None} if run["analysis"]["correction"] else None
     ):
-        parts = [f"Significance level {method['alpha']}; correction: {correction_label(method['correction'])}"]
-        parts += [f"tests that are corrected together: {method['family']}"] if method["family"] else []
+        sentences = [f"Significance level {method['alpha']}; correction: {correction_label(method['correction'])}"]
+        sentences += [f"tests that are corrected together: {method['family']}"] if method["family"] else []
         if method["n_permutations"]:
-            parts.append(f"{method['n_permutations']:,} permutations of the group labels across subjects")
-        parts += [f"groups of at least {method['min_subjects']} subjects"] if method["min_subjects"] else []
-        yield Sentence([Name("; ".join(parts)), *_of(names), "."])
+            sentences.append(f"{method['n_permutations']:,} permutations of the group labels across subjects")
+        sentences += [f"groups of at least {method['min_subjects']} subjects"] if method["min_subjects"] else []
+        yield Sentence([Name("; ".join(sentences)), *_of(names), "."])
 
 
 def _limitations(block: Block) -> Iterator[Sequence[str]]:
-    for line, names in by_value(block["runs"], lambda run: run["limitations"], each=True):
-        yield [Name(line), *_of(names)]
+    for limitation, names in by_value(block["runs"], lambda run: run["limitations"], each=True):
+        yield [Name(limitation), *_of(names)]
 
 
 def _reproduce(block: Block) -> Iterator[Value]:

@@ -15,7 +15,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 @cache
 def environment() -> Environment:
     """Return the Jinja2 environment: everything is escaped, unknown names are errors, templates stay compiled."""
-    made = Environment(
+    jinja = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -23,8 +23,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     for function in (reading.plain, reading.number, reading.cut_label, reading.scorer_label, reading.sentence):
-        made.filters[function.__name__] = function
-    return made
+        jinja.filters[function.__name__] = function
+    return jinja
 
 
 def sortable(value: float | None) -> str:
@@ -34,4 +34,4 @@ def sortable(value: float | None) -> str:
 
 def stylesheet(path: str | Path) -> str:
     """Return the styles of all pages, and those of one more file: of these templates, or of a package."""
-    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", path))
+    return "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", path))

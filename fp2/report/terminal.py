@@ -74,12 +74,12 @@ def print_results(
     who = f" of {model_name(results)}" if model_was_used(results) else ""
     head = Text(f"{heading(sections, results)}{who}", style="bold")
     size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
-    shown = scorer_names(results)[:1]
-    what = f"{scorer_label(shown[0])}, " if shown else ""
-    where = f" on {plain(results['dataset']['name'])}: {what}{size}"
+    shown_scorers = scorer_names(results)[:1]
+    prefix = f"{scorer_label(shown_scorers[0])}, " if shown_scorers else ""
+    where = f" on {plain(results['dataset']['name'])}: {prefix}{size}"
     console.print(head + Text(where, style="not bold"))
-    if said := calibration_words([calibration_of(results)]):
-        console.print(Text(said, style="italic"))
+    if calibration := calibration_words([calibration_of(results)]):
+        console.print(Text(calibration, style="italic"))
     if were_supplied(results):
         console.print(Text(SUPPLIED, style="bold"))
     if variant := variant_line(results):
@@ -103,12 +103,12 @@ def print_results(
 def _answers_line(results: Mapping[str, Any]) -> Text:
     """Return the counts of answers, and of model calls."""
     answers = results["answers"]
-    words = [
+    segments = [
         f"{answers['planned']:,} planned",
         f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
     ]
-    words += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
-    return Text(f"answers: {', '.join(words)}; {calls_words(results)}")
+    segments += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
+    return Text(f"answers: {', '.join(segments)}; {calls_words(results)}")
 
 
 _STYLES = {Weight.LEAD: "", Weight.PLAIN: "dim", Weight.WARNING: "yellow"}
@@ -117,8 +117,8 @@ _MOST_CHARACTERS = 30
 
 def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]:
     """Yield what Rich prints; primary tables of one name that follow each other are one table with a part per cut."""
-    shown = [value for value in flat(suppressed(values, min_cell)) if _is_shown(value)]
-    for name, group in groupby(shown, key=lambda value: value.name if isinstance(value, Table) else ""):
+    shown_values = [value for value in flat(suppressed(values, min_cell)) if _is_shown(value)]
+    for name, group in groupby(shown_values, key=lambda value: value.name if isinstance(value, Table) else ""):
         if name:
             tables = [value for value in group if isinstance(value, Table)]
             if tables[0].label and not tables[0].cut:
@@ -137,10 +137,10 @@ def _is_shown(value: Value) -> bool:
 
 
 def _sentence(sentence: Sentence) -> Text:
-    line = Text(style=_STYLES[sentence.weight])
-    for part in sentence.parts:
-        line.append(spaced(part), style="bold" if isinstance(part, Strong) else "")
-    return line
+    text = Text(style=_STYLES[sentence.weight])
+    for segment in sentence.parts:
+        text.append(spaced(segment), style="bold" if isinstance(segment, Strong) else "")
+    return text
 
 
 def _table(tables: list[Table]) -> RichTable:
@@ -159,8 +159,8 @@ def _table(tables: list[Table]) -> RichTable:
     for one in tables:
         if one.cut and (len(tables) > 1 or one.label):
             table.add_row(Text(f"by {cut_label(one.cut)}", style="bold underline"))
-        for place, row in enumerate(one.rows):
-            table.add_row(*_cells(row, one), end_section=place == len(one.rows) - 1)
+        for index, row in enumerate(one.rows):
+            table.add_row(*_cells(row, one), end_section=index == len(one.rows) - 1)
     return table
 
 

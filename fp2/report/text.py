@@ -54,15 +54,15 @@ def _lines(values: Sequence[Value], level: int, figures: set[str]) -> Iterator[s
             continue
 
 
-def _text(parts: Iterable[str]) -> str:
-    return "".join(_wrapped(part) for part in parts)
+def _text(texts: Iterable[str]) -> str:
+    return "".join(_wrapped(piece) for piece in texts)
 
 
-def _wrapped(part: str) -> str:
-    if isinstance(part, Code):
-        return f"`{plain(part)}`"
-    words = escape_markdown(spaced(part))
-    return f"**{words.strip()}**" if isinstance(part, Strong) and words.strip() else words
+def _wrapped(piece: str) -> str:
+    if isinstance(piece, Code):
+        return f"`{plain(piece)}`"
+    text = escape_markdown(spaced(piece))
+    return f"**{text.strip()}**" if isinstance(piece, Strong) and text.strip() else text
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -76,9 +76,9 @@ def _table(table: Table) -> Iterator[str]:
         cells = []
         for given, column in zip(row.cells, table.columns, strict=True):
             cell = as_cell(given)
-            words = escape_markdown(cell_text(cell, column)) + {"low": f" {LOW}", "high": f" {HIGH}"}.get(cell.mark, "")
-            words = f"**{words}**" if cell.strong else words
-            cells.append(f"{words} ({escape_markdown(plain(cell.detail))})" if cell.detail else words)
+            text = escape_markdown(cell_text(cell, column)) + {"low": f" {LOW}", "high": f" {HIGH}"}.get(cell.mark, "")
+            text = f"**{text}**" if cell.strong else text
+            cells.append(f"{text} ({escape_markdown(plain(cell.detail))})" if cell.detail else text)
         yield f"| {' | '.join(cells)} |"
     yield ""
 
@@ -88,8 +88,8 @@ def records(table: Table) -> list[dict[str, object]]:
     out = []
     for row in table.rows:
         record: dict[str, object] = {}
-        for given, column in zip(row.cells, table.columns, strict=True):
-            value = as_cell(given).value
+        for cell, column in zip(row.cells, table.columns, strict=True):
+            value = as_cell(cell).value
             if isinstance(value, Estimate):
                 if column.kind is not Kind.INTERVAL:
                     record[column.label] = value.value

@@ -494,25 +494,27 @@ def _suppressed(value: Value, min_cell: int) -> Value:
         return replace(value, values=suppressed(value.values, min_cell))
     if isinstance(value, Table):
         if value.omit_small:
-            shown = [row for row in value.rows if row.subjects is None or row.subjects >= min_cell]
-            value = replace(value, rows=shown, caption=_with_omitted(value, len(value.rows) - len(shown)))
+            rows = [row for row in value.rows if row.subjects is None or row.subjects >= min_cell]
+            value = replace(value, rows=rows, caption=_with_omitted(value, len(value.rows) - len(rows)))
         return replace(value, rows=[replace(row, cells=_cells(row, value.columns, min_cell)) for row in value.rows])
     if isinstance(value, Chart):
-        large = [one for one in value.series if one.subjects is None or one.subjects >= min_cell]
-        drawn = [replace(one, points=_points(one.points, min_cell, value.kind)) for one in large]
-        lost = {point.label for one in large for point in one.points} - {p.label for one in drawn for p in one.points}
+        large = [series for series in value.series if series.subjects is None or series.subjects >= min_cell]
+        drawn = [replace(series, points=_points(series.points, min_cell, value.kind)) for series in large]
+        lost = {point.label for series in large for point in series.points} - {
+            p.label for series in drawn for p in series.points
+        }
         n = len(value.series) - len(large) + len(lost)
         omitted = f"Not drawn: {n} group{'s' if n > 1 else ''} of fewer than {min_cell} subjects." if n else ""
         caption = " ".join(text for text in (value.caption, omitted) if text)
-        return replace(value, series=[one for one in drawn if one.points], caption=caption)
+        return replace(value, series=[series for series in drawn if series.points], caption=caption)
     return value
 
 
 def _with_omitted(table: Table, n: int) -> str | Sequence[str]:
     if not n:
         return table.caption
-    parts = [table.caption] if isinstance(table.caption, str) else table.caption
-    return [*parts, f"{'; ' if table.label else ''}{n} of small groups not shown"]
+    segments = [table.caption] if isinstance(table.caption, str) else table.caption
+    return [*segments, f"{'; ' if table.label else ''}{n} of small groups not shown"]
 
 
 def _cells(row: Row, columns: Sequence[Column], min_cell: int) -> list[Cell]:
@@ -520,8 +522,8 @@ def _cells(row: Row, columns: Sequence[Column], min_cell: int) -> list[Cell]:
     for given, column in zip(row.cells, columns, strict=True):
         cell = as_cell(given)
         n = row.subjects if cell.subjects is None else cell.subjects
-        shown = cell.subjects is None and (column.public or column.kind.is_words)
-        small = n is not None and n < min_cell and not shown
+        is_shown = cell.subjects is None and (column.public or column.kind.is_words)
+        small = n is not None and n < min_cell and not is_shown
         cells.append(replace(cell, value=Hidden(TOO_FEW), detail="", level=None, mark="", title="") if small else cell)
     return cells
 

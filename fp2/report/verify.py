@@ -123,8 +123,8 @@ def _deletion_notes(stated: Mapping[str, Any]) -> list[str]:
         f"a certificate of deletion, issued {stated.get('issued')}: {removed.get('people')} people; "
         f"in the response store {rows or 'nothing'}",
         *runs,
-        *(f"not reached: {line}" for line in stated.get("not_reached") or ()),
-        *(f"STILL THERE: {line}" for line in stated.get("remaining") or ()),
+        *(f"not reached: {text}" for text in stated.get("not_reached") or ()),
+        *(f"STILL THERE: {text}" for text in stated.get("remaining") or ()),
     ]
 
 
@@ -216,10 +216,10 @@ def _why_not(envelope: Envelope, missing: Sequence[str]) -> str:
         return "the file has no signatures"
     claimed = list(dict.fromkeys(signature.keyid for signature in envelope.signatures.values()))
     if named := [keyid for keyid in missing if keyid in claimed]:
-        which = "this key" if len(missing) == 1 else f"key {named[0][:_SHOWN_ID]}"
-        return f"the file names {which}: the payload, its type or the signature was changed"
-    others = [keyid[:_SHOWN_ID] for keyid in claimed if keyid]
-    return f"the file names other keys ({', '.join(others[:_SHOWN])})" if others else "the file names no key"
+        key_name = "this key" if len(missing) == 1 else f"key {named[0][:_SHOWN_ID]}"
+        return f"the file names {key_name}: the payload, its type or the signature was changed"
+    other_keys = [keyid[:_SHOWN_ID] for keyid in claimed if keyid]
+    return f"the file names other keys ({', '.join(other_keys[:_SHOWN])})" if other_keys else "the file names no key"
 
 
 def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:
@@ -260,14 +260,14 @@ def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool
             outcome.failures.append(f"{name}: is not below the passport's folder")
             continue
         try:
-            found = sha256_file(folder / name)
+            sha256 = sha256_file(folder / name)
         except FileNotFoundError:
             (outcome.notes if allow_missing else outcome.failures).append(f"{name}: is missing")
         except OSError as error:
             outcome.failures.append(f"{name}: cannot be read: {error.strerror or error}")
         else:
-            if found != stated:
-                outcome.failures.append(f"{name}: was changed (sha256 is {found[:12]}…, stated {str(stated)[:12]}…)")
+            if sha256 != stated:
+                outcome.failures.append(f"{name}: was changed (sha256 is {sha256[:12]}…, stated {str(stated)[:12]}…)")
 
 
 def _note_unsigned(statement: Mapping[str, Any], path: Path, outcome: Verification) -> None:
@@ -277,16 +277,16 @@ def _note_unsigned(statement: Mapping[str, Any], path: Path, outcome: Verificati
     """
     signed = {subject["name"] for subject in statement["subject"]}
     superseded = path.parent.glob("passport.superseded-*.json")
-    known = {path.name, *LOCAL_FILES, *(old.name for old in superseded)}
+    expected = {path.name, *LOCAL_FILES, *(old.name for old in superseded)}
     folders = {path.parent, *((path.parent / name).parent for name in signed if is_plain_name(name))}
-    beside = {
+    other_files = {
         one.relative_to(path.parent).as_posix()
         for folder in folders
         if folder.is_dir()
         for one in folder.iterdir()
         if one.is_file() and not one.name.startswith(".")
     }
-    extra = sorted(beside - signed - known)
+    extra = sorted(other_files - signed - expected)
     if extra:
         more = f" and {len(extra) - _SHOWN} more" if len(extra) > _SHOWN else ""
         outcome.notes.append(f"not signed, and not verified: {', '.join(extra[:_SHOWN])}{more}")
@@ -306,40 +306,40 @@ def _strict_json(data: bytes) -> Any:
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        value = dict(pairs)
+        if len(value) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise _AmbiguousError(f"has the key {twice[:80]!r} twice")
-        return found
+        return value
 
-    found = json.loads(data, object_pairs_hook=unique)
+    value = json.loads(data, object_pairs_hook=unique)
     try:
-        json.dumps(found, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise _AmbiguousError("has an unpaired surrogate") from None
-    return found
+    return value
 
 
 def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verification) -> None:
     """Compare the digests of the run's inputs with the results beside the passport."""
     stated = {s["name"]: s["digest"] for s in statement["subject"] if "uri" in s}
-    known: dict[str, str] = {}
+    names_of: dict[str, str] = {}
     try:
         results = json.loads((folder / "results.json").read_bytes())
-        known = {DATASET_SUBJECT: results["dataset_digest"], BUNDLE_SUBJECT: bundle_digest(results)}
+        names_of = {DATASET_SUBJECT: results["dataset_digest"], BUNDLE_SUBJECT: bundle_digest(results)}
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if not any(line.startswith("results.json:") for line in outcome.failures):
+        if not any(failure.startswith("results.json:") for failure in outcome.failures):
             outcome.failures.append(f"results.json: cannot be read: {error}")
     for name, digests in stated.items():
-        if name not in known:
+        if name not in names_of:
             listed = ", ".join(f"{kind} {value}" for kind, value in sorted(digests.items()))
-            what = f"{name} weights" if name == MODEL_SUBJECT else name
-            outcome.unchecked.append(what)
-            outcome.notes.append(f"{what}: stated as {listed}")
-        elif str(known[name]).removeprefix("sha256:") != digests.get("sha256"):
+            name_shown = f"{name} weights" if name == MODEL_SUBJECT else name
+            outcome.unchecked.append(name_shown)
+            outcome.notes.append(f"{name_shown}: stated as {listed}")
+        elif str(names_of[name]).removeprefix("sha256:") != digests.get("sha256"):
             outcome.failures.append(f"{name}: differs from results.json")
 
 
@@ -354,16 +354,16 @@ def _describe(
         outcome.notes.append("written by code with uncommitted changes (generator.dirty)")
     if earlier := (predicate.get("supersedes") or {}).get("sha256"):
         outcome.notes.append(f"supersedes the passport with payload sha256 {earlier}")
-    own = sha256_bytes(payload)
+    own_digest = sha256_bytes(payload)
     for other in sorted(path.parent.glob("*.json")):
-        if other.resolve() != path.resolve() and _supersedes(other, own, keys):
+        if other.resolve() != path.resolve() and _supersedes(other, own_digest, keys):
             outcome.notes.append(f"superseded by {other.name}: use that one")
 
 
-def _supersedes(other: Path, own: str, keys: Sequence[SSlibKey]) -> bool:
-    """Return whether `other` is a passport, signed by a trusted key, that supersedes the payload digest `own`."""
+def _supersedes(other: Path, own_digest: str, keys: Sequence[SSlibKey]) -> bool:
+    """Return whether `other` is a passport, signed by a trusted key, that supersedes the digest `own_digest`."""
     probe = Verification()
     if (envelope := _read_envelope(other, probe)) is None or not _check_signatures(envelope, keys, 1, probe):
         return False
     statement = _read_statement(envelope.payload, probe)
-    return statement is not None and (statement["predicate"].get("supersedes") or {}).get("sha256") == own
+    return statement is not None and (statement["predicate"].get("supersedes") or {}).get("sha256") == own_digest

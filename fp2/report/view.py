@@ -77,10 +77,10 @@ class Query:
 
 def read_query(query: str) -> Query:
     """Return the query of an address; what it does not know is ignored."""
-    given = {key: values[0] for key, values in parse_qs(query).items()}
-    page = given.pop("page", "1")
-    known = {key: value for key, value in given.items() if key in asdict(Query())}
-    return Query(**known, page=max(1, int(page[:9])) if page.isdecimal() else 1)
+    parameters = {key: values[0] for key, values in parse_qs(query).items()}
+    page = parameters.pop("page", "1")
+    recognised = {key: value for key, value in parameters.items() if key in asdict(Query())}
+    return Query(**recognised, page=max(1, int(page[:9])) if page.isdecimal() else 1)
 
 
 def thumbnail(path: Path) -> bytes:
@@ -124,16 +124,16 @@ def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
     chosen = _chosen(rows, groups, len(viewed.names), query)
     pages = max(1, -(-len(chosen) // PER_PAGE))
     query = replace(query, page=min(query.page, pages))
-    shown = chosen.iloc[(query.page - 1) * PER_PAGE : query.page * PER_PAGE]
+    page_rows = chosen.iloc[(query.page - 1) * PER_PAGE : query.page * PER_PAGE]
     return {
-        "cards": [_card(viewed, row, viewed.scorer) for row in shown.reset_index(names="place").to_dict("records")],
+        "cards": [_card(viewed, row, viewed.scorer) for row in page_rows.reset_index(names="place").to_dict("records")],
         "total": len(chosen),
         "page": query.page,
         "pages": pages,
         "kinds": KINDS,
         "orders": _ORDERS | (_TWO_RUNS if len(viewed.names) > 1 else {}),
         "probes": {key: plain(viewed.labels.get(key, key)) for key in dict.fromkeys(rows["probe"])},
-        "groups": {cut: sorted({one for cell in set(column) for one in cell.split(", ") if one})
+        "groups": {cut: sorted({value for cell in set(column) for value in cell.split(", ") if value})
                    for cut, column in groups.items()},
         "previous": _link(query, -1) if query.page > 1 else None,
         "next": _link(query, 1) if query.page < pages else None,
@@ -157,14 +157,16 @@ def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, An
         in_groups.append((letter, group, mine))
     pages = max(1, *(-(-len(mine) // PER_GROUP) for _, _, mine in in_groups))
     page = min(query.page, pages)
-    shown = slice((page - 1) * PER_GROUP, page * PER_GROUP)
-    means = {one["group"]: one for one in row["groups"]}
+    page_slice = slice((page - 1) * PER_GROUP, page * PER_GROUP)
+    means = {entry["group"]: entry for entry in row["groups"]}
     query = replace(query, row=row_name(row), page=page)
     revealed = query.names == SHOWN
     return {
         "compared": row_words(row, viewed.results),
         "significant": row["significant"],
-        "question": next((plain(one.get("text")) for one in viewed.results["probes"] if one["id"] == row["probe"]), ""),
+        "question": next(
+            (plain(entry.get("text")) for entry in viewed.results["probes"] if entry["id"] == row["probe"]), ""
+        ),
         "columns": [
             {
                 "letter": letter,
@@ -172,7 +174,7 @@ def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, An
                 "mean": number(means[group]["mean"]) if revealed and group in means else None,
                 "cards": [
                     _card(viewed, each, row["scorer"], revealed, every=True)
-                    for each in mine.iloc[shown].reset_index(names="place").to_dict("records")
+                    for each in mine.iloc[page_slice].reset_index(names="place").to_dict("records")
                 ],
             }
             for letter, group, mine in in_groups
@@ -191,11 +193,13 @@ def _card(
 ) -> dict[str, Any]:
     """Return an image with the answers of the runs to one question; `every`: with those to the other questions too."""
     groups = [plain(column[row["place"]]) for column in viewed.groups.values() if column[row["place"]]]
-    others: list[dict[str, Any]] = []
+    other_cards: list[dict[str, Any]] = []
     if every:
         same = (viewed.rows["image_id"] == row["image_id"]) & (viewed.rows["subject_id"] == row["subject_id"])
         rest = viewed.rows[same & (viewed.rows["question_id"] != row["question_id"])]
-        others = [_card(viewed, each, scorer, named) for each in rest.reset_index(names="place").to_dict("records")]
+        other_cards = [
+            _card(viewed, each, scorer, named) for each in rest.reset_index(names="place").to_dict("records")
+        ]
     return {
         "image": row["image_id"] if row["image_id"] in viewed.images else None,
         "probe": plain(viewed.labels.get(row["probe"], row["probe"])),
@@ -209,7 +213,7 @@ def _card(
             }
             for i in range(len(viewed.names))
         ],
-        "others": others,
+        "others": other_cards,
     }
 
 

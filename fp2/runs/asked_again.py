@@ -58,16 +58,16 @@ def copy_without(folder: Path, store: Path, salt: bytes, share: float, copy: Pat
     """
     if not 0 < share <= 1:
         raise Fp2Error(f"{share} is not a share of the answers", where="--fresh", fix="Give a number such as 0.05")
-    own = set(read_tables(folder, scored=False).answers.stored_keys())
+    own_keys = set(read_tables(folder, scored=False).answers.stored_keys())
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with ResponseStore(store, read_only=True) as there:
-        every = sorted(origins.all_keys(there.connection, store))
-        named = zip(every, salted(every, salt, "response"), strict=True)
-        keys = list(_contents(there.connection, [key for key, name in named if name in own]))
+    with ResponseStore(store, read_only=True) as opened:
+        all_keys = sorted(origins.all_keys(opened.connection, store))
+        named = zip(all_keys, salted(all_keys, salt, "response"), strict=True)
+        keys = list(_contents(opened.connection, [key for key, name in named if name in own_keys]))
         if not keys:
             raise Fp2Error("the store has no answer of this run", where=str(store), fix="Leave out --fresh")
         with as_user_error(copy), closing(sqlite3.connect(copy)) as target:
-            there.connection.backup(target)
+            opened.connection.backup(target)
     drawn = np.random.default_rng().choice(len(keys), size=math.ceil(share * len(keys)), replace=False)
     chosen = [keys[index] for index in sorted(drawn.tolist())]
     with ResponseStore(copy) as lacking:
@@ -77,20 +77,20 @@ def copy_without(folder: Path, store: Path, salt: bytes, share: float, copy: Pat
 
 def compared(keys: list[str], store: Path, copy: Path, share: float) -> AskedAgain:
     """Compare the answers under `keys` in the store with those that were asked again into the copy."""
-    with ResponseStore(store, read_only=True) as there, ResponseStore(copy, read_only=True) as again:
-        before, after = _contents(there.connection, keys), _contents(again.connection, keys)
-    asked = [key for key in keys if key in after]
-    return AskedAgain(share, len(asked), sum(after[key] == before[key] for key in asked))
+    with ResponseStore(store, read_only=True) as original, ResponseStore(copy, read_only=True) as repeated:
+        before, after = _contents(original.connection, keys), _contents(repeated.connection, keys)
+    asked_keys = [key for key in keys if key in after]
+    return AskedAgain(share, len(asked_keys), sum(after[key] == before[key] for key in asked_keys))
 
 
 def _contents(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[object, ...]]:
     """Return text and numbers of the answers under `keys`, or the arrays of a context."""
-    found: dict[str, tuple[object, ...]] = {}
+    rows_found: dict[str, tuple[object, ...]] = {}
     for key in keys:
         row = connection.execute("SELECT text, numbers FROM answers WHERE key = ?", (key,)).fetchone()
         blocks = connection.execute(
             "SELECT question_set, numbers FROM blocks WHERE context = ? ORDER BY question_set", (bytes.fromhex(key),)
         ).fetchall()
         if row is not None or blocks:
-            found[key] = (row, *blocks)
-    return found
+            rows_found[key] = (row, *blocks)
+    return rows_found

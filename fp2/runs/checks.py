@@ -80,8 +80,8 @@ class _Run:
     def elsewhere(self) -> bool:
         """Whether the config names files whose place on this machine is not known."""
         plain = read_plain(self.folder)
-        known = recall(Path(self.here.paths.state), str(self.results["run_id"]))
-        return bool(isinstance(plain, dict) and set(missing_places(plain)) - set(known))
+        remembered = recall(Path(self.here.paths.state), str(self.results["run_id"]))
+        return bool(isinstance(plain, dict) and set(missing_places(plain)) - set(remembered))
 
 
 def check_run(
@@ -111,7 +111,7 @@ def check_run(
         Called after each check.
     """
     run = _Run(folder, here, public_keys, raw, logged)
-    found = []
+    findings = []
     for name, check in CHECKS.items():
         run.notes = []
         try:
@@ -127,9 +127,9 @@ def check_run(
             IndexError,
         ) as error:  # files may say anything
             failures = (f"cannot be checked: {type(error).__name__}: {' '.join(str(error).split())}",)
-        found.append(Finding(name, failures, tuple(run.notes)))
+        findings.append(Finding(name, failures, tuple(run.notes)))
         tick()
-    return found
+    return findings
 
 
 def checked(
@@ -142,15 +142,15 @@ def checked(
 
 def failure_lines(findings: Sequence[Finding]) -> list[str]:
     """Return one line per failed check."""
-    return [f"{one.check}: {'; '.join(one.failures)}" for one in findings if one.failures]
+    return [f"{finding.check}: {'; '.join(finding.failures)}" for finding in findings if finding.failures]
 
 
 def _passport(run: _Run) -> Iterator[str]:
     from fp2.report.keys import KEY_NAME, public_path_of
     from fp2.report.verify import verify_passport
 
-    own = public_path_of(Path(run.here.paths.keys) / KEY_NAME)
-    keys = list(run.public_keys) or ([own] if own.is_file() else [])
+    own_key = public_path_of(Path(run.here.paths.keys) / KEY_NAME)
+    keys = list(run.public_keys) or ([own_key] if own_key.is_file() else [])
     if not (run.folder / artifacts.PASSPORT).is_file():
         yield "the run has no passport: it did not end"
     elif not keys:
@@ -164,8 +164,8 @@ def _passport(run: _Run) -> Iterator[str]:
 def _counts(run: _Run) -> Iterator[str]:
     results = run.results
     for name, counts in [("answers", results["answers"]), *((_group(row), row) for row in results["answers_by_group"])]:
-        parts = counts["answered"] + counts["failed"] + counts.get("not_asked", 0) + counts.get("not_supplied", 0)
-        if counts["planned"] != parts or counts["refused"] > counts["answered"]:
+        n_counted = counts["answered"] + counts["failed"] + counts.get("not_asked", 0) + counts.get("not_supplied", 0)
+        if counts["planned"] != n_counted or counts["refused"] > counts["answered"]:
             yield f"{name}: planned is not answered + failed + not asked, or more refused than answered: {dict(counts)}"
     answers = results["answers"]
     if answers["cached"] > answers["answered"]:
@@ -189,10 +189,10 @@ def _tables(run: _Run) -> Iterator[str]:
     stated["without_value"] = dataset.get("without_value", counts.without_value)  # runs of 0.3.0 or earlier have none
     stated["balance"] = [row for row in results["balance"] if pair(row) in set(map(pair, counts.balance))]
     for name, value in asdict(counts).items():
-        places = list(differences(json.loads(json.dumps(value)), stated.get(name)))
-        if places:
-            more = f" and {len(places) - _SHOWN} places more" if len(places) > _SHOWN else ""
-            where = ", ".join(f"{name}.{place.lstrip('.')}".rstrip(".") for place in places[:_SHOWN])
+        differing = list(differences(json.loads(json.dumps(value)), stated.get(name)))
+        if differing:
+            more = f" and {len(differing) - _SHOWN} places more" if len(differing) > _SHOWN else ""
+            where = ", ".join(f"{name}.{key.lstrip('.')}".rstrip(".") for key in differing[:_SHOWN])
             yield f"{artifacts.RESULTS} differs from the tables at {where}{more}"
     yield from _scores(tables)
 
@@ -217,15 +217,15 @@ def _scores(tables: RunTables) -> Iterator[str]:
 
 def _config(run: _Run) -> Iterator[str]:
     try:
-        found = config_hash(run.config)
+        computed = config_hash(run.config)
     except ForeignRunError as error:
         run.notes.append(f"{error.what}: its config hash is not checked")
         return
     except Fp2Error:
         if not run.elsewhere and not run.results.get("purged"):
             raise
-        found = ""
-    if found == run.results["config_hash"]:
+        computed = ""
+    if computed == run.results["config_hash"]:
         return
     if run.results.get("purged") and run.config.analysis.labels:
         run.notes.append("labels were removed from their file with the people: the config hash is not checked")
@@ -234,7 +234,7 @@ def _config(run: _Run) -> Iterator[str]:
     elif run.elsewhere:  # the content of a file enters the hash
         run.notes.append("the run used files of another machine: its config hash is not checked")
     else:
-        yield f"the config has the hash {found[:12]}…, {artifacts.RESULTS} states {run.results['config_hash'][:12]}…"
+        yield f"the config has the hash {computed[:12]}…, {artifacts.RESULTS} states {run.results['config_hash'][:12]}…"
 
 
 def _store(run: _Run) -> Iterator[str]:
@@ -270,11 +270,13 @@ def _raw_keys(run: _Run, store: ResponseStore, wanted: set[str]) -> dict[str, st
     from fp2.store.salted_keys import local_salt, salted
 
     salt = local_salt(Path(run.here.paths.state))
-    found: dict[str, str] = {}
+    raw_keys: dict[str, str] = {}
     keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
-    while some := list(islice(keys, _AT_ONCE)):
-        found |= {mark: key for mark, key in zip(salted(some, salt, "response"), some, strict=True) if mark in wanted}
-    return found
+    while batch := list(islice(keys, _AT_ONCE)):
+        raw_keys |= {
+            mark: key for mark, key in zip(salted(batch, salt, "response"), batch, strict=True) if mark in wanted
+        }
+    return raw_keys
 
 
 def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
@@ -282,10 +284,10 @@ def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseSt
     table = answers.answered.drop_duplicates("response_key")
     rows = zip(table["response_key"], table["text"], table["numbers"], strict=True)
     lost = changed = 0
-    while some := list(islice(rows, _AT_ONCE)):
-        kept = store.get_many([raw[key] for key, _, _ in some if key in raw])
-        for key, text, numbers in some:
-            answer = kept.get(raw.get(key, ""))
+    while batch := list(islice(rows, _AT_ONCE)):
+        stored = store.get_many([raw[key] for key, _, _ in batch if key in raw])
+        for key, text, numbers in batch:
+            answer = stored.get(raw.get(key, ""))
             if answer is None:
                 lost += 1
             else:  # pandas has NaN where there are no numbers
@@ -305,25 +307,27 @@ def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: Respons
     wanted = QuestionSet(tuple(dict.fromkeys(table["question_key"])))
     pairs = zip(table["trait"], table["template"], table["question_key"], strict=True)
     column = {(trait, template): wanted.place[key] for trait, template, key in pairs}
-    places = np.array([[column[word, template] for template in answers.templates] for word in answers.words])
+    columns_of = np.array([[column[word, template] for template in answers.templates] for word in answers.words])
     rows: dict[str, list[int]] = {}
     for row, context in enumerate(answers.contexts.tolist()):
         if context in raw:
             rows.setdefault(raw[context], []).append(row)
-    there = answers.answered
-    lost = int(there.sum()) - int(there[[row for part in rows.values() for row in part]].sum())
-    changed, seen = 0, set()
+    is_answered = answers.answered
+    lost = int(is_answered.sum()) - int(is_answered[[row for selection in rows.values() for row in selection]].sum())
+    changed, compared_contexts = 0, set()
     for context, numbers in dense.read(list(rows), wanted):
-        seen.add(context)
+        compared_contexts.add(context)
         for row in rows[context]:
             mine = np.stack([answers.columns[name][row] for name in YES_NO_NUMBERS])
-            same = np.isclose(mine, numbers[:, places], rtol=0, atol=0, equal_nan=True).all(axis=0)
-            changed += int((~same & there[row]).sum())
-    lost += sum(int(there[part].sum()) for context, part in rows.items() if context not in seen)
+            same = np.isclose(mine, numbers[:, columns_of], rtol=0, atol=0, equal_nan=True).all(axis=0)
+            changed += int((~same & is_answered[row]).sum())
+    lost += sum(
+        int(is_answered[selection].sum()) for context, selection in rows.items() if context not in compared_contexts
+    )
     if lost:
-        yield f"the store lacks {lost} of {int(there.sum())} answers"
+        yield f"the store lacks {lost} of {int(is_answered.sum())} answers"
     if changed:
-        yield f"{changed} of {int(there.sum())} answers in the shards are not those of the store"
+        yield f"{changed} of {int(is_answered.sum())} answers in the shards are not those of the store"
 
 
 def _mlflow(run: _Run) -> Iterator[str]:

@@ -86,8 +86,8 @@ def compare(
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
     if not any(same for same, _ in chosen.values()):
         raise _different_probes(runs)
-    if left := chosen[scorers[0]][1]:
-        notes.append(f"Excluded, asked by one run only or with another text: {', '.join(left)}.")
+    if reason := chosen[scorers[0]][1]:
+        notes.append(f"Excluded, asked by one run only or with another text: {', '.join(reason)}.")
     tick = start(len(cuts) * len(scorers))
     rows, profiles = [], []
     independent = are_independent(runs)
@@ -96,8 +96,8 @@ def compare(
         for cut in cuts:
             probes = chosen[scorer][0]
             if probes:
-                found, means = measure(runs, cut, scorer, probes, settings)
-                rows.append(_row(found, cut.name, scorer, probes))
+                distance, means = measure(runs, cut, scorer, probes, settings)
+                rows.append(_row(distance, cut.name, scorer, probes))
                 if scorer == scorers[0]:
                     profiles += means
             tick()
@@ -154,32 +154,37 @@ def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
 def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[str]) -> Iterator[str]:
     """Yield what is not compared: scorers and cuts of one run only, or that differ between the runs."""
     first, second = runs
-    for what, ours, theirs, kept in (
+    for label, ours, theirs, shared in (
         ("scorers", first.scorers, second.scorers, set(scorers)),
         ("cuts", first.cuts, second.cuts, {cut.name for cut in cuts}),
     ):
-        names = [name for name in dict.fromkeys([*ours, *theirs]) if name not in kept]
+        names = [name for name in dict.fromkeys([*ours, *theirs]) if name not in shared]
         if single := [name for name in names if not (name in ours and name in theirs)]:
-            yield f"Left out, {what} of one run only: {', '.join(single)}."
+            yield f"Left out, {label} of one run only: {', '.join(single)}."
         for name in names:
-            if name not in single and what == "cuts":
+            if name not in single and label == "cuts":
                 yield f"Left out, a cut with other groups in each run: {name}."
             elif name not in single:
                 yield f"Left out, a scorer of different versions: {name} ({' and '.join(_versions(runs, name))})."
 
 
 def _versions(runs: Sequence[LoggedRun], scorer: str) -> list[str]:
-    return [scorer_version(one) for run in runs for one in run.results["scorers"] if one["name"] == scorer]
+    return [
+        scorer_version(scorer_row)
+        for run in runs
+        for scorer_row in run.results["scorers"]
+        if scorer_row["name"] == scorer
+    ]
 
 
-def _primary_note(runs: Sequence[LoggedRun], shown: str) -> Iterator[str]:
+def _primary_note(runs: Sequence[LoggedRun], scorer_used: str) -> Iterator[str]:
     """Yield that a primary scorer is not the one that is shown first."""
     primaries = list(dict.fromkeys(run.primary for run in runs))
     if len(primaries) > 1:
-        other = next(name for name in primaries if name != shown)
-        yield f"The runs have different primary scorers; shown first: {shown} (not {other})."
-    elif primaries != [shown]:
-        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {shown}."
+        other = next(name for name in primaries if name != scorer_used)
+        yield f"The runs have different primary scorers; shown first: {scorer_used} (not {other})."
+    elif primaries != [scorer_used]:
+        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {scorer_used}."
 
 
 def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
@@ -198,24 +203,24 @@ def _shared_subjects(
 ) -> Found:
     from fp2.stats.distance import fingerprint_distance
 
-    lines = shared_lines(runs, cut, scorer, probes)
-    found = fingerprint_distance(
-        lines.values[0], lines.values[1], lines.groups, lines.subjects, images=lines.images,
-        n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
-        min_subjects=s.min_subjects,
+    shared_rows = shared_lines(runs, cut, scorer, probes)
+    distance = fingerprint_distance(
+        shared_rows.values[0], shared_rows.values[1], shared_rows.groups, shared_rows.subjects,
+        images=shared_rows.images, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed,
+        alpha=s.alpha, min_subjects=s.min_subjects,
     )  # fmt: skip
-    return found, _profiles(lines, cut.name, probes, s)
+    return distance, _profiles(shared_rows, cut.name, probes, s)
 
 
 def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings) -> Found:
     from fp2.stats.two_samples import independent_distance
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
-    found = independent_distance(
+    distance = independent_distance(
         first, second, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
         min_subjects=s.min_subjects,
     )  # fmt: skip
-    return found, _independent_profiles((first, second), cut.name, probes, s)
+    return distance, _independent_profiles((first, second), cut.name, probes, s)
 
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> ModelOutcomes:
@@ -229,17 +234,19 @@ def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> Mod
     return ModelOutcomes(entries.values, entries.groups, entries.subjects, entries.images)
 
 
-def _row(found: FingerprintDistance, cut: str, scorer: str, probes: Sequence[str]) -> dict[str, Any]:
+def _row(distance: FingerprintDistance, cut: str, scorer: str, probes: Sequence[str]) -> dict[str, Any]:
     by_probe = [
-        {"probe": probe, **asdict(one)} for probe, one in zip(probes, found.by_outcome, strict=True) if one is not None
+        {"probe": probe, **asdict(entry)}
+        for probe, entry in zip(probes, distance.by_outcome, strict=True)
+        if entry is not None
     ]
     return {
         "cut": cut,
         "scorer": scorer,
-        **{name: getattr(found, name) for name in _NUMBERS},
-        "n_subjects": found.n_subjects,
-        "n_probes": found.n_outcomes,
-        "groups": list(found.groups),
+        **{name: getattr(distance, name) for name in _NUMBERS},
+        "n_subjects": distance.n_subjects,
+        "n_probes": distance.n_outcomes,
+        "groups": list(distance.groups),
         "by_probe": by_probe,
     }
 
@@ -249,22 +256,24 @@ def adjust_distances(rows: Sequence[dict[str, Any]]) -> None:
     from fp2.stats.adjustment import adjust_p_values
 
     for scorer in dict.fromkeys(row["scorer"] for row in rows):
-        own = [row for row in rows if row["scorer"] == scorer]
-        for family in (own, [entry for row in own for entry in row["by_probe"]]):
+        rows_of_scorer = [row for row in rows if row["scorer"] == scorer]
+        for family in (rows_of_scorer, [entry for row in rows_of_scorer for entry in row["by_probe"]]):
             for entry, p in zip(family, adjust_p_values([entry["p_value"] for entry in family]), strict=True):
                 entry["adjusted_p"] = p
 
 
-def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: CompareSettings) -> list[dict[str, Any]]:
+def _profiles(
+    shared_rows: SharedLines, cut: str, probes: Sequence[str], settings: CompareSettings
+) -> list[dict[str, Any]]:
     """Return the group means (over subjects with a value in both runs) of each run, minus their mean over groups."""
     import pandas as pd
 
-    both: BoolArray = np.asarray(np.isfinite(lines.values).all(axis=0))
+    both: BoolArray = np.asarray(np.isfinite(shared_rows.values).all(axis=0))
     rows = []
     for j, probe in enumerate(probes):
         table = pd.DataFrame(
-            {"group": lines.groups, "subject": lines.subjects, "first": lines.values[0, :, j],
-             "second": lines.values[1, :, j]}
+            {"group": shared_rows.groups, "subject": shared_rows.subjects, "first": shared_rows.values[0, :, j],
+             "second": shared_rows.values[1, :, j]}
         )[both[:, j]]  # fmt: skip
         people = table.groupby(["group", "subject"], sort=True).mean()
         groups = people.groupby("group").agg(["mean", "size"])
@@ -281,13 +290,13 @@ def _independent_profiles(
 
     rows = []
     for j, probe in enumerate(probes):
-        found = []
+        profiles = []
         for sample in samples:
             value = np.asarray(sample.values)[:, j]
             table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
             people = table.groupby(["group", "subject"], sort=True)["value"].mean()
-            found.append(people.groupby("group").agg(["mean", "size"]))
-        both = found[0].join(found[1], how="inner", lsuffix="_first", rsuffix="_second")
+            profiles.append(people.groupby("group").agg(["mean", "size"]))
+        both = profiles[0].join(profiles[1], how="inner", lsuffix="_first", rsuffix="_second")
         means = {run: both[f"mean_{run}"] for run in ("first", "second")}
         sizes = both[["size_first", "size_second"]].min(axis=1)
         rows += _centred(means, sizes, cut, probe, settings)
@@ -298,14 +307,14 @@ def _centred(
     means: dict[str, pd.Series], sizes: pd.Series, cut: str, probe: str, settings: CompareSettings
 ) -> list[dict[str, Any]]:
     """Return the rows of one probe: groups of enough subjects, their means less the mean over groups."""
-    kept = sizes[sizes >= max(settings.min_subjects, MIN_CELL)].index
-    if len(kept) < 2:
+    groups = sizes[sizes >= max(settings.min_subjects, MIN_CELL)].index
+    if len(groups) < 2:
         return []
-    centred = {run: mean[kept] - mean[kept].mean() for run, mean in means.items()}
+    centred = {run: mean[groups] - mean[groups].mean() for run, mean in means.items()}
     return [
         {"cut": cut, "probe": probe, "group": str(group), "n_subjects": int(sizes[group]),
          "first": float(centred["first"][group]), "second": float(centred["second"][group])}
-        for group in kept
+        for group in groups
     ]  # fmt: skip
 
 

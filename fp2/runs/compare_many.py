@@ -40,14 +40,14 @@ def compare_all(
     """
     check_runs(runs)
     names = run_labels([run.results for run in runs])
-    places = list(combinations(range(len(runs)), 2))
+    index_pairs = list(combinations(range(len(runs)), 2))
     pairs: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []
-    shared = [_shared([runs[a], runs[b]]) for a, b in places]
+    shared = [_shared([runs[a], runs[b]]) for a, b in index_pairs]
     tick = start(sum(len(cuts) * len(scorers) for cuts, scorers in shared))
     n_tests = sum(len(cuts) for cuts, _ in shared) * max(len(run.probes) for run in runs)
     reason: Fp2Error | None = None
-    for a, b in places:
+    for a, b in index_pairs:
         settings = settings_of(config, [runs[a], runs[b]])
         if len(runs) > 2 and config.analysis.permutations is None:
             wanted = ceil(2 * n_tests / settings.alpha)
@@ -80,12 +80,12 @@ def compare_all(
 
 def _notes(pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield the notes on the pairs, each once; those that are not on all of them name the pairs."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for block in pairs:
-        for line in block["notes"]:
-            found.setdefault(line, []).append(f"{block['first']['name']} and {block['second']['name']}")
-    for line, named in found.items():
-        yield line if len(named) == len(pairs) else f"{'; '.join(named)}: {line}"
+        for note in block["notes"]:
+            by_reason.setdefault(note, []).append(f"{block['first']['name']} and {block['second']['name']}")
+    for note, named in by_reason.items():
+        yield note if len(named) == len(pairs) else f"{'; '.join(named)}: {note}"
 
 
 def check_runs(runs: Sequence[LoggedRun]) -> None:
@@ -99,7 +99,7 @@ def check_runs(runs: Sequence[LoggedRun]) -> None:
     if len(runs) < 2:
         raise Fp2Error("there are fewer than two runs to compare", where="runs")
     ids = [run.run_id for run in runs]
-    if repeated := next((one for one in ids if ids.count(one) > 1), None):
+    if repeated := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
         raise Fp2Error("both are the same run" if len(ids) == 2 else "two are the same run", where=repeated)
 
 

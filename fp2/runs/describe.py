@@ -31,10 +31,10 @@ def describe_model(config: Config, engine: Engine) -> Block:
     `SHOWN_AS` are there if they were given.
     """
     model, identity = config.model, engine.identity()
-    given = str(model.id or "")
+    model_id = str(model.id or "")
     return {
         "name": model.name,
-        "id": identity.get("model", given or model.name),
+        "id": identity.get("model", model_id or model.name),
         "engine": config.engine.name,
         "revision": identity.get("revision"),
         "weights_digest": identity.get("weights") or identity.get("truth"),
@@ -42,7 +42,7 @@ def describe_model(config: Config, engine: Engine) -> Block:
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
         "embedded": engine_class(asdict(config.engine)).planted
-        or has_planted_effects(given)
+        or has_planted_effects(model_id)
         or bool(identity.get("planted")),
         **({"without_effects": True} if engine.profile().without_effects else {}),
         **({"server": identity["server"]} if "server" in identity else {}),
@@ -54,15 +54,15 @@ def describe_model(config: Config, engine: Engine) -> Block:
 
 def describe_serving(engine: Engine) -> Block:
     """Return what became of the requests to servers (key `serving`); nothing without a server or a request."""
-    found = engine.serving() if isinstance(engine, AsksServers) else {}
-    return {"serving": found} if found else {}
+    serving = engine.serving() if isinstance(engine, AsksServers) else {}
+    return {"serving": serving} if serving else {}
 
 
 def describe_architecture(engine: Engine) -> Block:
     """Return family and size of the model (key `architecture`), as far as its checkpoint says; for reports only."""
     profile = engine.profile()
-    known = {"family": profile.family, "parameters": profile.parameters}
-    return {"architecture": known} if any(known.values()) else {}
+    facts = {"family": profile.family, "parameters": profile.parameters}
+    return {"architecture": facts} if any(facts.values()) else {}
 
 
 def describe_scorers(scorers: Mapping[str, Scorer]) -> list[ScorerFacts]:
@@ -95,13 +95,13 @@ def describe_questions(battery: Battery) -> list[Probe]:
     templates, instruction = (about_traits.templates, about_traits.instruction) if about_traits else ({}, "")
     described: list[Probe] = []
     for probe in battery.probes:
-        asked = [question for question in battery.questions if question.probe == probe.id]
-        texts = [question.text for question in asked]
+        questions = [question for question in battery.questions if question.probe == probe.id]
+        texts = [question.text for question in questions]
         if battery.traits:
-            used = dict.fromkeys(question.template for question in asked)
+            used = dict.fromkeys(question.template for question in questions)
             texts = [f"{templates.get(template, template)} {instruction}".strip() for template in used]
         row: Probe = {"id": probe.id, "label": probe.label, "text": " | ".join(texts)}
-        if choices := [list(question.choices) for question in asked if question.choices]:
+        if choices := [list(question.choices) for question in questions if question.choices]:
             row["choices"] = choices
         described.append(row)
     return described
@@ -114,15 +114,15 @@ def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], 
     from fp2.protocols.balance import balance_block
 
     people, answers = tables.people, tables.answers
-    asked = bool(answers.n_planned)
+    has_answers = bool(answers.n_planned)
     return Counts(
         n_images=tables.n_images,
         n_subjects=tables.n_subjects,
         answers=answers.counts(model_calls),
-        answers_by_group=answers.counts_by_group(people, cuts) if asked else [],
-        refusal_rates=answers.refusal_rates() if asked else [],
+        answers_by_group=answers.counts_by_group(people, cuts) if has_answers else [],
+        refusal_rates=answers.refusal_rates() if has_answers else [],
         balance=[] if of_sets(people) else balance_block(people, cuts),
-        diversity=answers.diversity(probes) if asked else [],
+        diversity=answers.diversity(probes) if has_answers else [],
         groups=group_sizes(people, cuts),
         without_value=without_value(people, cuts),
     )

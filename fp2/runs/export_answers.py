@@ -92,12 +92,12 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     from fp2.probes.battery import load_battery
 
     assert isinstance(answers, RowAnswers)
-    asked = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
+    questions = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
     frame = answers.frame
     read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
-    kinds = [_kind(asked, name) for name in frame["question_id"].tolist()]
+    kinds = [_kind(questions, name) for name in frame["question_id"].tolist()]
     yes_no = [numbers if kind == "yes_no" else None for numbers, kind in zip(read, kinds, strict=True)]
-    others = [None if kind == "yes_no" else cell for cell, kind in zip(frame["numbers"].tolist(), kinds, strict=True)]
+    cells = [None if kind == "yes_no" else cell for cell, kind in zip(frame["numbers"].tolist(), kinds, strict=True)]
     rows = pd.DataFrame(
         {
             "image": frame["image_id"],
@@ -105,7 +105,9 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
             "variant": frame["variant"],
             "probe": frame["probe"],
             "question": frame["question_id"],
-            "question_text": [asked[name].text if name in asked else None for name in frame["question_id"].tolist()],
+            "question_text": [
+                questions[name].text if name in questions else None for name in frame["question_id"].tolist()
+            ],
             "text": frame["text"],
             "status": frame["status"],
             "error": frame["error"],
@@ -114,13 +116,13 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     if any(yes_no):
         for name in YES_NO_NUMBERS:
             rows[name] = pd.to_numeric(pd.Series([(one or {}).get(name) for one in yes_no], dtype="object"))
-    if any(isinstance(cell, str) for cell in others):
-        rows["numbers"] = others
+    if any(isinstance(cell, str) for cell in cells):
+        rows["numbers"] = cells
     return rows
 
 
-def _kind(asked: Mapping[str, Question], name: str) -> str:
-    return asked[name].kind if name in asked else "text"
+def _kind(questions: Mapping[str, Question], name: str) -> str:
+    return questions[name].kind if name in questions else "text"
 
 
 def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
@@ -129,9 +131,9 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
 
     n = len(answers.image_ids)
     table = answers.questions
-    place = {pair: row for row, pair in enumerate(zip(table["trait"], table["template"], strict=True))}
-    order = [place[word, template] for word in answers.words for template in answers.templates]
-    asked = table.iloc[order]
+    row_of = {pair: row for row, pair in enumerate(zip(table["trait"], table["template"], strict=True))}
+    order = [row_of[word, template] for word in answers.words for template in answers.templates]
+    question_rows = table.iloc[order]
     reasons: Any = np.array([*answers.reasons, None], dtype=object)
     rows = pd.DataFrame(
         {
@@ -139,7 +141,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
             "subject": np.repeat(answers.subject_ids, answers.per_image),
             "variant": answers.variant,
             **{
-                name: np.tile(asked[column].to_numpy(dtype=object), n)
+                name: np.tile(question_rows[column].to_numpy(dtype=object), n)
                 for name, column in (
                     ("probe", "probe"), ("question", "question_id"), ("question_text", "text"), ("trait", "trait"),
                     ("template", "template"),
@@ -153,7 +155,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
     return rows
 
 
-def _moved(config: Config, places: Mapping[str, str]) -> Config:
+def _moved(config: Config, hidden: Mapping[str, str]) -> Config:
     """Return the config with the data set at other places.
 
     Raises
@@ -166,16 +168,16 @@ def _moved(config: Config, places: Mapping[str, str]) -> Config:
 
     plain = asdict(config)
     allowed = [f"data.{name}" for name in local_options(plain["data"])]
-    for key, path in places.items():
+    for key, path in hidden.items():
         if key not in allowed:
             raise Fp2Error(
                 "the data set of a run cannot be changed, only its place", where=key, fix=nearest(key, allowed)
             )
         plain["data"][key.removeprefix("data.")] = path
-    return from_plain(plain) if places else config
+    return from_plain(plain) if hidden else config
 
 
-def _with_ids(rows: pd.DataFrame, config: Config, here: Config, progress: Progress) -> pd.DataFrame:
+def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:
     """Return the rows with the ids of the data set in place of salted keys.
 
     Raises
@@ -193,15 +195,15 @@ def _with_ids(rows: pd.DataFrame, config: Config, here: Config, progress: Progre
         raise Fp2Error(
             f"the ids of the run are in its data set, and {error.what}", where=error.where, fix=fix
         ) from error
-    salt = local_salt(Path(here.paths.state))
+    salt = local_salt(Path(local_config.paths.state))
     out = rows.copy()
     kinds: tuple[Literal["image", "subject"], ...] = ("image", "subject")
     for name in kinds:
         ids = people[f"{name}_id"].tolist()
-        known = dict(zip(salted(ids, salt, name), ids, strict=True))
-        lost = set(rows[name]) - set(known)
+        ids_by_salted = dict(zip(salted(ids, salt, name), ids, strict=True))
+        lost = set(rows[name]) - set(ids_by_salted)
         if lost:
-            what = f"{len(lost)} of {rows[name].nunique()} {name}s of the run are not in the data set that is here"
-            raise Fp2Error(what, where=f"data={config.data.name}", fix=fix)
-        out[name] = [known[key] for key in rows[name].tolist()]
+            problem = f"{len(lost)} of {rows[name].nunique()} {name}s of the run are not in the data set that is here"
+            raise Fp2Error(problem, where=f"data={config.data.name}", fix=fix)
+        out[name] = [ids_by_salted[key] for key in rows[name].tolist()]
     return out

@@ -122,8 +122,8 @@ def load_inputs(
     inputs = _unread_inputs(config, protocol, dataset, store, progress, asking)
     opened = protocol.requires.opens_images
     pixels, digest = _read_images(config, dataset.people, store, progress, opened=opened, needed=needed)
-    for line in engine.notices if engine is not None else ():
-        progress.note(line)
+    for notice in engine.notices if engine is not None else ():
+        progress.note(notice)
     return protocol, replace(inputs, pixels=pixels, dataset_digest=digest)
 
 
@@ -160,9 +160,9 @@ def with_cuts(
     from fp2.data.derived import derivable, with_derived
     from fp2.tables import attribute_columns, with_values
 
-    own = attribute_columns(people)
-    known = [*own, *derivable(own)]
-    cuts = resolve_cuts(asdict(config.cut), known, with_values(with_derived(people, known)))
+    columns = attribute_columns(people)
+    available = [*columns, *derivable(columns)]
+    cuts = resolve_cuts(asdict(config.cut), available, with_values(with_derived(people, available)))
     return with_derived(people, {*attributes, *(name for cut in cuts for name in cut.by)}), cuts
 
 
@@ -263,21 +263,21 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
         notes = (*notes, *more)
     if config.data.stratify and config.data.limit is None:
         cut = Cut("data.stratify", tuple(config.data.stratify))
-        check_attributes(cut, [*(own := attribute_columns(people)), *derivable(own)])
+        check_attributes(cut, [*(columns := attribute_columns(people)), *derivable(columns)])
     if config.data.sample == "images" and config.data.limit is not None:
         people, more = limit_images(people, config.data.limit, seed=config.data.seed)
         notes = (*notes, *more)
     elif config.data.limit is not None or config.data.offset:
-        whole = people.assign(subject_id=units(people)) if of_sets(people) else people
-        taken, more = limit_people(
-            with_derived(whole, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
+        of_units = people.assign(subject_id=units(people)) if of_sets(people) else people
+        sampled, more = limit_people(
+            with_derived(of_units, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
             by=config.data.stratify, offset=config.data.offset,
         )  # fmt: skip
-        people = people[people["image_id"].isin(taken["image_id"])]
+        people = people[people["image_id"].isin(sampled["image_id"])]
         notes = (*notes, *more)
     if people.empty:
-        what = {1: "single-person image", 2: "two-person image with a box for each"}.get(n_people or 0, "image")
-        raise Fp2Error(f"the data set has no {what}", where=f"data={config.data.name}")
+        image_kind = {1: "single-person image", 2: "two-person image with a box for each"}.get(n_people or 0, "image")
+        raise Fp2Error(f"the data set has no {image_kind}", where=f"data={config.data.name}")
     return replace(dataset, people=people.reset_index(drop=True), notes=(*dataset.notes, *notes))
 
 
@@ -286,11 +286,11 @@ def _without_withdrawn(config: Config, people: pd.DataFrame) -> tuple[pd.DataFra
     with WithdrawnImages(Path(config.paths.state), people).writing() as images:
         if not images:
             return people, ()
-    left = people[~people["image_id"].isin(images)]
-    if left.empty:
+    present = people[~people["image_id"].isin(images)]
+    if present.empty:
         raise Fp2Error("everybody in it was withdrawn: nobody is left to ask about", where=f"data={config.data.name}")
-    n_subjects = people["subject_id"].nunique() - left["subject_id"].nunique()
-    return left.reset_index(drop=True), (WITHDRAWN(n_images=len(images), n_subjects=n_subjects),)
+    n_subjects = people["subject_id"].nunique() - present["subject_id"].nunique()
+    return present.reset_index(drop=True), (WITHDRAWN(n_images=len(images), n_subjects=n_subjects),)
 
 
 def _read_images(
@@ -314,7 +314,7 @@ def _read_images(
     paths = [Path(path) for path in people["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
-    bad = [(path, found.error) for path, found in pixels.items() if found.sha256 is None]
+    bad = [(path, reading.error) for path, reading in pixels.items() if reading.sha256 is None]
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
     digest = dataset_digest(people, by_image)
     if not needed and bad:
@@ -345,8 +345,8 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
     battery = inputs.battery
     plan = make_plan(stimuli, battery.asked, battery.fields, by_file=bool(battery.variants))
     if isinstance(inputs.engine, SuppliesAnswers):
-        for line in inputs.engine.match(plan.tasks, plan.questions):
-            inputs.progress.note(line)
+        for note in inputs.engine.match(plan.tasks, plan.questions):
+            inputs.progress.note(note)
         return plan
     model = inputs.config.model
     if (size := model.image_size) is None:
@@ -396,9 +396,12 @@ def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     if price is not None:
         battery = inputs.battery
         costs.append(expected_cost(forecast, inputs.engine, battery.questions, battery.decoding, price))
-    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
+    elif (
+        not any(scoring.price for scoring in by_model(inputs.scorers))
+        or engine_class(asdict(inputs.config.engine)).priced
+    ):
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
     scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
-    costs += [one.cost for _, one in scorings if one.cost is not None]
+    costs += [scoring.cost for _, scoring in scorings if scoring.cost is not None]
     check_cost(costs, cap)

@@ -157,11 +157,11 @@ class LiveRun:
 @contextmanager
 def watched(folder: Path, progress: Progress) -> Iterator[LiveRun]:
     """Say in the run's folder what the run is doing, by the stages of its `progress`, until the block ends."""
-    found = LiveRun(folder)
-    found.at("Reading the data")
-    before, progress.listener = progress.listener, found.at
+    live_run = LiveRun(folder)
+    live_run.at("Reading the data")
+    before, progress.listener = progress.listener, live_run.at
     try:
-        yield found
+        yield live_run
     finally:
         progress.listener = before
         with suppress(OSError):
@@ -171,19 +171,19 @@ def watched(folder: Path, progress: Progress) -> Iterator[LiveRun]:
 def line_of(facts: Mapping[str, Any]) -> str:
     """Return the counts in one line: rates, refusals, failures by kind, and the last answer."""
     rates = {unit: facts[f"{unit}_per_second"] for unit in ("answers", "tokens")}
-    parts = [
+    segments = [
         f"{rate:,.0f} {unit}/s" if rate >= 100 else f"{rate:.3g} {unit}/s"
         for unit, rate in rates.items()
         if rate or unit == "answers"
     ]
     if facts["refused"]:
-        parts.append(f"{facts['refused']:,} refusals")
+        segments.append(f"{facts['refused']:,} refusals")
     if facts["failed"] or facts["errors"]:
         kinds = ", ".join(f"{kind} ({n:,})" for kind, n in Counter(facts["errors"]).most_common(3))
-        parts.append(f"{facts['failed']:,} failed" + (f": {kinds}" if kinds else ""))
+        segments.append(f"{facts['failed']:,} failed" + (f": {kinds}" if kinds else ""))
     if facts["last"]:
-        parts.append(f"last: {facts['last']}")
-    return " · ".join(parts)
+        segments.append(f"last: {facts['last']}")
+    return " · ".join(segments)
 
 
 def running(outputs: Path, word: str | None = None) -> Path | None:
@@ -201,15 +201,15 @@ def running(outputs: Path, word: str | None = None) -> Path | None:
     """
     if word is not None and Path(word).is_dir():
         return Path(word)
-    found: dict[Path, dict[str, Any]] = {}
+    statuses: dict[Path, dict[str, Any]] = {}
     for path in (path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{LIVE}")):
         facts = read(path.parent)
         if facts is not None and any(str(facts.get(name, "")).startswith(word or "") for name in NAMES):
-            found[path.parent] = facts
-    ids = sorted(str(facts.get("run_id")) for facts in found.values())
-    if word is not None and len(found) > 1:
-        raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(ids)}", where=str(outputs))
-    return max(found, key=lambda folder: found[folder]["updated"], default=None)
+            statuses[path.parent] = facts
+    ids = sorted(str(facts.get("run_id")) for facts in statuses.values())
+    if word is not None and len(statuses) > 1:
+        raise Fp2Error(f"{word!r} matches {len(statuses)} runs: {', '.join(ids)}", where=str(outputs))
+    return max(statuses, key=lambda folder: statuses[folder]["updated"], default=None)
 
 
 def read(folder: Path) -> dict[str, Any] | None:

@@ -46,11 +46,11 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    plain, places = without_places(_plain(asdict(config)))
-    kept = overrides_without_places(overrides)
+    plain, hidden = without_places(_plain(asdict(config)))
+    portable = overrides_without_places(overrides)
     try:
         texts = {artifacts.CONFIG: OmegaConf.to_yaml(OmegaConf.create(plain))}
-        texts[artifacts.OVERRIDES] = OmegaConf.to_yaml(OmegaConf.create(kept))
+        texts[artifacts.OVERRIDES] = OmegaConf.to_yaml(OmegaConf.create(portable))
     except OmegaConfBaseException as error:  # half an interpolation
         raise Fp2Error(f"the config cannot be written: {' '.join(str(error).split())}", where="config") from error
     with artifacts.as_user_error(folder):
@@ -58,7 +58,7 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own:
         for name, text in texts.items():
             text = signed(text, Path(config.paths.state)) if own else text
             (folder / name).write_text(text, encoding="utf-8")
-    return places
+    return hidden
 
 
 def _plain(value: Any) -> Any:
@@ -72,28 +72,28 @@ def _plain(value: Any) -> Any:
 
 def without_places(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a plain config without this machine's paths, and what was removed, by dotted key."""
-    places: dict[str, str] = {}
+    hidden: dict[str, str] = {}
     plain = {key: value for key, value in config.items() if key not in HIDDEN_SECTIONS}
-    return {key: _cleaned(value, key, places) for key, value in plain.items()}, places
+    return {key: _cleaned(value, key, hidden) for key, value in plain.items()}, hidden
 
 
 def overrides_without_places(overrides: Sequence[str]) -> list[str]:
     """Return `overrides` without those that only name places; other paths become `local:NAME`."""
-    kept = []
+    portable = []
     for override in overrides:
-        key, found, value = override.partition("=")
+        key, separator, value = override.partition("=")
         name = key.lstrip("+~")
         if name.split(".")[0] in HIDDEN_SECTIONS or name in HIDDEN_KEYS:
             continue
         bare = value.strip("'\"")
-        if place := _place(name):
-            kept.append(f"{key}={MARK}{place}")
+        if mark := _place(name):
+            portable.append(f"{key}={MARK}{mark}")
         elif value.lstrip()[:1] in ("{", "["):
-            kept.append(f"{key}={_inline_without_places(override, name, value)}")
+            portable.append(f"{key}={_inline_without_places(override, name, value)}")
         else:
-            is_path = bool(found and bare) and (name.startswith(FILES) or PATH.fullmatch(bare) is not None)
-            kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
-    return kept
+            is_path = bool(separator and bare) and (name.startswith(FILES) or PATH.fullmatch(bare) is not None)
+            portable.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
+    return portable
 
 
 def overrides_without_ids(overrides: Iterable[str]) -> list[str]:
@@ -101,8 +101,8 @@ def overrides_without_ids(overrides: Iterable[str]) -> list[str]:
 
     The path of such a list stays: jobs of a sweep may differ by it.
     """
-    kept = [word for word in overrides if word.partition("=")[0].lstrip("+~") not in HIDDEN_KEYS]
-    return [re.sub(r"^([+~]*data\.ids)=\s*\[.*", rf"\1={MARK}ids", word, flags=re.DOTALL) for word in kept]
+    remaining = [word for word in overrides if word.partition("=")[0].lstrip("+~") not in HIDDEN_KEYS]
+    return [re.sub(r"^([+~]*data\.ids)=\s*\[.*", rf"\1={MARK}ids", word, flags=re.DOTALL) for word in remaining]
 
 
 def _inline_without_places(override: str, name: str, value: str) -> str:
@@ -114,8 +114,8 @@ def _inline_without_places(override: str, name: str, value: str) -> str:
         parsed = OverridesParser.create().parse_override(override).value()
     except HydraException:
         return f"{MARK}..."
-    places: dict[str, str] = {}
-    cleaned = _cleaned(parsed, name, places)
+    paths_hidden: dict[str, str] = {}
+    cleaned = _cleaned(parsed, name, paths_hidden)
     if cleaned == parsed:
         return value
     hidden = {str(old): new for old, new in _changed(parsed, cleaned)}
@@ -151,16 +151,16 @@ def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, 
 
 def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
     """Return the dotted keys that still have `local:NAME`."""
-    found: list[str] = []
+    matches: list[str] = []
     for key, value in config.items():
         dotted = f"{prefix}{key}"
         if isinstance(value, list):
             value = dict(enumerate(value))
         if isinstance(value, Mapping):
-            found += missing_places(value, f"{dotted}.")
+            matches += missing_places(value, f"{dotted}.")
         elif isinstance(value, str) and value.startswith(MARK):
-            found.append(dotted)
-    return found
+            matches.append(dotted)
+    return matches
 
 
 def remember(state: Path, run_id: str, places: Mapping[str, Any]) -> None:
@@ -190,22 +190,22 @@ def recall(state: Path, run_id: str) -> dict[str, str]:
         raise Fp2Error(f"the run's paths cannot be read: {error}", where=str(path), fix=fix) from error
 
 
-def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
+def _cleaned(value: Any, dotted: str, hidden: dict[str, str]) -> Any:
     if dotted in HIDDEN_KEYS:
         return None
-    if (place := _place(dotted)) and value is not None:
-        places[dotted] = value
-        return MARK + place
+    if (mark := _place(dotted)) and value is not None:
+        hidden[dotted] = value
+        return MARK + mark
     if isinstance(value, Mapping):
-        return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
+        return {key: _cleaned(item, f"{dotted}.{key}", hidden) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cleaned(item, f"{dotted}.{place}", places) for place, item in enumerate(value)]
+        return [_cleaned(item, f"{dotted}.{mark}", hidden) for mark, item in enumerate(value)]
     if dotted.startswith(FILES) and value:
-        places[dotted] = os.path.abspath(os.path.expanduser(value))
+        hidden[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
     is_text = dotted.startswith("probe.") and dotted not in BATTERY_PATHS  # a question may begin with a slash
     if isinstance(value, str) and not is_text and PATH.fullmatch(value):
-        places[dotted] = value
+        hidden[dotted] = value
         return MARK + _name(value)
     return value
 

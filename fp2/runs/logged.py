@@ -48,9 +48,12 @@ def logged_settings(folder: Path, here: Config, run_id: str) -> Config:
     return typed(_placed(folder, here, run_id, read_plain(folder)))
 
 
-def _placed(folder: Path, here: Config, run_id: str, plain: Any) -> Any:
+def _placed(folder: Path, local_config: Config, run_id: str, plain: Any) -> Any:
     try:
-        return {**with_places(plain, recall(Path(here.paths.state), run_id)), "paths": asdict(here.paths)}
+        return {
+            **with_places(plain, recall(Path(local_config.paths.state), run_id)),
+            "paths": asdict(local_config.paths),
+        }
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise Fp2Error(f"the run's config cannot be read: {error}", where=str(folder)) from error
 
@@ -84,15 +87,15 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
-    kept = attribute_columns(people)
+    attributes = attribute_columns(people)
     wanted = {name for cut in resolve_cuts(asdict(config.cut)) for name in cut.by}
-    for name in sorted(wanted - set(kept)):
+    for name in sorted(wanted - set(attributes)):
         raise Fp2Error(
             f"the run's table of people has no attribute {name!r}",
             where="cut",
-            fix=f"{nearest(name, kept)}. Start a run with this cut: its answers come from the store",
+            fix=f"{nearest(name, attributes)}. Start a run with this cut: its answers come from the store",
         )
-    return resolve_cuts(asdict(config.cut), kept)
+    return resolve_cuts(asdict(config.cut), attributes)
 
 
 def passport_part(folder: Path, part: str) -> dict[str, Any]:
@@ -123,8 +126,8 @@ def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Secti
     from fp2.report.section import load_sections
 
     settings = logged_settings(folder, here, run_id)
-    asked = {"probe": {"protocol": settings.probe.protocol, "options": settings.probe.options}}
-    state_again(folder, here, {**asked, "task": asdict(settings.task)}, None)
+    task_settings = {"probe": {"protocol": settings.probe.protocol, "options": settings.probe.options}}
+    state_again(folder, here, {**task_settings, "task": asdict(settings.task)}, None)
     protocol = build_protocol(settings)
     protocols = [protocol, *special_cases(protocol)]
     return load_sections([*dict.fromkeys(target for each in protocols for target in each.section_targets())])

@@ -103,21 +103,23 @@ def multiverse(source: Path, here: Config, progress: Progress, words: Sequence[s
     if block is None:
         raise Fp2Error("the run has no groups that are compared", where=str(before["run_id"]))
     results = {**before, **logged([*read_notes(before), AFTERWARDS]), BLOCK: block}
-    section = next(one for one in load_sections(protocol.section_targets()) if one.name == BLOCK)
+    section = next(
+        section_class for section_class in load_sections(protocol.section_targets()) if section_class.name == BLOCK
+    )
     computed = Computed(results, section, folder_of(Path(here.paths.outputs), str(before["run_id"])))
     with writing_about(here, [tables.people]):
         _write(computed, source, here, progress)
     return computed
 
 
-def _write(computed: Computed, source: Path, here: Config, progress: Progress) -> None:
+def _write(computed: Computed, source: Path, local_config: Config, progress: Progress) -> None:
     """Write the block, its figures and a dashboard of the run's disparities with it."""
     from fp2.report.dashboard import write_dashboard
     from fp2.report.drawing import write_charts
     from fp2.report.reproduce import how_to_repeat
     from fp2.report.values import charts, suppressed
 
-    folder, least, block = computed.folder, here.report.suppress_below, computed.results[BLOCK]
+    folder, min_cell, block = computed.folder, local_config.report.suppress_below, computed.results[BLOCK]
     n_steps = 1 + len(block["cuts"]) + 2 * len(block["rows"])
     with artifacts.as_user_error(folder), progress.steps("Writing the report", n_steps) as step:
         shutil.rmtree(folder, ignore_errors=True)
@@ -127,10 +129,10 @@ def _write(computed: Computed, source: Path, here: Config, progress: Progress) -
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
         step()
         figures = folder / artifacts.FIGURES
-        drawn = charts(suppressed(computed.section.values(block, computed.results), least))
+        drawn = charts(suppressed(computed.section.values(block, computed.results), min_cell))
         vector = [replace(chart, file=f"{chart.file or chart.name}.svg") for chart in drawn if not chart.in_files]
         for _ in write_charts([*drawn, *vector], computed.results, figures):
             step()
         page = folder / artifacts.DASHBOARD
         repeat = how_to_repeat(source, computed.results)
-        write_dashboard(computed.results, (), (), page, least, [computed.section], repeat=repeat)
+        write_dashboard(computed.results, (), (), page, min_cell, [computed.section], repeat=repeat)

@@ -67,8 +67,8 @@ def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
     try:
         return yaml.load((folder / name).read_text(encoding="utf-8"), Loader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        what = f"the run's {Path(name).stem} cannot be read: {' '.join(str(error).split())}"
-        raise Fp2Error(what, where=str(folder)) from error
+        problem = f"the run's {Path(name).stem} cannot be read: {' '.join(str(error).split())}"
+        raise Fp2Error(problem, where=str(folder)) from error
 
 
 def is_own(folder: Path, here: Config, name: str = artifacts.CONFIG) -> bool:
@@ -115,10 +115,10 @@ def state_again(
     stated = {".".join(key): value for word in words or () for key, value in _leaves_of(word)}
     missing = {key: value for key, value in named.items() if not {".".join(key), key[0]} & set(stated)}
     if missing:
-        again = " ".join(shlex.quote(f"{'.'.join(key)}={_typed(value)}") for key, value in missing.items())
-        fix = f"Run it again here: fp2 rerun RUN {again}" if words is None else f"If you trust it, add: {again}"
-        what = f"the run was not written by this project, and names {', '.join('.'.join(key) for key in missing)}"
-        raise ForeignRunError(what, where=str(folder), fix=fix)
+        options = " ".join(shlex.quote(f"{'.'.join(key)}={_typed(value)}") for key, value in missing.items())
+        fix = f"Run it again here: fp2 rerun RUN {options}" if words is None else f"If you trust it, add: {options}"
+        problem = f"the run was not written by this project, and names {', '.join('.'.join(key) for key in missing)}"
+        raise ForeignRunError(problem, where=str(folder), fix=fix)
     for key in named:
         if (dotted := ".".join(key)) in stated:
             node = plain
@@ -143,12 +143,12 @@ def logged_overrides(folder: Path, here: Config) -> list[str]:
     logged = read_plain(folder, artifacts.OVERRIDES) or []
     if not isinstance(logged, list):
         raise Fp2Error("the run's overrides are not a list", where=str(folder))
-    words = [str(word) for word in logged]
+    logged_words = [str(word) for word in logged]
     if is_own(folder, here, artifacts.OVERRIDES):
-        return words
+        return logged_words
     root = Path(here.paths.root)
     return [
-        word for word in words
+        word for word in logged_words
         if "${" not in word and not word.lstrip("+~").startswith("hydra") and _is_override(word)
         and not states_again(word, root)
     ]  # fmt: skip
@@ -161,10 +161,10 @@ def _is_override(word: str) -> bool:
         return False
 
 
-def _is_outside(key: Key, value: Any, root: Path, used: Collection[str]) -> bool:
+def _is_outside(key: Key, value: Any, root: Path, allowed: Collection[str]) -> bool:
     if key[0] in HERE:
         return False
-    if key[-1] in PERMISSIONS and key[0] in used and value and not str(value).startswith(MARK):
+    if key[-1] in PERMISSIONS and key[0] in allowed and value and not str(value).startswith(MARK):
         return True
     if not isinstance(value, str | int | float | list | dict | date | None):  # a function or sweep of Hydra's
         return True
@@ -193,10 +193,10 @@ def _is_path_outside(text: str, root: Path) -> bool:
     if not PATH.fullmatch(text) and ".." not in re.split(r"[\\/]", text):
         return False
     try:
-        place = Path(os.path.expanduser(text.removeprefix("file:"))).resolve()
+        target = Path(os.path.expanduser(text.removeprefix("file:"))).resolve()
     except (OSError, ValueError, RuntimeError):  # no path on any machine
         return True
-    return not place.is_relative_to(root.expanduser().resolve())
+    return not target.is_relative_to(root.expanduser().resolve())
 
 
 def _leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 def code_tags(code: Block) -> dict[str, str]:
     """Return the tags that name the code of a run, from the generator that its passport states."""
     dirty = code.get("dirty")
-    found = {
+    summary = {
         **{key: code.get(key) for key in ("version", "git_commit")},
         "dirty": None if dirty is None else str(dirty).lower(),
     }
-    return {key: str(value) for key, value in found.items() if value is not None}
+    return {key: str(value) for key, value in summary.items() if value is not None}
 
 
 def fresh_folder(outputs: Path) -> Path:
@@ -94,8 +94,8 @@ class RunOutcome:
 
     def ending(self, exit_status: int, message: str) -> RunOutcome:
         """Return the outcome with another exit status, and a further line that says why."""
-        said = message if self.message is None else f"{self.message}; {message}"
-        return replace(self, exit_status=exit_status, message=said)
+        message_now = message if self.message is None else f"{self.message}; {message}"
+        return replace(self, exit_status=exit_status, message=message_now)
 
 
 @dataclass
@@ -198,9 +198,9 @@ class Record:
         outcome = RunOutcome(results, self.folder, run_id, experiment, *ended, sections, protocol.all_methods())
         if self.fault is None:
             return outcome
-        what = f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {self.folder}"
+        problem = f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {self.folder}"
         outcome = replace(outcome, run_id=self.run_id, experiment_id=None)
-        return outcome.ending(outcome.exit_status or EXIT_NOT_LOGGED, what)
+        return outcome.ending(outcome.exit_status or EXIT_NOT_LOGGED, problem)
 
     def _log(self, results: Results, sections: Sequence[Section], *, interrupted: bool) -> None:
         """Log the run's files, numbers and tags, and end its MLflow run; `fault` says why that failed.
@@ -244,10 +244,10 @@ def run_name(config: Config, cuts: Sequence[Cut]) -> str:
 
 def name_with(name: str, settings: Sequence[str]) -> str:
     """Return a run's name in the UI with the settings by which it differs in its sweep first: legends cut the end."""
-    parts = name.split(" · ")
+    name_parts = name.split(" · ")
     pairs = [(key, value.strip("'")) for key, _, value in (word.lstrip("+~").partition("=") for word in settings)]
-    first = [value if value in parts else f"{key}={value}" for key, value in pairs]
-    return " · ".join([*first, *(part for part in parts if part not in first)])
+    first = [value if value in name_parts else f"{key}={value}" for key, value in pairs]
+    return " · ".join([*first, *(piece for piece in name_parts if piece not in first)])
 
 
 @contextmanager
@@ -375,7 +375,7 @@ def result_tags(results: Results, folder: Path, sections: Sequence[Section]) -> 
         "complete": str(results["complete"]).lower(),
         "severity": results["severity"],
         **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
-        **({"calibration": said} if (said := calibration_words([calibration_of(results)])) else {}),
+        **({"calibration": calibration} if (calibration := calibration_words([calibration_of(results)])) else {}),
         "passport_sha256": sha256_file(folder / artifacts.PASSPORT),
         "summary": json.dumps(summarise(results)),
         "description": description(results, sections),

@@ -36,7 +36,7 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
 
     The model is always named; runs that are still alike have the start of their id.
     """
-    parts = [
+    name_parts = [
         [
             model_name(run),
             variant_name(run) or "original",
@@ -46,10 +46,12 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
         ]
         for run in runs
     ]
-    varying = [i for i in range(len(parts[0])) if i == 0 or len({part[i] for part in parts}) > 1]
-    if len(varying) > 1 and len({part[0] for part in parts}) == 1:
+    varying = [
+        i for i in range(len(name_parts[0])) if i == 0 or len({names_of_run[i] for names_of_run in name_parts}) > 1
+    ]
+    if len(varying) > 1 and len({names_of_run[0] for names_of_run in name_parts}) == 1:
         varying = varying[1:]  # one model: what the runs differ in says enough
-    names = [plain(" · ".join(part[i] for i in varying)) for part in parts]
+    names = [plain(" · ".join(names_of_run[i] for i in varying)) for names_of_run in name_parts]
     return distinct_names([(name, plain(run["run_id"])) for name, run in zip(names, runs, strict=True)])
 
 
@@ -61,10 +63,10 @@ def _scorers(run: Results) -> str:
 
 def all_probe_labels(runs: Sequence[Results]) -> dict[str, str]:
     """Return the label of every probe of the runs, in order of appearance."""
-    found: dict[str, str] = {}
+    labels_of: dict[str, str] = {}
     for run in runs:
-        found |= {probe: label for probe, label in probe_labels(run).items() if probe not in found}
-    return found
+        labels_of |= {probe: label for probe, label in probe_labels(run).items() if probe not in labels_of}
+    return labels_of
 
 
 def scorers_of(runs: Sequence[Results]) -> list[str]:
@@ -80,23 +82,29 @@ def panels_of(runs: Sequence[Results], min_cell: int) -> list[Panel]:
     Returns
     -------
     list of dict
-        `cut`, `scorer`, `probes` (ids, in order), `lines`: for each run that has rows, `run` (its place) and `rows`,
-        the disparities by probe with `cohens_d` and `effect`; `by_probe` and `significant`, summaries of these.
+        `cut`, `scorer`, `probes` (ids, in order), `rows_by_run`: for each run that has rows, `run` (its place) and
+        `rows`, the disparities by probe with `cohens_d` and `effect`; `by_probe` and `significant`, summaries of these.
     """
-    shown = [suppress_small_cells(run, min_cell) for run in runs]
+    shown_runs = [suppress_small_cells(run, min_cell) for run in runs]
     order = list(all_probe_labels(runs))
     panels = []
     for cut in dict.fromkeys(cut for run in runs for cut in run["cuts"]):
         for scorer in scorers_of(runs):
-            lines: list[dict[str, Any]] = [
-                {"run": place, "rows": {probe: _with_effects(row) for probe, row in rows.items()}}
-                for place, run in enumerate(shown)
+            rows_by_run: list[dict[str, Any]] = [
+                {"run": index, "rows": {probe: _with_effects(row) for probe, row in rows.items()}}
+                for index, run in enumerate(shown_runs)
                 if (rows := rows_of(run, cut, scorer))
             ]
-            if lines:
-                probes = [probe for probe in order if any(probe in line["rows"] for line in lines)]
+            if rows_by_run:
+                probes = [probe for probe in order if any(probe in run_row["rows"] for run_row in rows_by_run)]
                 panels.append(
-                    {"cut": cut, "scorer": scorer, "probes": probes, "lines": lines, **_summaries(lines, probes)}
+                    {
+                        "cut": cut,
+                        "scorer": scorer,
+                        "probes": probes,
+                        "lines": rows_by_run,
+                        **_summaries(rows_by_run, probes),
+                    }
                 )
     return panels
 
@@ -107,8 +115,8 @@ def _with_effects(row: Mapping[str, Any]) -> dict[str, Any]:
     pair = [sizes.get(row.get(end) or "", 0) for end in ("worst_group", "best_group")]
     g = row.get("hedges_g")
     d = cohens_d(g, *pair) if g is not None and sum(pair) > 2 else None
-    known = row.get("answer_d")
-    return {**row, "cohens_d": d, "effect": effect_words(d if known is None else known)}
+    answer_d = row.get("answer_d")
+    return {**row, "cohens_d": d, "effect": effect_words(d if answer_d is None else answer_d)}
 
 
 def is_compared(row: Mapping[str, Any] | None) -> bool:
@@ -116,32 +124,36 @@ def is_compared(row: Mapping[str, Any] | None) -> bool:
     return row is not None and row["raw"] is not None and row["verdict"] != Verdict.UNINFORMATIVE
 
 
-def _summaries(lines: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> dict[str, Any]:
+def _summaries(run_rows: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> dict[str, Any]:
     """Return which run has the smallest and the largest disparity of each probe, and how many each run has."""
     by_probe = []
     for probe in probes:
-        known = [(line["rows"][probe]["raw"], line["run"]) for line in lines if is_compared(line["rows"].get(probe))]
-        rows = {line["run"]: line["rows"].get(probe) for line in lines}
-        found: dict[str, Any] = {
+        raw_values = [
+            (run_row["rows"][probe]["raw"], run_row["run"])
+            for run_row in run_rows
+            if is_compared(run_row["rows"].get(probe))
+        ]
+        rows = {run_row["run"]: run_row["rows"].get(probe) for run_row in run_rows}
+        summary: dict[str, Any] = {
             "probe": probe,
-            "n_compared": len(known),
+            "n_compared": len(raw_values),
             "n_significant": sum(bool(row and row["significant"]) for row in rows.values()),
             "smallest": None,
             "largest": None,
         }
-        if known:
+        if raw_values:
             for name, end in (("smallest", min), ("largest", max)):
-                raw, run = end(known)
-                found[name] = _end(rows, run) | {"tied": sum(value == raw for value, _ in known) - 1}
-        by_probe.append(found)
+                raw, run = end(raw_values)
+                summary[name] = _end(rows, run) | {"tied": sum(value == raw for value, _ in raw_values) - 1}
+        by_probe.append(summary)
     significant = [
         {
-            "run": line["run"],
-            "n_significant": sum(bool(row["significant"]) for row in line["rows"].values()),
-            "n_compared": sum(is_compared(row) for row in line["rows"].values()),
-            "n_probes": len(line["rows"]),
+            "run": run_row["run"],
+            "n_significant": sum(bool(row["significant"]) for row in run_row["rows"].values()),
+            "n_compared": sum(is_compared(row) for row in run_row["rows"].values()),
+            "n_probes": len(run_row["rows"]),
         }
-        for line in lines
+        for run_row in run_rows
     ]
     return {"by_probe": by_probe, "significant": significant}
 
@@ -154,17 +166,17 @@ def _end(rows: Mapping[int, Any], run: int) -> dict[str, Any]:
 
 def effects_of(panel: Panel) -> list[dict[str, Any]]:
     """Return the effect sizes of a panel, the largest first: d in SD of one answer, or else Cohen's d."""
-    found = [
+    effects = [
         {
-            "run": line["run"],
+            "run": run_row["run"],
             "probe": probe,
             "row": row,
             "d": row["cohens_d"] if (d := row.get("answer_d")) is None else d,
         }
-        for line in panel["lines"]
-        for probe, row in line["rows"].items()
+        for run_row in panel["lines"]
+        for probe, row in run_row["rows"].items()
     ]
-    return sorted((one for one in found if one["d"] is not None), key=lambda one: -one["d"])
+    return sorted((effect for effect in effects if effect["d"] is not None), key=lambda effect: -effect["d"])
 
 
 def headlines_of(runs: Sequence[Results], sections: Sequence[Section] = ()) -> list[dict[str, Any]]:
@@ -172,14 +184,14 @@ def headlines_of(runs: Sequence[Results], sections: Sequence[Section] = ()) -> l
 
     `label` is the name in words, as far as the block's section has it.
     """
-    words = {(section.name, name): label for section in sections for name, label in section.headline.items()}
-    found: dict[tuple[str, str], list[Any]] = {}
-    for place, run in enumerate(runs):
+    labels = {(section.name, name): label for section in sections for name, label in section.headline.items()}
+    headlines: dict[tuple[str, str], list[Any]] = {}
+    for index, run in enumerate(runs):
         for block, content in run.items():
             if isinstance(content, Mapping) and isinstance(content.get("headline"), Mapping):
                 for name, value in leaves(content["headline"]):
-                    found.setdefault((block, name), [None] * len(runs))[place] = value
+                    headlines.setdefault((block, name), [None] * len(runs))[index] = value
     return [
-        {"block": block, "name": name, "label": words.get((block, name), scorer_label(name)), "values": values}
-        for (block, name), values in found.items()
+        {"block": block, "name": name, "label": labels.get((block, name), scorer_label(name)), "values": values}
+        for (block, name), values in headlines.items()
     ]

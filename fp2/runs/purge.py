@@ -62,36 +62,36 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
     Fp2Error
         If something cannot be read or written.
     """
-    state, lines = Path(config.paths.state), list[str]()
+    state, messages = Path(config.paths.state), list[str]()
     if not (pending(state) or drafts(state)):
-        return lines
+        return messages
     with alone(state, wait=True) as downloads:
         for path in pending(state):
             progress.stage("Finishing a purge")
             journal = Journal.read(path)
             _execute(journal.config(config), journal, downloads)
-            lines += [f"finished the purge that began at {journal.started}: {journal.certificate}", *journal.lines]
-    return lines
+            messages += [f"finished the purge that began at {journal.started}: {journal.certificate}", *journal.lines]
+    return messages
 
 
-def _execute(here: Config, journal: Journal, downloads: Path) -> None:
-    state = Path(here.paths.state)
-    with artifacts.as_user_error(Path(here.paths.outputs)):
+def _execute(local_config: Config, journal: Journal, downloads: Path) -> None:
+    state = Path(local_config.paths.state)
+    with artifacts.as_user_error(Path(local_config.paths.outputs)):
         journal.write()
         chosen = journal.selection
         if chosen.release is None:
             withdraw(state, chosen.subjects, chosen.images, chosen.unseen)
         with halted(state):  # what was being written is complete, and what is written later leaves them out
-            search(here, journal, downloads)
+            search(local_config, journal, downloads)
         journal.steps.sort(key=lambda step: list(_STEPS).index(step.kind))
         for step in journal.steps:
             journal.write()
             if not step.done:
-                _STEPS[step.kind](step, here, journal, downloads)
+                _STEPS[step.kind](step, local_config, journal, downloads)
                 step.done = True
         journal.write()
-        journal.remaining = left(here, journal, downloads)
-        journal.certify(here)
+        journal.remaining = left(local_config, journal, downloads)
+        journal.certify(local_config)
 
 
 def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
@@ -121,19 +121,19 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
         remove(run, here)
 
 
-def _replace_logged(run: Logged, source: Path, here: Config) -> None:
+def _replace_logged(run: Logged, source: Path, local_config: Config) -> None:
     results = results_in(source)
     files = artifacts.files_of(source)
     if (source / artifacts.PASSPORT).is_file():
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
     tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
     if results is not None:
-        tags = result_tags(results, source, run_sections(source, here, results["run_id"]))
+        tags = result_tags(results, source, run_sections(source, local_config, results["run_id"]))
         tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
-    replace(run, here, files, results, tags)
+    replace(run, local_config, files, results, tags)
 
 
-def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:
+def _prepare(files: Path | None, stage: Path, step: Step, local_config: Config, journal: Journal) -> None:
     """Write into `stage` what is left of a run; nothing where that is nobody, or its tables are incomplete."""
     shutil.rmtree(stage, ignore_errors=True)
     if files is None or not files.is_dir():
@@ -158,7 +158,7 @@ def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal:
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
-        write = reissue(stage, rest, here, source.results, journal.raw_keys, step.people)
+        write = reissue(stage, rest, local_config, source.results, journal.raw_keys, step.people)
         computed = True
         write()
         step.outcome = "recomputed and signed again"
@@ -185,16 +185,18 @@ _DRAFT = re.compile(r"\.(.+)\.(?:purged|\d+)")
 
 def _own_files(folder: Path) -> list[Path]:
     """Return the files that a run wrote into its folder, passports last: what they list, and what every run has."""
-    own = set(_OWN)
+    own_files = set(_OWN)
     with suppress(OSError, *OF_FILES):
-        own |= {name for name, _ in other_tables(folder)}
+        own_files |= {name for name, _ in other_tables(folder)}
     for passport in folder.glob("passport*.json"):
         with suppress(OSError, *OF_FILES):
-            own |= {file["name"] for file in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]}
+            own_files |= {
+                file["name"] for file in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]
+            }
 
     def is_own(path: Path) -> bool:
         plain = path.with_name(_DRAFT.sub(r"\1", path.name)).relative_to(folder)
-        return not own.isdisjoint((plain.parts[0], plain.as_posix())) or plain.match("passport.superseded-*.json")
+        return not own_files.isdisjoint((plain.parts[0], plain.as_posix())) or plain.match("passport.superseded-*.json")
 
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and is_own(path)]
     return sorted(files, key=lambda path: path.name.startswith("passport"))
@@ -233,9 +235,9 @@ def _redact_texts(step: Step, here: Config, journal: Journal, downloads: Path) -
         other.done = other.done or other.kind == step.kind
 
 
-def _delete_rows(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
+def _delete_rows(step: Step, local_config: Config, journal: Journal, downloads: Path) -> None:
     """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
-    extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
+    extracted = Path(local_config.paths.data).absolute() / WRITTEN_OUT
     for path in map(Path, journal.paths):
         if path.is_relative_to(extracted):
             path.unlink(missing_ok=True)

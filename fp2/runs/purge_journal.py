@@ -186,7 +186,7 @@ class Journal:
     def leaving(self, people: pd.DataFrame, results: Results | None) -> pd.Series[bool]:
         """Return which rows of a run's people leave; without results, its release is that of the index's images."""
         if results is None and self.selection.release is not None:
-            return people["image_id"].isin({one.image for one in self.pictures})
+            return people["image_id"].isin({picture.image for picture in self.pictures})
         return self.selection.rows(people["image_id"], people["subject_id"])
 
     def reduce(self, tables: RunTables, results: Results | None) -> RunTables:
@@ -240,7 +240,7 @@ class Journal:
              "after": step.after}
             for step in self.steps if step.kind == "run"
         ]  # fmt: skip
-        others = [step.kind for step in self.steps if step.kind not in ("run", "store")]
+        other_steps = [step.kind for step in self.steps if step.kind not in ("run", "store")]
         return {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "selection", "uri": "urn:fp2:selection", "digest": {"sha256": digest(keys)}}],
@@ -253,10 +253,10 @@ class Journal:
                 "selection": {**keys, "release": chosen.release, "data": chosen.source},
                 "removed": {
                     "people": len(self.people), "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
-                    "other": {kind: others.count(kind) for kind in dict.fromkeys(others)},
+                    "other": {kind: other_steps.count(kind) for kind in dict.fromkeys(other_steps)},
                 },
-                "not_reached": [chosen.redact(line, "…") for line in self.unreached],
-                "remaining": [chosen.redact(line, "…") for line in self.remaining],
+                "not_reached": [chosen.redact(reason, "…") for reason in self.unreached],
+                "remaining": [chosen.redact(reason, "…") for reason in self.remaining],
             },
         }  # fmt: skip
 

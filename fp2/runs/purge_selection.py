@@ -103,7 +103,7 @@ class Selection:
         """Return the selection by the keys of (image, subject) pairs that it selects, and the words for them."""
         if self.release is not None:
             return self
-        images, subjects = (frozenset(pair[place] for pair in pairs) for place in (0, 1))
+        images, subjects = (frozenset(pair[side] for pair in pairs) for side in (0, 1))
         return replace(
             self, words=self.words | frozenset(words), unseen=self.unseen | unseen, others=False,
             subjects=subjects - self.subjects if self.others else self.subjects,
@@ -126,10 +126,10 @@ class Selection:
 _TOKEN = re.compile(r"[\w-]+")
 
 
-def _whole_words(words: Iterable[str], text: str) -> re.Pattern[str] | None:
+def _whole_words(terms: Iterable[str], text: str) -> re.Pattern[str] | None:
     """Return what finds those of the words that may be in a text, the longest first; None where none may be."""
     tokens = set(_TOKEN.findall(text))
-    possible = [word for word in words if tokens.issuperset(_TOKEN.findall(word))]
+    possible = [word for word in terms if tokens.issuperset(_TOKEN.findall(word))]
     either = "|".join(map(re.escape, sorted(possible, key=len, reverse=True)))
     return re.compile(rf"(?<![\w-])(?:{either})(?![\w-])") if possible else None
 
@@ -138,17 +138,20 @@ def by_ids(
     subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, recorded: list[RecordedImage]
 ) -> Selection:
     """Return the selection of these ids; an image's id also selects the face crops that were cut from it."""
-    given, words = [], set()
+    selected, terms = [], set()
     for kind, ids in (("subject", subject_ids), ("image", image_ids)):
         for typed in ids:
             spellings = {typed, normal_id(typed), unicodedata.normalize("NFD", normal_id(typed))}
-            words |= spellings
+            terms |= spellings
             keys = frozenset(salted(spellings, salt, "image" if kind == "image" else "subject"))
-            given.append(_images_of(normal_id(typed), keys, salt, recorded) if kind == "image" else
+            selected.append(_images_of(normal_id(typed), keys, salt, recorded) if kind == "image" else
                          GivenId(kind, normal_id(typed), keys))  # fmt: skip
-    chosen = {kind: frozenset(key for one in given if one.kind == kind for key in one.keys) for kind in _KINDS}
-    files = frozenset(one.id for one in given if one.kind == "image")
-    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(given)), files, frozenset(words))
+    chosen = {
+        kind: frozenset(key for identifier in selected if identifier.kind == kind for key in identifier.keys)
+        for kind in _KINDS
+    }
+    files = frozenset(identifier.id for identifier in selected if identifier.kind == "image")
+    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(selected)), files, frozenset(terms))
 
 
 _KINDS = ("subject", "image")
@@ -156,11 +159,11 @@ _KINDS = ("subject", "image")
 
 def _images_of(name: str, keys: frozenset[str], salt: bytes, recorded: list[RecordedImage]) -> GivenId:
     """Return the images that the id stands for, by the first of id, file name and stem that selects any."""
-    crops = {one.image for one in recorded if _is_crop(name, one, salt)}
-    if crops or any(one.image in keys for one in recorded):
+    crops = {image.image for image in recorded if _is_crop(name, image, salt)}
+    if crops or any(image.image in keys for image in recorded):
         return GivenId("image", name, keys | crops)
-    for by, part in (("file name", "name"), ("file name without ending", "stem")):
-        files = {one.image for one in recorded if normal_id(getattr(Path(one.path), part)) == name}
+    for by, attribute in (("file name", "name"), ("file name without ending", "stem")):
+        files = {image.image for image in recorded if normal_id(getattr(Path(image.path), attribute)) == name}
         if files:
             return GivenId("image", name, keys | files, by)
     return GivenId("image", name, keys)
@@ -170,14 +173,18 @@ def _is_crop(name: str, image: RecordedImage, salt: bytes) -> bool:
     """Whether an image is the crop `{name}_{subject}` of its own subject."""
     if f"{name}_" not in normal_id(image.path):
         return False
-    ends = (one.removeprefix(f"{name}_") for one in ids_in(image.path, image.image, salt) if one.startswith(f"{name}_"))
-    return any(salted([end], salt) == [image.subject] for end in ends)
+    suffixes = (
+        image_name.removeprefix(f"{name}_")
+        for image_name in ids_in(image.path, image.image, salt)
+        if image_name.startswith(f"{name}_")
+    )
+    return any(salted([end], salt) == [image.subject] for end in suffixes)
 
 
 def ids_in(path: str, image: str, salt: bytes) -> Iterator[str]:
     """Yield the ends of an image's path that are its id, which the store has as a key only."""
-    parts = PurePath(normal_id(path)).parts
-    tails = ["/".join(parts[-n:]) for n in range(1, len(parts))]
+    path_parts = PurePath(normal_id(path)).parts
+    tails = ["/".join(path_parts[-n:]) for n in range(1, len(path_parts))]
     stem = PurePath(path).stem
     after = [stem[at + 1 :] for at, letter in enumerate(stem) if letter == "_"]
     candidates = [*tails, *(tail.rpartition(".")[0] for tail in tails), *after]
@@ -207,5 +214,5 @@ def kind_of(results: Mapping[str, Any], folder: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
         pass
     dataset = results["dataset"]
-    known = {kind: source_class({"kind": kind}) for kind in with_releases()}
-    return next((kind for kind in known if dataset["name"] == kind or known[kind].recognises(dataset)), "")
+    sources = {kind: source_class({"kind": kind}) for kind in with_releases()}
+    return next((kind for kind in sources if dataset["name"] == kind or sources[kind].recognises(dataset)), "")

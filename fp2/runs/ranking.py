@@ -17,11 +17,11 @@ MIN_BOOTSTRAP = 2000
 
 def rankings(runs: Sequence[LoggedRun], tick: Callable[[], None] = lambda: None) -> list[Ranking]:
     """Rank the runs of every cut and variant; `tick` is called after each of `n_rankings(runs)`."""
-    found = []
+    boards = []
     for (cut, variant), members in _boards(runs).items():
-        found.append(_rank(members, cut, variant))
+        boards.append(_rank(members, cut, variant))
         tick()
-    return found
+    return boards
 
 
 def n_rankings(runs: Sequence[LoggedRun]) -> int:
@@ -41,12 +41,14 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
     """Rank the runs of one cut, or say why they cannot be ranked."""
     try:
         probes = _comparable(runs, cut)
-        lines = shared_lines(runs, runs[0].cuts[cut], runs[0].primary, probes)
+        shared_rows = shared_lines(runs, runs[0].cuts[cut], runs[0].primary, probes)
         names = short_names(runs)
-        kept, notes = _answering(runs, lines, probes, cut, names)
-        ranked = [runs[i] for i in kept]
+        comparable, notes = _answering(runs, shared_rows, probes, cut, names)
+        ranked = [runs[i] for i in comparable]
         notes += _settings_apart(ranked, cut)
-        return Ranking(cut, variant, _places(ranked, lines, kept), None, tuple(notes), _first(ranked, "alpha"))
+        return Ranking(
+            cut, variant, _places(ranked, shared_rows, comparable), None, tuple(notes), _first(ranked, "alpha")
+        )
     except Fp2Error as error:
         return Ranking(cut, variant, (), error.what, ())
 
@@ -62,14 +64,14 @@ def _comparable(runs: Sequence[LoggedRun], cut: str) -> list[str]:
         raise Fp2Error("the runs' composites are of different scorers")
     if any(run.scorers.get(first.primary) != first.scorers.get(first.primary) for run in runs):
         raise Fp2Error(f"the runs were scored by different versions of '{first.primary}'")
-    probes, others = same_probes(runs, first.primary)
-    if others or not probes:
-        raise Fp2Error(f"the runs asked different probes ({', '.join(others)})")
+    probes, other_probes = same_probes(runs, first.primary)
+    if other_probes or not probes:
+        raise Fp2Error(f"the runs asked different probes ({', '.join(other_probes)})")
     return probes
 
 
 def _answering(
-    runs: Sequence[LoggedRun], lines: SharedLines, probes: Sequence[str], cut: str, names: Sequence[str]
+    runs: Sequence[LoggedRun], shared_rows: SharedLines, probes: Sequence[str], cut: str, names: Sequence[str]
 ) -> tuple[list[int], list[str]]:
     """Return the indices of the runs with enough answers to be ranked, and notes on the others and on the subjects."""
     notes = []
@@ -78,9 +80,13 @@ def _answering(
     if shared < max(total):
         span = f"{min(total)}" if min(total) == max(total) else f"{min(total)} to {max(total)}"
         notes.append(f"by {cut}: ranked on the {shared} subjects that all runs have (of {span})")
-    kept = []
+    comparable = []
     for i, run in enumerate(runs):
-        few = [p for j, p in enumerate(probes) if _groups_with_answers(lines, lines.values[i, :, j], _least(runs)) < 2]
+        few = [
+            p
+            for j, p in enumerate(probes)
+            if _groups_with_answers(shared_rows, shared_rows.values[i, :, j], _least(runs)) < 2
+        ]
         rows = [r for r in run.results["disparities"] if r["cut"] == cut and r["scorer"] == run.primary]
         constant = [r["probe"] for r in rows if r["verdict"] == Verdict.UNINFORMATIVE]
         if few:
@@ -88,13 +94,13 @@ def _answering(
         elif len(constant) == len(probes):
             notes.append(f"by {cut}: {names[i]} is not ranked: all its answers are the same")
         else:
-            kept.append(i)
+            comparable.append(i)
             if constant:
                 same = f"gives the same answer to everything in {', '.join(constant)}, which lowers its difference"
                 notes.append(f"by {cut}: {names[i]} {same}")
-    if len(kept) < 2:
+    if len(comparable) < 2:
         raise Fp2Error("fewer than two runs have enough answers")
-    return kept, notes
+    return comparable, notes
 
 
 def _first(runs: Sequence[LoggedRun], name: str) -> float:
@@ -103,33 +109,34 @@ def _first(runs: Sequence[LoggedRun], name: str) -> float:
 
 def _settings_apart(runs: Sequence[LoggedRun], cut: str) -> list[str]:
     """Return a note on each setting in which the runs differ; that of the first run is used."""
-    found = []
-    for name, what in (("alpha", "level"), ("seed", "seed")):
-        first, *others = dict.fromkeys(run.results["analysis"][name] for run in runs)
-        if others:
-            line = f"by {cut}: ranked with the {what} of {runs[0].run_id} ({first}); others have"
-            found.append(f"{line} {', '.join(map(str, others))}")
-    return found
+    notes_of_cut = []
+    for name, noun in (("alpha", "level"), ("seed", "seed")):
+        first, *other_values = dict.fromkeys(run.results["analysis"][name] for run in runs)
+        if other_values:
+            note = f"by {cut}: ranked with the {noun} of {runs[0].run_id} ({first}); others have"
+            notes_of_cut.append(f"{note} {', '.join(map(str, other_values))}")
+    return notes_of_cut
 
 
 def _least(runs: Sequence[LoggedRun]) -> int:
     return max(int(run.results["analysis"]["min_subjects"]) for run in runs)
 
 
-def _groups_with_answers(lines: SharedLines, values: np.ndarray, least: int) -> int:
-    """Return the number of groups in which at least `least` subjects have a value."""
-    known = np.isfinite(values)
-    pairs = set(zip(lines.groups[known], lines.subjects[known], strict=True))
+def _groups_with_answers(shared_rows: SharedLines, values: np.ndarray, minimum: int) -> int:
+    """Return the number of groups in which at least `minimum` subjects have a value."""
+    is_finite = np.isfinite(values)
+    pairs = set(zip(shared_rows.groups[is_finite], shared_rows.subjects[is_finite], strict=True))
     sizes = np.unique([group for group, _ in pairs], return_counts=True)[1] if pairs else np.zeros(0)
-    return int((sizes >= least).sum())
+    return int((sizes >= minimum).sum())
 
 
-def _places(runs: Sequence[LoggedRun], lines: SharedLines, kept: Sequence[int]) -> tuple[Place, ...]:
+def _places(runs: Sequence[LoggedRun], shared_rows: SharedLines, comparable: Sequence[int]) -> tuple[Place, ...]:
     from fp2.stats.profiles import rank_models
 
     analysis = [run.results["analysis"] for run in runs]
     table = rank_models(
-        lines.values[list(kept)], lines.groups, lines.subjects, [run.run_id for run in runs], images=lines.images,
+        shared_rows.values[list(comparable)], shared_rows.groups, shared_rows.subjects, [run.run_id for run in runs],
+        images=shared_rows.images,
         n_bootstrap=max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis)), seed=int(analysis[0]["seed"]),
         alpha=_first(runs, "alpha"), min_subjects=_least(runs),
     )  # fmt: skip

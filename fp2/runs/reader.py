@@ -78,8 +78,8 @@ class LoggedRun:
         """Version and lexicon of each scorer by its name, as one string to compare."""
         if self.traits:
             return {self.primary: "mean over templates"}
-        found = self.results["scorers"]
-        return {s["name"]: scorer_identity(s) for s in found}
+        scorers = self.results["scorers"]
+        return {s["name"]: scorer_identity(s) for s in scorers}
 
     def wide(self, scorer: str) -> pd.DataFrame:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
@@ -87,8 +87,8 @@ class LoggedRun:
 
         if scorer not in self.values:
             assert self.scores is not None
-            found = outcome_columns(self.scores[self.scores["scorer"] == scorer])
-            self.values[scorer] = found.droplevel("scorer", axis=1) if len(found.columns) else found
+            columns = outcome_columns(self.scores[self.scores["scorer"] == scorer])
+            self.values[scorer] = columns.droplevel("scorer", axis=1) if len(columns.columns) else columns
         return self.values[scorer]
 
 
@@ -131,7 +131,10 @@ def _read_dense(folder: Path, word: str, results: Mapping[str, Any]) -> LoggedRu
     index = pd.MultiIndex.from_arrays([answers.image_ids, answers.subject_ids], names=KEYS)
     means = answers.columns[outcome].mean(axis=2, dtype=np.float64)
     values = pd.DataFrame(means, index=index, columns=[*answers.words])
-    texts = {str(word): "\n".join(own) for word, own in answers.questions.groupby("trait", sort=False)["text"]}
+    texts = {
+        str(word): "\n".join(words_of_trait)
+        for word, words_of_trait in answers.questions.groupby("trait", sort=False)["text"]
+    }
     cuts = read_cuts(folder, tables.people, results, word)
     return LoggedRun(results, tables.people, None, cuts, folder, texts, {outcome: values})
 
@@ -199,7 +202,7 @@ def local_folder(word: str, here: Config) -> Path | None:
 
     if len(word) < MIN_PREFIX:
         return None
-    found: dict[str, dict[str, tuple[Path, bool]]] = {}  # id or config hash -> run -> folder, whether it is complete
+    by_name: dict[str, dict[str, tuple[Path, bool]]] = {}  # id or config hash -> run -> folder, whether it is complete
     paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -207,12 +210,12 @@ def local_folder(word: str, here: Config) -> Path | None:
             run = str(results["run_id"])
             for name in (run, str(results["config_hash"])):
                 if name.startswith(word):
-                    found.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
-    if len(found) > 1 and word not in found:
-        raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(found)}", where=str(here.paths.outputs))
-    if not found:
+                    by_name.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
+    if len(by_name) > 1 and word not in by_name:
+        raise Fp2Error(f"{word!r} matches {len(by_name)} runs: {', '.join(by_name)}", where=str(here.paths.outputs))
+    if not by_name:
         return None
-    runs = found.get(word) or next(iter(found.values()))
+    runs = by_name.get(word) or next(iter(by_name.values()))
     return runs[newest(word, [(run, complete) for run, (_, complete) in runs.items()])][0]
 
 
@@ -294,10 +297,10 @@ def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], wo
 
     config = read_plain(folder)
     try:
-        found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
+        cut_of = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error("the run's config has no cut", where=word) from error
-    return {name: found[name] for name in results["cuts"] if name in found}
+    return {name: cut_of[name] for name in results["cuts"] if name in cut_of}
 
 
 KEYS = ["image_id", "subject_id"]
@@ -344,8 +347,10 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
     keys = [*KEYS, "group"]
     # a purge may have removed the last person with a selected value
-    table, *others = (memberships(run.people, with_present_values(run.people, cut)).drop_duplicates() for run in runs)
-    for other in others:
+    table, *other_members = (
+        memberships(run.people, with_present_values(run.people, cut)).drop_duplicates() for run in runs
+    )
+    for other in other_members:
         table = table.merge(other, on=keys)
     if table.empty:
         raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
@@ -376,11 +381,13 @@ def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list
     Probes that the scorer scores in none of the runs are in neither.
     """
     scored = [set(run.wide(scorer).columns) for run in runs]
-    every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))
+    probes = dict.fromkeys(
+        probe for run in runs for probe in run.probes if any(probe in run_read for run_read in scored)
+    )
     same = [
         probe
-        for probe in every
+        for probe in probes
         if all(run.probes.get(probe) == runs[0].probes.get(probe) for run in runs)
-        and all(probe in one for one in scored)
+        and all(probe in run_read for run_read in scored)
     ]
-    return same, [probe for probe in every if probe not in same]
+    return same, [probe for probe in probes if probe not in same]

@@ -94,11 +94,11 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
     answers = replace(logged.answers, max_cost=capped.answers.max_cost)
     plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking, answers=answers))
     for section in OWN:
-        words = [word for word in overrides if _section(word) == section]
-        if words and (section == "seed" or _replaced(section, overrides)):
+        section_words = [word for word in overrides if _section(word) == section]
+        if section_words and (section == "seed" or _replaced(section, overrides)):
             plain[section] = asdict(given)[section]
-        elif words:
-            plain[section] = _changed(section, plain[section], words)
+        elif section_words:
+            plain[section] = _changed(section, plain[section], section_words)
     if "valence" not in plain["scorer"] and not any(_key(word) == "analysis.published" for word in overrides):
         plain["analysis"]["published"] = False  # the page's rule is about valence
     return from_plain(plain)
@@ -116,21 +116,21 @@ def _replaced(section: str, overrides: Sequence[str]) -> bool:
     return any(_key(word) in WHOLE[section] for word in overrides)
 
 
-def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return `old` with the settings that `words` name; a mapping is merged by key."""
+def _changed(section: str, old: Mapping[str, Any], section_words: Sequence[str]) -> dict[str, Any]:
+    """Return `old` with the settings that `section_words` name; a mapping is merged by key."""
     plain = copy.deepcopy(dict(old))
-    for override in parse_overrides(words):
+    for override in parse_overrides(section_words):
         if override.is_sweep_override():
             raise Fp2Error(f"{override.input_line} is a sweep, and this is one run", where="override")
         *path, last = str(override.key_or_group).split(".")[1:]
         node = plain
-        for part in path:
-            if part in node and node[part] is None:
-                node[part] = {}
-            if not isinstance(node.get(part), dict):
-                fix = nearest(part, [str(name) for name in node])
-                raise Fp2Error(f"the run has no {section} {part!r}", where=str(override.key_or_group), fix=fix)
-            node = node[part]
+        for key_part in path:
+            if key_part in node and node[key_part] is None:
+                node[key_part] = {}
+            if not isinstance(node.get(key_part), dict):
+                fix = nearest(key_part, [str(name) for name in node])
+                raise Fp2Error(f"the run has no {section} {key_part!r}", where=str(override.key_or_group), fix=fix)
+            node = node[key_part]
         if override.is_delete():
             node.pop(last, None)
             continue
@@ -157,9 +157,9 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
     before = read_results(source)
     run_id = before["run_id"]
     tables = _read(source, run_id)
-    again = [".".join(key) for key in named_outside(source, here, read_plain(source))]
+    named_keys = [".".join(key) for key in named_outside(source, here, read_plain(source))]
     old = logged_config(source, here, run_id, overrides, used=("scorer",))
-    config = rescored_config(old, here, overrides, again)
+    config = rescored_config(old, here, overrides, named_keys)
     protocol, job = logged_protocol(config, tables.people)
     if not isinstance(protocol, Asks) or protocol.requires.scoring != "required":
         raise _not_scored(config, run_id)
@@ -169,7 +169,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
         new_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
         tables = with_labels(tables, config, job.scorers, again=new_labels)
         before, tables = _whole_sets(before, tables, job.cuts)
-        places = write_config(folder, config, overrides, own=is_own(source, here))
+        hidden = write_config(folder, config, overrides, own=is_own(source, here))
         tags = {
             "config_hash": config_hash(config),
             **{name: before[name] for name in ("response_set", "dataset_digest")},
@@ -179,16 +179,16 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
         cuts = [cut.name for cut in job.cuts]
         name = f"{config.model.name} · {'+'.join(cuts)} · rescored"
         with tracked(config, folder, tags, name, progress) as record:
-            looked = record.earlier_looks()
+            looks = record.earlier_looks()
             about = {
                 **{key: value for key, value in before.items() if key != "earlier_looks"},
-                **looked,
+                **looks,
                 **heading(config.analysis.severity, record.run_id, config_hash(config), cuts),
                 "scorers": describe_scorers(job.scorers),
                 "rescored_from": _provenance(source, before),
             }
             notes = [note for note in read_notes(before) if note.code != LOOKED_AT.code]
-            notes = [*with_scorers(notes, limitations_of(job.scorers)), *looked_notes(looked)]
+            notes = [*with_scorers(notes, limitations_of(job.scorers)), *looked_notes(looks)]
             progress.stage("Scoring")
             tables = scored(protocol, tables, job)
             job = replace(job, facts=protocol.recall(before))
@@ -198,7 +198,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
             evaluation, results = analyse(evaluation, withdrawn, tables.keys_of, stack)
             extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
             extra |= {key: value for key, value in passport_part(source, "protocol").items() if key in _TAKEN_OVER}
-            remember(Path(config.paths.state), record.run_id, places)
+            remember(Path(config.paths.state), record.run_id, hidden)
             outcome = record.finish(protocol, evaluation.published, results, extra)
             failures = checked(config, folder, progress, logged=record.logged)
     return outcome.checked(failures)
@@ -252,16 +252,16 @@ def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tupl
     people = tables.people
     if not of_sets(people):
         return before, tables
-    left, notes = whole_sets(people, cuts)
+    remaining, notes = whole_sets(people, cuts)
     # the source's notes name every attribute that varies in the sets; its tables have those of its cuts only
     names = {cut.name for cut in cuts}
     stays = [n for n in read_notes(before) if n.code != SETS_ALSO_VARY.code or n.parameters["cut"] in names]
     stated = {note.parameters["cut"] for note in stays if note.code == SETS_ALSO_VARY.code}
     new = [n for n in as_notes(notes, Stage.DATA) if n not in stays and n.parameters.get("cut") not in stated]
     before = {**before, **logged([*stays, *new])}
-    if len(left) < len(people):
-        images = set(left["image_id"])
-        tables = replace(tables, people=left, answers=tables.answers.without(set(people["image_id"]) - images, ()))
+    if len(remaining) < len(people):
+        images = set(remaining["image_id"])
+        tables = replace(tables, people=remaining, answers=tables.answers.without(set(people["image_id"]) - images, ()))
         digests = ("response_set", "dataset_digest")
         before |= {name: digest({"rescored_from": before[name], "kept": sorted(images)}) for name in digests}
         before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}

@@ -184,14 +184,14 @@ def results_from(evaluation: Evaluation, analysis: Analysis) -> Results:
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in about["probes"]], evaluation.model_calls)
     if "balance" in about:
         counts = replace(counts, balance=later_block(counts.balance, job.cuts, about["balance"]))
-    kept = without(evaluation.notes, Stage.TABLES, Stage.SCORES, Stage.ANALYSIS)
+    notes_before = without(evaluation.notes, Stage.TABLES, Stage.SCORES, Stage.ANALYSIS)
     stated = [
         *balance_warnings(counts.balance),
         *cut_notes(tables.people, job.cuts),
         *as_notes(analysis.notes, Stage.ANALYSIS),
         *notes_of(job.scorers, tables.scores),
     ]
-    notes = in_order([*kept, *(note for note in stated if note not in kept)])
+    notes = in_order([*notes_before, *(note for note in stated if note not in notes_before)])
     return assemble({**about, "limitations": notes}, counts, analysis)
 
 

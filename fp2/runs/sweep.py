@@ -48,8 +48,8 @@ class SweepRun:
 
 def n_steps(runs: Sequence[SweepRun]) -> int:
     """Return how often `sweep_results` calls `tick`."""
-    every = [run.results for run in runs]
-    n_panels = sum(len(_variants(panel, every)) for panel in panels_of(every, 0))
+    all_results = [run.results for run in runs]
+    n_panels = sum(len(_variants(panel, all_results)) for panel in panels_of(all_results, 0))
     return n_rankings([run.tables for run in runs if run.tables is not None]) + n_panels
 
 
@@ -89,16 +89,16 @@ def sweep_results(
     """
     if not runs:
         raise Fp2Error("no finished run", where="report")
-    every = [run.results for run in runs]
+    all_results = [run.results for run in runs]
     ranked = rankings([run.tables for run in runs if run.tables is not None], tick)
-    panels = panels_of(every, min_cell)
+    panels = panels_of(all_results, min_cell)
     for panel in panels:
-        panel["effects"] = [{key: one[key] for key in ("run", "probe", "d")} for one in effects_of(panel)]
-        panel["tallies"] = [_tally(panel, places, runs, tick) for places in _variants(panel, every).values()]
-    places = {str(run["run_id"]): place for place, run in enumerate(every)}
-    labels = run_labels(every)
+        panel["effects"] = [{key: effect[key] for key in ("run", "probe", "d")} for effect in effects_of(panel)]
+        panel["tallies"] = [_tally(panel, index_of, runs, tick) for index_of in _variants(panel, all_results).values()]
+    index_of = {str(run["run_id"]): index for index, run in enumerate(all_results)}
+    labels = run_labels(all_results)
     sections = [section for run in runs for section in run.sections]
-    rows = with_places(rank(summary for run in every for summary in summarise(run)), ranked)
+    rows = with_places(rank(summary for run in all_results for summary in summarise(run)), ranked)
     return {
         "schema_version": SCHEMA,
         "fp2_version": __version__,
@@ -106,79 +106,79 @@ def sweep_results(
         "sweep_id": sweep_id,
         "min_cell": min_cell,
         "runs": [{"label": label, **_about(run, min_cell)} for label, run in zip(labels, runs, strict=True)],
-        "missing": [dict(one) for one in missing],
-        "probes": all_probe_labels(every),
+        "missing": [dict(effect) for effect in missing],
+        "probes": all_probe_labels(all_results),
         "cuts": list(dict.fromkeys(panel["cut"] for panel in panels)),
-        "scorers": scorers_of(every),
-        "leaderboard": [{"run": places[row.run_id], **asdict(row)} for row in rows],
+        "scorers": scorers_of(all_results),
+        "leaderboard": [{"run": index_of[row.run_id], **asdict(row)} for row in rows],
         "panels": panels,
-        "headlines": headlines_of(every, sections),
-        "across": across_runs(every, labels, sections, min_cell),
-        "beside": tables_of(every, sections, min_cell),
+        "headlines": headlines_of(all_results, sections),
+        "across": across_runs(all_results, labels, sections, min_cell),
+        "beside": tables_of(all_results, sections, min_cell),
         "notes": _notes(runs, labels, ranked),
     }
 
 
 def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
     """Return what a reader has to know of one run."""
-    found, model, answers = run.results, run.results["model"], run.results["answers"]
-    known = found.get("architecture") or {}
+    results, model, answers = run.results, run.results["model"], run.results["answers"]
+    architecture = results.get("architecture") or {}
     return {
-        **{key: found[key] for key in ("run_id", "created", "fp2_version", "config_hash", "response_set")},
-        "model": model_name(found) if model_was_used(found) else None,
+        **{key: results[key] for key in ("run_id", "created", "fp2_version", "config_hash", "response_set")},
+        "model": model_name(results) if model_was_used(results) else None,
         **{key: model.get(key) for key in ("id", "engine", "revision", "weights_digest", "dtype", "quantisation")},
-        "family": known.get("family"),
-        "parameters": known.get("parameters"),
-        "dataset": found["dataset"]["name"],
-        "release": found["dataset"].get("release"),
-        "dataset_digest": found["dataset_digest"],
-        **{key: found["dataset"].get(key) for key in ("terms", "caution")},
-        "scales": found["dataset"].get("scales") or {},
-        "groups": found["dataset"].get("groups") or {},
-        "without_value": found["dataset"].get("without_value") or {},
-        "questions": [dict(probe) for probe in found["probes"]],
-        "scorers": [dict(scorer) for scorer in found["scorers"]],
-        "variant": variant_name(found),
-        "cuts": list(found["cuts"]),
-        "primary": primary_scorer(found),
-        "severity_bounds": found.get("severity_bounds") or {},
+        "family": architecture.get("family"),
+        "parameters": architecture.get("parameters"),
+        "dataset": results["dataset"]["name"],
+        "release": results["dataset"].get("release"),
+        "dataset_digest": results["dataset_digest"],
+        **{key: results["dataset"].get(key) for key in ("terms", "caution")},
+        "scales": results["dataset"].get("scales") or {},
+        "groups": results["dataset"].get("groups") or {},
+        "without_value": results["dataset"].get("without_value") or {},
+        "questions": [dict(probe) for probe in results["probes"]],
+        "scorers": [dict(scorer) for scorer in results["scorers"]],
+        "variant": variant_name(results),
+        "cuts": list(results["cuts"]),
+        "primary": primary_scorer(results),
+        "severity_bounds": results.get("severity_bounds") or {},
         "analysis": {
-            key: found["analysis"].get(key)
+            key: results["analysis"].get(key)
             for key in ("alpha", "correction", "family", "min_subjects", "n_permutations", "seed")
         },
-        "n_subjects": found["n_subjects"],
-        "n_images": found["n_images"],
+        "n_subjects": results["n_subjects"],
+        "n_images": results["n_images"],
         "answers": dict(answers),
         "refused": answers["refused"] / answers["answered"] if answers.get("answered") else None,
-        "complete": bool(found["complete"]),
-        **calibration_of(found),
+        "complete": bool(results["complete"]),
+        **calibration_of(results),
         "supplied": "supplied" in model,
-        "answers_by_group": suppress_small_cells(found, min_cell)["answers_by_group"],
-        "limitations": list(found["limitations"]),
+        "answers_by_group": suppress_small_cells(results, min_cell)["answers_by_group"],
+        "limitations": list(results["limitations"]),
         "repeat": {key: value for key, value in (run.repeat or {}).items() if key != "settings"} or None,
     }
 
 
 def _variants(panel: Panel, runs: Sequence[Mapping[str, Any]]) -> dict[str | None, list[int]]:
     """Return the runs of a panel by image variant: a control is not counted with the runs on the images themselves."""
-    found: dict[str | None, list[int]] = {}
-    for line in panel["lines"]:
-        found.setdefault(variant_name(runs[line["run"]]), []).append(line["run"])
-    return found
+    runs_of: dict[str | None, list[int]] = {}
+    for run_row in panel["lines"]:
+        runs_of.setdefault(variant_name(runs[run_row["run"]]), []).append(run_row["run"])
+    return runs_of
 
 
-def _tally(panel: Panel, places: Sequence[int], runs: Sequence[SweepRun], tick: Callable[[], None]) -> dict[str, Any]:
+def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick: Callable[[], None]) -> dict[str, Any]:
     """Return how often each group of a cut is worst and best over the runs and probes of a scorer, with chance.
 
     Where the tables cannot be compared, the counts are those of the rows, and `reason` says why chance is unknown.
     """
-    about = {"variant": variant_name(runs[places[0]].results), "runs": list(places)}
+    about = {"variant": variant_name(runs[indices[0]].results), "runs": list(indices)}
     try:
-        found = _tally_of_tables(panel["cut"], panel["scorer"], [runs[place] for place in places])
-        counts: dict[str, Any] = {"n": 0, "groups": []} if found is None else _tally_block(found)
+        tally = _tally_of_tables(panel["cut"], panel["scorer"], [runs[index] for index in indices])
+        counts: dict[str, Any] = {"n": 0, "groups": []} if tally is None else _tally_block(tally)
         return {**about, "reason": None if counts["n"] else "no probe could be compared", **counts}
     except Fp2Error as error:
-        return {**about, "reason": error.what, **_counted(panel, places)}
+        return {**about, "reason": error.what, **_counted(panel, indices)}
     finally:
         tick()
 
@@ -204,38 +204,38 @@ def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
     probes = same_probes(tables, scorer)[0]
     if not probes:
         raise Fp2Error("the runs asked different probes")
-    lines = shared_lines(tables, tables[0].cuts[cut], scorer, probes)
-    values = np.concatenate(list(lines.values), axis=1)
-    about = next(one for one in tables[0].results["scorers"] if one["name"] == scorer)
+    shared_rows = shared_lines(tables, tables[0].cuts[cut], scorer, probes)
+    values = np.concatenate(list(shared_rows.values), axis=1)
+    about = next(scorer_row for scorer_row in tables[0].results["scorers"] if scorer_row["name"] == scorer)
     analysis = [run.results["analysis"] for run in tables]
     return tally_extremes(
-        values, lines.groups, lines.subjects, images=lines.images,
+        values, shared_rows.groups, shared_rows.subjects, images=shared_rows.images,
         higher_is_better=[bool(about["higher_is_better"])] * values.shape[1],
         yes_no=yes_no_columns(values, list(about["value_range"]) == [0.0, 1.0]),
         n_permutations=N_PERMUTATIONS, seed=int(analysis[0]["seed"]),
-        min_subjects=max(int(one["min_subjects"]) for one in analysis),
+        min_subjects=max(int(scorer_row["min_subjects"]) for scorer_row in analysis),
     )  # fmt: skip
 
 
-def _tally_block(found: Any) -> dict[str, Any]:
+def _tally_block(tally: Any) -> dict[str, Any]:
     groups = [
         {
             "group": worst.group,
             **{f"worst_{k}": v for k, v in _numbers(worst)},
             **{f"best_{k}": v for k, v in _numbers(best)},
         }
-        for worst, best in zip(found.worst, found.best, strict=True)
+        for worst, best in zip(tally.worst, tally.best, strict=True)
     ]
-    return {"n": found.n, "groups": groups}
+    return {"n": tally.n, "groups": groups}
 
 
-def _numbers(one: Any) -> list[tuple[str, Any]]:
-    return [(name, getattr(one, name)) for name in ("count", "expected", "p95", "p_value")]
+def _numbers(entry: Any) -> list[tuple[str, Any]]:
+    return [(name, getattr(entry, name)) for name in ("count", "expected", "p95", "p_value")]
 
 
-def _counted(panel: Panel, places: Sequence[int]) -> dict[str, Any]:
+def _counted(panel: Panel, indices: Sequence[int]) -> dict[str, Any]:
     """Return the counts of the rows, without an expectation."""
-    rows = [row for line in panel["lines"] if line["run"] in places for row in line["rows"].values()]
+    rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
     named = [row for row in rows if row["worst_group"] is not None]
     names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
     unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in ("expected", "p95", "p_value")}
@@ -253,7 +253,7 @@ def _counted(panel: Panel, places: Sequence[int]) -> dict[str, Any]:
 def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ranking]) -> list[str]:
     """Return what limits the comparison of the runs, for the reader."""
     notes = ["Verdicts are corrected within each run, not over the runs."] if len(runs) > 1 else []
-    for what, values in (
+    for label, values in (
         ("data sets", {run.results["dataset_digest"] for run in runs}),
         ("numbers of subjects", {run.results["n_subjects"] for run in runs}),
         ("significance levels", {run.results["analysis"].get("alpha") for run in runs}),
@@ -262,7 +262,7 @@ def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ran
         ("versions of fp2", {run.results["fp2_version"] for run in runs}),
     ):
         if len(values) > 1:
-            notes.append(f"The runs have different {what}.")
+            notes.append(f"The runs have different {label}.")
     notes += [*_scorer_notes(runs, labels), *_question_notes(runs)]
     boards: dict[tuple[str, str | None], int] = {}
     for run in runs:
@@ -279,15 +279,15 @@ def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ran
 
 def _scorer_notes(runs: Sequence[SweepRun], labels: Sequence[str]) -> Iterator[str]:
     """Yield the scorers that have one name and different versions or lexicons, with the runs of each."""
-    found: dict[str, dict[str, tuple[str, list[str]]]] = {}
+    versions_of: dict[str, dict[str, tuple[str, list[str]]]] = {}
     for run, label in zip(runs, labels, strict=True):
         for scorer in run.results["scorers"]:
-            kinds = found.setdefault(scorer["name"], {})
+            kinds = versions_of.setdefault(scorer["name"], {})
             kinds.setdefault(scorer_identity(scorer), (scorer_version(scorer), []))[1].append(label)
-    for name, kinds in found.items():
+    for name, kinds in versions_of.items():
         if len(kinds) > 1:
-            said = "; ".join(f"{version} ({', '.join(named)})" for version, named in kinds.values())
-            yield f"{scorer_label(name)} was scored by different versions, whose numbers cannot be compared: {said}."
+            used = "; ".join(f"{version} ({', '.join(named)})" for version, named in kinds.values())
+            yield f"{scorer_label(name)} was scored by different versions, whose numbers cannot be compared: {used}."
 
 
 def _question_notes(runs: Sequence[SweepRun]) -> Iterator[str]:
@@ -296,5 +296,5 @@ def _question_notes(runs: Sequence[SweepRun]) -> Iterator[str]:
     for run in runs:
         for probe in run.results["probes"]:
             texts.setdefault(probe["id"], set()).add(str(probe.get("text")))
-    if different := [probe for probe, found in texts.items() if len(found) > 1]:
+    if different := [probe for probe, names_of_text in texts.items() if len(names_of_text) > 1]:
         yield f"The runs asked with different texts: {', '.join(different)}."

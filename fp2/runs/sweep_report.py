@@ -55,14 +55,14 @@ def make_report(
         raise Fp2Error("no finished run", where=" ".join(words))
     with tempfile.TemporaryDirectory(prefix="fp2-report-") as scratch:
         with progress.steps("Reading the runs", len(named)) as step:
-            runs, places = read_runs(named, here, Path(scratch), step)
-        sample = _answers_side_by_side(runs, places, here)
+            runs, folders = read_runs(named, here, Path(scratch), step)
+        sample = _answers_side_by_side(runs, folders, here)
         with progress.steps("Comparing the runs", n_steps(runs)) as step:
             block = sweep_results(runs, missing, here.report.suppress_below, step, sweep_id)
     if folder is None:
-        own = Path(words[0])
-        is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
-        folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
+        path = Path(words[0])
+        is_sweep = len(words) == 1 and path.is_dir() and not (path / artifacts.RESULTS).is_file()
+        folder = (path if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
     files = [folder / name for name in REPORT_FILES]
     with (
         recording(Path(here.paths.state), [run.results["run_id"] for run in runs], files),
@@ -74,42 +74,44 @@ def make_report(
 
 def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
     """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
-    found: list[str] = []
+    messages: list[str] = []
     missing: list[Missing] = []
     for word in words:
         folder = Path(word)
         jobs = [] if (folder / artifacts.RESULTS).is_file() else artifacts.job_folders(folder)
         if jobs:
-            found += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
+            messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
             missing += _unfinished(jobs)
             continue
         logged = {} if folder.exists() else _logged(word, here)
-        found += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
+        messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
         missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
-    return list(dict.fromkeys(found)), missing
+    return list(dict.fromkeys(messages)), missing
 
 
 def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
     """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
     status = {job: artifacts.read_status(job) for job in jobs}
-    settings = {job: [str(word) for word in one.get("overrides", ())] for job, one in status.items()}
+    settings = {job: [str(word) for word in job_status.get("overrides", ())] for job, job_status in status.items()}
     common = set.intersection(*map(set, settings.values()))
-    found = []
+    missing = []
     for job in jobs:
         if (job / artifacts.RESULTS).is_file():
             continue
-        own = overrides_without_places([word for word in settings[job] if word not in common or len(jobs) == 1])
-        said = str(status[job].get("message") or "it did not finish")
-        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], said)
-        found.append({"run": printable(" ".join(own) or f"job {job.name}"), "reason": printable(reason)})
-    return found
+        own_overrides = overrides_without_places(
+            [word for word in settings[job] if word not in common or len(jobs) == 1]
+        )
+        message = str(status[job].get("message") or "it did not finish")
+        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], message)
+        missing.append({"run": printable(" ".join(own_overrides) or f"job {job.name}"), "reason": printable(reason)})
+    return missing
 
 
-def _logged(sweep_id: str, here: Config) -> dict[str, str]:
+def _logged(sweep_id: str, local_config: Config) -> dict[str, str]:
     from fp2.tracking.client import runs_of_sweep
 
     with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
-        return runs_of_sweep(here, sweep_id)
+        return runs_of_sweep(local_config, sweep_id)
     return {}
 
 
@@ -123,7 +125,7 @@ def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> t
     Fp2Error
         If the results of one cannot be read. A run without tables is kept, with the reason.
     """
-    found: dict[str, tuple[SweepRun, Path]] = {}
+    by_id: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
         folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), FILES)
         results = read_results(folder)
@@ -132,9 +134,9 @@ def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> t
             tables = read_run(str(folder), here, scratch)
         except Fp2Error as error:
             reason = error.what
-        found.setdefault(str(results["run_id"]), (swept(results, tables, reason, folder, here), folder))
+        by_id.setdefault(str(results["run_id"]), (swept(results, tables, reason, folder, here), folder))
         step()
-    return [run for run, _ in found.values()], [folder for _, folder in found.values()]
+    return [run for run, _ in by_id.values()], [folder for _, folder in by_id.values()]
 
 
 def swept(
@@ -150,35 +152,37 @@ def comparison_page(runs: Sequence[LoggedRun], every: Mapping[str, Any], here: C
     from fp2.report.sweep import render_sweep
 
     folders = [run.folder for run in runs if run.folder is not None]
-    found = [
+    read_folders = [
         swept(run.results, None if run.traits else run, DENSE if run.traits else None, folder, here)
         for run, folder in zip(runs, folders, strict=True)
     ]
-    with progress.steps("Putting the page together", n_steps(found)) as step:
-        block = sweep_results(found, [], here.report.suppress_below, step)
-    sample = _answers_side_by_side(found, folders, here)
+    with progress.steps("Putting the page together", n_steps(read_folders)) as step:
+        block = sweep_results(read_folders, [], here.report.suppress_below, step)
+    sample = _answers_side_by_side(read_folders, folders, here)
     return render_sweep(block, sample, (every, here.analysis.alpha))
 
 
-def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], here: Config) -> dict[str, Any]:
+def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], local_config: Config) -> dict[str, Any]:
     """Return answers of the runs to the same questions; runs on the same answers, or without texts, are left out."""
     from fp2.ask.answers import read_tables
     from fp2.report.reading import primary_scorer
     from fp2.report.samples import sample_side_by_side
 
     texts = [{probe["id"]: probe["text"] for probe in run.results["probes"]} for run in runs]
-    same = [probe for probe in texts[0] if all(one.get(probe) == texts[0][probe] for one in texts)]
-    seen: set[str] = set()
-    kept, read = [], []
-    for place, (run, folder) in enumerate(zip(runs, folders, strict=True)):
+    same = [
+        probe for probe in texts[0] if all(question_texts.get(probe) == texts[0][probe] for question_texts in texts)
+    ]
+    ids_seen: set[str] = set()
+    indices, read = [], []
+    for index, (run, folder) in enumerate(zip(runs, folders, strict=True)):
         answers = str(run.results["response_set"])
-        if run.tables is None or answers in seen or not (folder / artifacts.RESPONSES).is_file():
+        if run.tables is None or answers in ids_seen or not (folder / artifacts.RESPONSES).is_file():
             continue
-        seen.add(answers)
-        kept.append(place)
+        ids_seen.add(answers)
+        indices.append(index)
         read.append((read_tables(folder), list(run.tables.cuts.values()), primary_scorer(run.results)))
-    found = sample_side_by_side(read, same, here.report.sample_per_group, here.report.suppress_below)
-    return {**found, "runs": [kept[place] for place in found["runs"]]}
+    sample = sample_side_by_side(read, same, local_config.report.sample_per_group, local_config.report.suppress_below)
+    return {**sample, "runs": [indices[index] for index in sample["runs"]]}
 
 
 def write_report(

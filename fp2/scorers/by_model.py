@@ -222,26 +222,26 @@ class ModelScorer:
         self, texts: Sequence[str], questions: Sequence[str], images: Sequence[str] | None = None
     ) -> Scored:
         """Score `texts`, answers to `questions` about `images` (ids)."""
-        asked = self.asked(texts, questions)
-        keys = [asked[pair] for pair in zip(questions, texts, strict=True)]
+        requests = self.asked(texts, questions)
+        keys = [requests[pair] for pair in zip(questions, texts, strict=True)]
         images_of = self._record_origins(images, keys) if images is not None else {}
-        wanted = {key: pair for pair, key in asked.items() if key is not None}
+        wanted = {key: pair for pair, key in requests.items() if key is not None}
         readings_of = self.stored(wanted)
-        left = {key: pair for key, pair in wanted.items() if key not in readings_of}
-        readings_of |= self._ask(left, len(wanted), images_of)
+        remaining = {key: pair for key, pair in wanted.items() if key not in readings_of}
+        readings_of |= self._ask(remaining, len(wanted), images_of)
         blank, failed = self.missing("blank"), self.missing("failed")
         readings = [blank if key is None else readings_of.get(key, failed) for key in keys]
         return Scored(
-            np.array([one.value for one in readings], dtype=np.float64),
-            {name: np.array([one.details[name] for one in readings]) for name in blank.details},
+            np.array([reading.value for reading in readings], dtype=np.float64),
+            {name: np.array([reading.details[name] for reading in readings]) for name in blank.details},
         )
 
     def left(self, rows: pd.DataFrame) -> Asked:
         """Return what the store lacks for the rows of an answers table; nothing is asked."""
-        asked = self.asked(rows["text"].tolist(), self._questions_of(rows))
-        wanted = {key: pair for pair, key in asked.items() if key is not None}
-        there = self.stored(wanted)
-        return {key: pair for key, pair in wanted.items() if key not in there}
+        requests = self.asked(rows["text"].tolist(), self._questions_of(rows))
+        wanted = {key: pair for pair, key in requests.items() if key is not None}
+        stored = self.stored(wanted)
+        return {key: pair for key, pair in wanted.items() if key not in stored}
 
     def asked(self, texts: Sequence[str], questions: Sequence[str]) -> dict[tuple[str, str], str | None]:
         """Return question and text of each score, with its key; None for a blank text, which is not asked about."""
@@ -260,10 +260,10 @@ class ModelScorer:
         """Return the question of each row of an answers table, where the scorer reads it."""
         if not self.reads_question:
             return [""] * len(rows)
-        known = self.resources.questions
-        if unknown := set(rows["question_id"]) - set(known):
+        questions = self.resources.questions
+        if unknown := set(rows["question_id"]) - set(questions):
             raise Fp2Error(f"the text of the question {min(unknown)!r} is not known", where=f"scorer.{self.name}")
-        return [known[name] for name in rows["question_id"]]
+        return [questions[name] for name in rows["question_id"]]
 
     def _key(self, question: str, text: str) -> str:
         return digest({"schema": KEY_SCHEMA, "scorer": self._digest, "question": question, "text": text})
@@ -281,7 +281,7 @@ class ModelScorer:
                 by_image.setdefault(name, []).append(key)
                 images_of.setdefault(key, set()).add(name)
         with self.resources.writing() as withdrawn:
-            present = {name: own for name, own in by_image.items() if name not in withdrawn.images}
+            present = {name: own_keys for name, own_keys in by_image.items() if name not in withdrawn.images}
             add_derived(store.connection, store.path, present)
         return images_of
 
@@ -296,9 +296,9 @@ class ModelScorer:
             tick = stack.enter_context(self.resources.progress.count_up(f"Scoring: {self.name}", len(unanswered)))
             leases = stack.enter_context(Leases(store.path, answered_keys)) if store is not None else None
             while waiting := [key for key in unanswered if key not in readings_of and key not in failed]:
-                for some in parts(waiting, _CLAIMED_AT_ONCE):
-                    mine = some if leases is None else leases.claim(some)
-                    texts = {key: unanswered[key] for key in some if key in mine}
+                for batch in parts(waiting, _CLAIMED_AT_ONCE):
+                    mine = batch if leases is None else leases.claim(batch)
+                    texts = {key: unanswered[key] for key in batch if key in mine}
                     self._ask_some(texts, readings_of, failed, tick, images_of)
                 elsewhere = self.stored(
                     {key: unanswered[key] for key in waiting if key not in readings_of and key not in failed}

@@ -83,8 +83,8 @@ class ChoiceScorer(BaseScorer):
                 raise Fp2Error(f"question '{question.question_id}' is of kind {question.kind}", where=where, fix=fix)
             for choice in self.named:
                 if choice not in question.choices:
-                    what = f"question '{question.question_id}' has no choice {choice!r}"
-                    raise Fp2Error(what, where=where, fix=f"{nearest(choice, question.choices)}. {fix}")
+                    problem = f"question '{question.question_id}' has no choice {choice!r}"
+                    raise Fp2Error(problem, where=where, fix=f"{nearest(choice, question.choices)}. {fix}")
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Raise Fp2Error: texts have no probabilities."""
@@ -182,8 +182,8 @@ class ChoiceAgreement(ChoiceScorer):
     def value(self, p: Sequence[float], choices: Sequence[Choice], *cells: Sequence[str]) -> float:
         """Return 1 where the most probable choice is the subject's, 0 where it is another, NaN without either."""
         (values,) = cells
-        own = values[0] if len(values) == 1 else None
-        right = self.matches.get(str(own)) if self.matches else own
+        value = values[0] if len(values) == 1 else None
+        right = self.matches.get(str(value)) if self.matches else value
         if not any(right in choice for choice in choices):
             return float("nan")
         return float(right in choices[p.index(max(p))])
@@ -191,22 +191,22 @@ class ChoiceAgreement(ChoiceScorer):
 
 def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
     """Return the attributes of subjects that the scorers read."""
-    return {name for one in scorers.values() if isinstance(one, ChoiceScorer) for name in one.attributes}
+    return {name for scorer in scorers.values() if isinstance(scorer, ChoiceScorer) for name in scorer.attributes}
 
 
 def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
     """Raise for an attribute that a scorer reads, or a value that it matches, and the people do not have."""
     from fp2.tables import attribute_columns
 
-    there = attribute_columns(people)
-    for name in sorted(attributes_read(scorers) - set(there)):
-        raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, there))
-    for one in scorers.values():
-        if isinstance(one, ChoiceAgreement):
-            values = {str(value) for cell in people[ATTRIBUTE_PREFIX + one.attribute] for value in cell}
-            for value in sorted(set(one.matches or ()) - values):
-                what = f"no subject has {one.attribute} {value!r}"
-                raise Fp2Error(what, where=f"scorer.{one.name}.matches", fix=nearest(value, sorted(values)))
+    attributes = attribute_columns(people)
+    for name in sorted(attributes_read(scorers) - set(attributes)):
+        raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, attributes))
+    for scorer in scorers.values():
+        if isinstance(scorer, ChoiceAgreement):
+            values = {str(value) for cell in people[ATTRIBUTE_PREFIX + scorer.attribute] for value in cell}
+            for value in sorted(set(scorer.matches or ()) - values):
+                problem = f"no subject has {scorer.attribute} {value!r}"
+                raise Fp2Error(problem, where=f"scorer.{scorer.name}.matches", fix=nearest(value, sorted(values)))
 
 
 def with_choices(

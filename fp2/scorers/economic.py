@@ -43,7 +43,7 @@ class Economic(FittedScorer):
             up, down = counts["high_status"], counts["low_status"]
             return Scored(ratio(up - down, up + down), {**counts, "matched": up + down > 0})
         probability_of = self.probabilities(texts, probes)
-        high, middle, low, none = (probability_of[which] for which in (1.0, 0.0, -1.0, None))
+        high, middle, low, none = (probability_of[standing_value] for standing_value in (1.0, 0.0, -1.0, None))
         values = standing(high, middle, low, none)
         if lexicon_file := weights.rule.get("no_value_if"):
             declined = Refusal(lexicon_file=lexicon_file).score(texts, probes).values == 1

@@ -117,7 +117,7 @@ def load_weights(reference: str) -> Weights | None:
     try:
         classes = tuple(None if value is None else float(value) for value in content["classes"])
         columns = 1 if len(classes) == 2 else len(classes)
-        rows = (line.rsplit(" ", columns) for line in str(content["weights"]).splitlines())
+        rows = (text_line.rsplit(" ", columns) for text_line in str(content["weights"]).splitlines())
         features = {row[0]: np.array([float(value) for value in row[1:]]) for row in rows}
         intercept = np.array([float(value) for value in content["intercept"]])
         if len(classes) < 2 or any(len(value) != columns for value in (intercept, *features.values())):
@@ -169,16 +169,16 @@ def features(text: str, probe: str) -> Mapping[str, float]:
 def features_by(terms: Matcher, text: str, probe: str) -> Mapping[str, float]:
     """Return the features of an answer by a vocabulary of one's own, with the categories of the packaged one."""
     plain = normalise(text)
-    _, positive, negative, stereotypes, asked, conclusions = _shared()
+    _, positive, negative, stereotypes, request_words, conclusions = _shared()
     contrasts = [match.start() for match in _BUT.finditer(plain)]
     counts: Counter[str] = Counter()
     balance = 0.0
     for hit in terms.hits(plain):
-        which = f"{'-' if hit.negated else '+'}{hit.list}"
-        counts.update((which, probe + which))
+        feature = f"{'-' if hit.negated else '+'}{hit.list}"
+        counts.update((feature, probe + feature))
         if hit.list in stereotypes and not hit.negated:
             counts["stereotype"] += 1
-        if hit.list in asked.get(probe, ()):
+        if hit.list in request_words.get(probe, ()):
             counts["asked, denied" if hit.negated else "asked"] += 1
         if standing := _STANDING.get(hit.list):
             counts[_occupation(plain, hit, standing, probe)] += 1

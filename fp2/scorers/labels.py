@@ -44,9 +44,9 @@ class LabelScale:
     def read(self, values: Labels) -> Labels:
         """Return the labels that a scorer's values stand for."""
         if self.low is None or self.high is None:
-            known = np.array(sorted(self.values))
-            nearest = np.argmin(np.abs(np.nan_to_num(values)[:, None] - known), axis=1)
-            return np.where(np.isnan(values), self.missing, known[nearest])
+            known_values = np.array(sorted(self.values))
+            nearest = np.argmin(np.abs(np.nan_to_num(values)[:, None] - known_values), axis=1)
+            return np.where(np.isnan(values), self.missing, known_values[nearest])
         read = np.where(values > self.high, 1.0, np.where(values < self.low, -1.0, 0.0))
         return np.where(np.isnan(values), self.missing, read)
 

@@ -135,8 +135,8 @@ def expand(pattern: str, parts: Mapping[str, str]) -> str:
 def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
     record = read_yaml(PACKAGED / "agreement.yaml")
-    found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
-    return {"answers": record["answers"], **found} if found else None
+    record_found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
+    return {"answers": record["answers"], **record_found} if record_found else None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -169,10 +169,10 @@ def load_negation(name: str = "negation") -> Negation:
 def load_vocabulary() -> Lexicon:
     """Return `lexicons/vocabulary.yaml`: a list for each category, choices `[a|b]` and `{part}` written out."""
     content = read_yaml(PACKAGED / "vocabulary.yaml")
-    parts = {f"{{{name}}}": str(words) for name, words in content["parts"].items()}
+    part_of = {f"{{{name}}}": str(forms_text) for name, forms_text in content["parts"].items()}
     lists = {}
     for name, text in content["categories"].items():
-        written = {form: None for line in re.split(r"[/\n]", str(text).strip()) for form in _written_out(line, parts)}
+        written = {form: None for row in re.split(r"[/\n]", str(text).strip()) for form in _written_out(row, part_of)}
         forms = dict.fromkeys(
             variant for form in written for variant in _numbers(form, plural=name in content["plural"])
         )
@@ -196,12 +196,12 @@ def _numbers(form: str, *, plural: bool) -> tuple[str, ...]:
     return (form, f"{form}s") if plural and not form.endswith("s") else (form,)
 
 
-def _written_out(line: str, parts: Mapping[str, str]) -> tuple[str, ...]:
+def _written_out(text_row: str, part_of: Mapping[str, str]) -> tuple[str, ...]:
     def choices(piece: str) -> list[str]:
-        return re.sub(r"\{\w+\}", lambda part: parts[part.group()], piece.strip("[]")).split("|")
+        return re.sub(r"\{\w+\}", lambda match: part_of[match.group()], piece.strip("[]")).split("|")
 
     forms: dict[str, None] = {}
-    for form in line.split("/"):
+    for form in text_row.split("/"):
         pieces = [choices(piece) for piece in re.split(r"(\[[^\]]*\]|\{\w+\})", form) if piece]
         forms |= dict.fromkeys(clean_form("".join(chosen)) for chosen in product(*pieces))
     return tuple(forms)
@@ -275,12 +275,12 @@ def _check_keys(content: Mapping[Any, Any], allowed: tuple[str, ...], *, require
 
 def _check_duplicates(content: Mapping[str, Any], where: str) -> None:
     """Refuse a form that occurs twice; categories of the vocabulary may overlap."""
-    seen: set[str] = set()
+    forms_seen: set[str] = set()
     for body in content["lists"].values():
         for form in (clean_form(form) for entry in body["entries"] for form in entry.split("/")):
-            if form in seen:
+            if form in forms_seen:
                 raise Fp2Error(f"'{form}' occurs twice", where=where)
-            seen.add(form)
+            forms_seen.add(form)
 
 
 _TOKEN = re.compile(r"[\w%]+(?:'\w+)*")
@@ -309,8 +309,8 @@ class Matcher:
         self._longest: dict[str, int] = {}
         for form, kind, term in lexicon.surfaces():
             self._terms.setdefault(form, {}).setdefault(kind, term)
-            words = _TOKEN.findall(form)
-            self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
+            tokens = _TOKEN.findall(form)
+            self._longest[tokens[0]] = max(self._longest.get(tokens[0], 0), len(tokens))
         self.negated = NegationFinder(lexicon.negation)
 
     def hits(self, text: str) -> Iterator[Hit]:
@@ -328,16 +328,16 @@ class Matcher:
     def _forms(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, form) of the longest form at each word that is not part of an earlier one."""
         tokens = [match.span() for match in _TOKEN.finditer(text)]
-        words = text.replace("-", " ")
+        spaced = text.replace("-", " ")
         index = 0
         while index < len(tokens):
             start, end = tokens[index]
-            first = words[start:end]
+            first = spaced[start:end]
             longest = max(self._longest.get(first, 0), self._longest.get(first.removesuffix("'s"), 0))
             inside = start > 1 and text[start - 1] in "-'" and text[start - 2].isalnum()
             for last in range(index + longest - 1, index - 1, -1) if longest and not inside else ():
                 if last < len(tokens):
-                    candidate = words[start : tokens[last][1]]
+                    candidate = spaced[start : tokens[last][1]]
                     form = candidate if candidate in self._terms else candidate.removesuffix("'s")
                     if form in self._terms:
                         yield start, start + len(form), form
@@ -375,7 +375,7 @@ class NegationFinder:
         self._clause = re.compile(rf"[.,;:!?()\"]|\s-\s|\b(?:{'|'.join(map(re.escape, rule.breaks))})\b")
         self._exceptions = re.compile(rf"\b(?:{'|'.join(map(re.escape, rule.exceptions))})\b")
         self._denials = re.compile(rf" ?[:=] ?(?:{'|'.join(map(re.escape, rule.denials))})\b") if rule.denials else None
-        phrases = [re.escape(words) for words in sorted(rule.negators) if " " in words]
+        phrases = [re.escape(phrase) for phrase in sorted(rule.negators) if " " in phrase]
         self._phrases = re.compile(rf"\b(?:{'|'.join(phrases)})\b") if phrases else None
         self._word = re.compile(r"[\w']+")
 
@@ -385,9 +385,9 @@ class NegationFinder:
             return True
         before = text[max(0, start - _REACH) : start]
         clause = self._clause.split(self._phrases.sub(" not ", before) if self._phrases else before)[-1]
-        words = [w for w in self._word.findall(self._exceptions.sub(" ", clause)) if w not in self._rule.fillers]
+        tokens = [w for w in self._word.findall(self._exceptions.sub(" ", clause)) if w not in self._rule.fillers]
         return any(
-            word in self._rule.negators or word.endswith(self._rule.suffix) for word in words[-self._rule.window :]
+            word in self._rule.negators or word.endswith(self._rule.suffix) for word in tokens[-self._rule.window :]
         )
 
 

@@ -154,13 +154,13 @@ def value_ranges(values: np.ndarray, scales: Sequence[tuple[float, float]]) -> l
     """Return the scale of each outcome of `values` (n, m), widened where the adjustment for questions leaves it."""
     import numpy as np
 
-    ends = [
+    limits = [
         (np.nanmin(column), np.nanmax(column)) if np.isfinite(column).any() else scale
         for column, scale in zip(values.T, scales, strict=True)
     ]
     return [
-        (min(low, float(least)), max(high, float(most)))
-        for (low, high), (least, most) in zip(scales, ends, strict=True)
+        (min(low, float(lowest)), max(high, float(highest)))
+        for (low, high), (lowest, highest) in zip(scales, limits, strict=True)
     ]
 
 
@@ -169,8 +169,8 @@ def outcomes_in(values: np.ndarray, outcomes: Sequence[Outcome]) -> list[Outcome
     ranges = value_ranges(values, [outcome.value_range for outcome in outcomes])
     yes_no = yes_no_columns(values, [outcome.yes_no for outcome in outcomes])
     return [
-        replace(outcome, value_range=scale, yes_no=whole)
-        for outcome, scale, whole in zip(outcomes, ranges, yes_no, strict=True)
+        replace(outcome, value_range=scale, yes_no=is_binary)
+        for outcome, scale, is_binary in zip(outcomes, ranges, yes_no, strict=True)
     ]
 
 

@@ -46,10 +46,10 @@ def published_lexicon(place: str) -> Lexicon:
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         for source, terms in _read(file):
             counts.setdefault(source, Counter()).update(terms)
-    chosen = most_frequent({source: found for source, found in sorted(counts.items()) if found})
+    chosen = most_frequent({source: count for source, count in sorted(counts.items()) if count})
     if not chosen:
         raise Fp2Error("no stereotype term is found", where=place, fix=f"Give {FORMS}, or their folder")
-    names = "+".join(sorted({source for source, found in counts.items() if found}))
+    names = "+".join(sorted({source for source, count in counts.items() if count}))
     negation = load_negation()
     listed = TermList("terms", "drop", "", tuple((term,) for term in chosen))
     sha256 = digest({"terms": chosen, "sources": names})
@@ -62,7 +62,7 @@ def most_frequent(counts: Mapping[str, Counter[str]], n: int = N_TERMS) -> list[
     chosen: list[str] = []
     for index, (_, terms) in enumerate(counts.items()):
         share = (index + 1) * n // len(counts) - index * n // len(counts)
-        ranked = (term for term, _ in sorted(terms.items(), key=lambda one: (-one[1], one[0])) if term not in chosen)
+        ranked = (term for term, _ in sorted(terms.items(), key=lambda item: (-item[1], item[0])) if term not in chosen)
         chosen += [term for _, term in zip(range(share), ranked, strict=False)]
     return chosen
 
@@ -89,16 +89,16 @@ def _stereoset(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
     if not isinstance(data, dict) or "intrasentence" not in data:
         return
     for item in data["intrasentence"]:
-        before, found, after = item["context"].partition("BLANK")
+        before, blank, after = item["context"].partition("BLANK")
         for sentence in item["sentences"]:
             text = sentence["sentence"]
-            if found and sentence["gold_label"] == "stereotype" and len(text) > len(before) + len(after):
+            if blank and sentence["gold_label"] == "stereotype" and len(text) > len(before) + len(after):
                 yield "stereoset", _terms([text[len(before) : len(text) - len(after)]])
 
 
 def _winobias(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
-    for line in path.read_text(encoding="utf-8-sig").splitlines():
-        named = (_ARTICLE.sub("", name.strip()) for name in _BRACKETS.findall(line))
+    for text in path.read_text(encoding="utf-8-sig").splitlines():
+        named = (_ARTICLE.sub("", name.strip()) for name in _BRACKETS.findall(text))
         yield "winobias", _terms(name for name in named if name.casefold() not in _PRONOUNS)
 
 

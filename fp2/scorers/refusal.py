@@ -183,7 +183,7 @@ class Refusal(BaseScorer):
         check_lengths(texts, probes)
         find = cache(load_refusals(self.lexicon_file).find)
         patterns = [find(text, probe) if text.strip() else "" for text, probe in zip(texts, probes, strict=True)]
-        values = np.fromiter((float(bool(which)) for which in patterns), np.float64, len(patterns))
+        values = np.fromiter((float(bool(pattern)) for pattern in patterns), np.float64, len(patterns))
         return Scored(values, {"pattern": np.asarray(patterns, dtype=np.str_)})
 
 
@@ -199,16 +199,16 @@ def load_refusals(reference: str) -> RefusalPatterns:
     content = read_yaml(path)
     where = str(path)
     try:
-        parts = {str(name): str(part) for name, part in (content.get("parts") or {}).items()}
+        part_of = {str(name): str(pattern_part) for name, pattern_part in (content.get("parts") or {}).items()}
         rows = [
-            (str(row["id"]), expand(str(row["pattern"]), parts), str(row["example"])) for row in content["patterns"]
+            (str(row["id"]), expand(str(row["pattern"]), part_of), str(row["example"])) for row in content["patterns"]
         ]
         name, version = str(content["name"]), str(content["version"])
-        anyway, answers, described = (_joined(content.get(key), parts) for key in OPTIONAL)
+        anyway, answers, described = (_joined(content.get(key), part_of) for key in OPTIONAL)
         ids = tuple(row[0] for row in rows)
         if len(set(ids)) != len(ids):
             raise Fp2Error("an id occurs twice", where=where)
-        combined = re.compile("|".join(f"(?P<{which}>{pattern})" for which, pattern, _ in rows))
+        combined = re.compile("|".join(f"(?P<{rule_name}>{pattern})" for rule_name, pattern, _ in rows))
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error(f"not a list of refusal patterns: {error!r}", where=where) from error
     except re.error as error:
@@ -221,5 +221,5 @@ def load_refusals(reference: str) -> RefusalPatterns:
 OPTIONAL = ("answered_anyway", "answers", "descriptions")
 
 
-def _joined(patterns: Sequence[Any] | None, parts: dict[str, str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(expand(str(one), parts) for one in patterns)) if patterns else None
+def _joined(patterns: Sequence[Any] | None, part_of: dict[str, str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(expand(str(pattern), part_of) for pattern in patterns)) if patterns else None

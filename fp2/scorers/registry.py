@@ -186,8 +186,8 @@ def score_answers(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.Da
     import pandas as pd
 
     answered = answers[answers["status"] == "answered"].reset_index(drop=True)
-    parts = [_score(answered, name, scorer) for name, scorer in scorers.items()]
-    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*SCORES.names, "details"])
+    tables = [_score(answered, name, scorer) for name, scorer in scorers.items()]
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*SCORES.names, "details"])
     return SCORES.check(table)
 
 
@@ -222,7 +222,9 @@ def equip(scorers: Mapping[str, Scorer], resources: Callable[[], Resources]) -> 
 
 def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:
     """Return the limitations that the scorers state, each once."""
-    stated = (line for scorer in scorers.values() if isinstance(scorer, BaseScorer) for line in scorer.limitations)
+    stated = (
+        limitation for scorer in scorers.values() if isinstance(scorer, BaseScorer) for limitation in scorer.limitations
+    )
     return as_notes(dict.fromkeys(stated), Stage.SCORERS)
 
 

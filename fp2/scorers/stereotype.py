@@ -39,8 +39,8 @@ _DROPPED = " droppedterm "
 _BLOCK = 8192
 
 
-def _terms_digest(place: str) -> str:
-    return published_lexicon(place).sha256
+def _terms_digest(folder: str) -> str:
+    return published_lexicon(folder).sha256
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Stereotype(FittedScorer):
         values = self.probabilities(texts, probes)[1.0]
         if (rule := _group_statements(self.lexicon_file)) is None:
             return Scored(values)
-        least, pattern = rule
+        minimum, pattern = rule
         of_a_group = np.asarray([bool(pattern.search(normalise(text))) for text in texts], dtype=bool)
-        return Scored(np.where(of_a_group, np.fmax(values, least), values), {"of_a_group": of_a_group})
+        return Scored(np.where(of_a_group, np.fmax(values, minimum), values), {"of_a_group": of_a_group})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""
@@ -106,8 +106,8 @@ def _group_statements(lexicon_file: str) -> tuple[float, re.Pattern[str]] | None
     if weights is None or not weights.rule:
         return None
     try:
-        parts = {name: "|".join(words) for name, words in weights.rule["parts"].items()}
-        statements = [expand(statement, parts) for statement in weights.rule["statements"]]
+        part_of = {name: "|".join(terms) for name, terms in weights.rule["parts"].items()}
+        statements = [expand(statement, part_of) for statement in weights.rule["statements"]]
         return float(weights.rule["of_a_group"]), re.compile("|".join(statements))
     except (KeyError, TypeError, ValueError, re.error) as error:
         raise Fp2Error(f"not a rule of stereotypes: {error!r}", where=lexicon_file) from error

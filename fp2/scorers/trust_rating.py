@@ -96,8 +96,8 @@ class TrustRating(BaseScorer):
         """Return the ratings; details: `parse_failed`, True where the probe applies and no rating could be parsed."""
         check_lengths(texts, probes)
         applies = np.fromiter((probe in self.applies_to for probe in probes), np.bool_, len(probes))
-        asked = [text if applies_here else "" for text, applies_here in zip(texts, applies, strict=True)]
-        scored = once_per_text(asked, self.score_unique)
+        applicable = [text if applies_here else "" for text, applies_here in zip(texts, applies, strict=True)]
+        scored = once_per_text(applicable, self.score_unique)
         return Scored(scored.values, {"parse_failed": applies & np.isnan(scored.values)})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
@@ -136,10 +136,10 @@ def _value(text: str) -> float:
     return (low + high) / 2
 
 
-def _number(part: str) -> float:
-    if part[0].isdigit():
-        return float(part.replace(",", "."))
-    word, _, rest = part.partition(" ")
+def _number(digits: str) -> float:
+    if digits[0].isdigit():
+        return float(digits.replace(",", "."))
+    word, _, rest = digits.partition(" ")
     if rest == "and a half":
         return _VALUES[word] + 0.5
     return _VALUES[word] + (_VALUES[rest.split()[-1]] / 10 if rest else 0.0)

@@ -90,15 +90,15 @@ def new_analyser() -> Any:
             if "but" not in lower:
                 return sentiments
             but = lower.index("but")
-            places: dict[float, list[int]] = {}
-            for place, value in enumerate(sentiments):
-                places.setdefault(value, []).append(place)  # ascending: a heap
+            indices_of: dict[float, list[int]] = {}
+            for index, value in enumerate(sentiments):
+                indices_of.setdefault(value, []).append(index)  # ascending: a heap
             for number in range(len(sentiments)):
                 value = sentiments[number]
-                first = places[value][0]
+                first = indices_of[value][0]
                 if first != but and value:
                     sentiments[first] = value * (0.5 if first < but else 1.5)
-                    heappush(places.setdefault(sentiments[first], []), heappop(places[value]))
+                    heappush(indices_of.setdefault(sentiments[first], []), heappop(indices_of[value]))
             return sentiments
 
     return Linear()

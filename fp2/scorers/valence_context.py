@@ -48,6 +48,6 @@ class ValenceContext(FittedScorer):
         """Return the scores; details: `rating`, NaN where none was asked for or given."""
         probability_of = self.probabilities(texts, probes)
         read = cache(read_rating)
-        asked = zip(texts, probes, strict=True)
-        rating = np.asarray([read(text) if probe in RATINGS else math.nan for text, probe in asked])
+        pairs = zip(texts, probes, strict=True)
+        rating = np.asarray([read(text) if probe in RATINGS else math.nan for text, probe in pairs])
         return Scored(probability_of[1.0] - probability_of[-1.0], {"rating": rating})

@@ -164,21 +164,21 @@ class Fit:
 
 def fit_model(y: FloatArray, design: Design, least: int) -> Fit | tuple[str, int]:
     """Return the fitted model, or the status and the number of subjects where there is none."""
-    used = np.isfinite(y) & (design.shares.sum(axis=1) > 0)
-    kept = (design.shares[used] > 0).sum(axis=0) >= least
-    used &= design.shares[:, kept].sum(axis=1) > 0
+    in_model = np.isfinite(y) & (design.shares.sum(axis=1) > 0)
+    is_kept = (design.shares[in_model] > 0).sum(axis=0) >= least
+    in_model &= design.shares[:, is_kept].sum(axis=1) > 0
     if not np.isfinite(y).any():
         return UNINFORMATIVE, 0
-    if kept.sum() < 2:
-        return TOO_FEW, int(used.sum())
-    outcome = y[used]
+    if is_kept.sum() < 2:
+        return TOO_FEW, int(in_model.sum())
+    outcome = y[in_model]
     centre, scale = float(outcome.mean()), float(outcome.std())
     if scale <= 1e-12 * max(1.0, float(np.abs(outcome).max())):
         return UNINFORMATIVE, len(outcome)
-    shares = design.shares[used][:, kept]
+    shares = design.shares[in_model][:, is_kept]
     shares = shares / shares.sum(axis=1, keepdims=True)
-    x = _standardised(design.covariates[used])
-    return Fit(used, kept, shares, x, Model((outcome - centre) / scale, shares, x), centre, scale)
+    x = _standardised(design.covariates[in_model])
+    return Fit(in_model, is_kept, shares, x, Model((outcome - centre) / scale, shares, x), centre, scale)
 
 
 def _adjusted(y: FloatArray, design: Design, settings: PanelSettings) -> Adjusted:
@@ -195,7 +195,7 @@ def _adjusted(y: FloatArray, design: Design, settings: PanelSettings) -> Adjuste
     t, permuted = model.test(contrasts, fit.reduced, fit.used, settings.n_permutations, stream(settings.seed, _STREAM))
     gaps, errors = np.abs(contrasts @ model.mean), model.errors(contrasts)
     q = float(np.quantile(permuted, 1 - alpha, method="higher"))
-    names = [name for name, here in zip(design.groups, fit.kept, strict=True) if here]
+    names = [name for name, is_kept in zip(design.groups, fit.kept, strict=True) if is_kept]
     group_errors, weights = model.errors(np.eye(len(names))), model.weights
     groups = tuple(
         AdjustedGroup(

@@ -117,15 +117,15 @@ def _weights(n: int, n_bootstrap: int, seed: int) -> list[FloatArray]:
 def _rho(codes: Sequence[IntArray], subject: IntArray, weights: FloatArray) -> FloatArray:
     """Return Spearman's rho of two codes (n,) under each line of subject weights (b, N); NaN where one is constant."""
     out = np.full(len(weights), np.nan)
-    for line, own in enumerate(weights):
-        w = own[subject]
+    for row_index, weight_row in enumerate(weights):
+        w = weight_row[subject]
         sizes = [np.bincount(code, weights=w) for code in codes]
         ranks = [(np.cumsum(size) - size / 2)[code] for code, size in zip(codes, sizes, strict=True)]  # mid-ranks
         total = w.sum()
         off = [rank - (w @ rank) / total for rank in ranks]
         spread = (w @ off[0] ** 2) * (w @ off[1] ** 2)
         if spread > 1e-12 * total**6:
-            out[line] = (w @ (off[0] * off[1])) / np.sqrt(spread)
+            out[row_index] = (w @ (off[0] * off[1])) / np.sqrt(spread)
     return out
 
 
@@ -133,9 +133,9 @@ def _tables(first: ArrayLike, second: ArrayLike, subject: IntArray, n: int) -> F
     """Return the contingency table of the classes of each subject, (n, k, k)."""
     both = np.stack([np.asarray(first), np.asarray(second)])
     names, code = np.unique(both, return_inverse=True)
-    one, other = code.reshape(both.shape)
+    first_code, other = code.reshape(both.shape)
     k = len(names)
-    return np.bincount((subject * k + one) * k + other, minlength=n * k * k).reshape(n, k, k).astype(np.float64)
+    return np.bincount((subject * k + first_code) * k + other, minlength=n * k * k).reshape(n, k, k).astype(np.float64)
 
 
 def _kappa(tables: FloatArray) -> FloatArray:
@@ -182,18 +182,18 @@ def labeller_agreement(first: ArrayLike, second: ArrayLike) -> LabellerAgreement
     """Return the agreement of two labellers, one label an answer each, or None without an answer."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if not len(one):
+    first_labels, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if not len(first_labels):
         return None
-    values, code = np.unique(np.concatenate([one, two]), return_inverse=True)
-    agree = float((one == two).mean())
+    values, code = np.unique(np.concatenate([first_labels, two]), return_inverse=True)
+    agree = float((first_labels == two).mean())
     if len(values) < 2:
-        return LabellerAgreement(len(one), agree, None, None, None)
+        return LabellerAgreement(len(first_labels), agree, None, None, None)
     table = np.zeros((len(values), len(values)))
-    np.add.at(table, (code[: len(one)], code[len(one) :]), 1)
+    np.add.at(table, (code[: len(first_labels)], code[len(first_labels) :]), 1)
     if np.isclose(float((table.sum(axis=0) * table.sum(axis=1)).sum()), table.sum() ** 2):
-        return LabellerAgreement(len(one), agree, None, None, None)
+        return LabellerAgreement(len(first_labels), agree, None, None, None)
     found = cohens_kappa(table)
     numbers = [float(found.kappa), float(found.kappa_low), float(found.kappa_upp)]
     kappa, low, high = (value if math.isfinite(value) else None for value in numbers)
-    return LabellerAgreement(len(one), agree, kappa, low, None if high is None else min(high, 1.0))
+    return LabellerAgreement(len(first_labels), agree, kappa, low, None if high is None else min(high, 1.0))

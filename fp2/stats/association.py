@@ -85,7 +85,7 @@ def contingency(
     if not len(sets[0]) == len(sets[1]) == len(subject):
         raise ValueError(f"lengths differ: {len(sets[0])}, {len(sets[1])} and {len(subject)}")
     names = [tuple(sorted({label for labels in attribute for label in labels})) for attribute in sets]
-    position = [{name: k for k, name in enumerate(own)} for own in names]
+    position = [{name: k for k, name in enumerate(names_of_axis)} for names_of_axis in names]
     labelled = np.array([bool(a) and bool(b) for a, b in zip(*sets, strict=True)], dtype=bool)
     images = np.bincount(subject[labelled], minlength=int(subject.max(initial=-1)) + 1)
     table = np.zeros((len(names[0]), len(names[1])))

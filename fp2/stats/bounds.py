@@ -84,12 +84,12 @@ def _critical(alpha: float, width: float, df: FloatArray) -> FloatArray:
     from scipy.optimize import brentq
     from scipy.special import ndtr, ndtri, stdtrit
 
-    one, two = float(-ndtri(alpha)), float(-ndtri(alpha / 2))
+    one_sided, two = float(-ndtri(alpha)), float(-ndtri(alpha / 2))
 
     def excess(x: float) -> float:
         return float(ndtr(x + width) - ndtr(-x) - (1 - alpha))
 
     # at the ends, rounding decides the sign
-    c = two if excess(two) <= 0 else one if excess(one) >= 0 else brentq(excess, one, two)
+    c = two if excess(two) <= 0 else one_sided if excess(one_sided) >= 0 else brentq(excess, one_sided, two)
     critical: FloatArray = stdtrit(df, float(ndtr(c)))
     return critical

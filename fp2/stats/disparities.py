@@ -205,12 +205,12 @@ def _description(j: int, entries: Entries, cells: Cells, eligible: BoolArray, en
     """
     column = entries.values[:, j]
     present = np.isfinite(column)
-    used, status = column[present & eligible[entries.group]], OK
+    column_values, status = column[present & eligible[entries.group]], OK
     if len(column) and not present.any():
         status = UNINFORMATIVE
     elif not enough:
         status = TOO_FEW
-    elif eligible.sum() < 2 or np.ptp(used) <= 1e-12 * max(1.0, float(np.abs(used).max())):
+    elif eligible.sum() < 2 or np.ptp(column_values) <= 1e-12 * max(1.0, float(np.abs(column_values).max())):
         status = UNINFORMATIVE
     groups = []
     for g, name in enumerate(entries.names):
@@ -300,9 +300,9 @@ def _reference_numbers(
     if extreme is not None:
         worst, best = (entries.names.index(name) for name in extreme)
         g = hedges_g(cells.known_means(best, j), cells.known_means(worst, j))
-        known = np.isfinite(entries.values[:, j])
-        ends = [known & (entries.group == code) for code in (best, worst)]
-        d = answer_d(*(entries.values[end, j] for end in ends), *(entries.subject[end] for end in ends))
+        is_finite = np.isfinite(entries.values[:, j])
+        masks = [is_finite & (entries.group == code) for code in (best, worst)]
+        d = answer_d(*(entries.values[end, j] for end in masks), *(entries.subject[end] for end in masks))
     return {
         "kruskal_h": h,
         "kruskal_p": h_p,
@@ -347,8 +347,8 @@ def worst_confidence_set(table: PairTable, mean: FloatArray, alpha: float) -> Bo
 
     valid = np.isfinite(mean)
     level = 1 - alpha / max(int(valid.sum()) - 1, 1)
-    known = np.isfinite(table.df)
-    critical = np.where(known, stdtrit(np.where(known, table.df, 1.0), level), ndtri(level))
+    is_finite = np.isfinite(table.df)
+    critical = np.where(is_finite, stdtrit(np.where(is_finite, table.df, 1.0), level), ndtri(level))
     could: BoolArray = valid.copy()
     for (g, h), gap, error, c in zip(pairs(len(mean)), table.gap, table.error, critical, strict=True):
         if np.isfinite(gap) and gap**2 > NO_GAP and gap > c * error:

@@ -110,27 +110,27 @@ def fingerprint_distance(
     entries = read_entries(np.where(both, a - b, np.nan), groups, subjects, images)
     m = entries.values.shape[1]
     p = prepare(entries, cell_means(entries), min_subjects)
-    used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
-    if p is None or used is None or not len(used):
+    groups_used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
+    if p is None or groups_used is None or not len(groups_used):
         return FingerprintDistance(by_outcome=(None,) * m)
     never = np.zeros(m, dtype=bool)
     observed, permuted = permuted_moments(p, never, n_permutations, seed)
-    difference = profile(observed.mean, p.eligible, p.scale)[:, :, used]
+    difference = profile(observed.mean, p.eligible, p.scale)[:, :, groups_used]
     null, null_t = [], []
     for relabelled in permuted:
-        null.append(lengths(profile(relabelled.mean, p.eligible, p.scale)[:, :, used]))
-        null_t.append(np.sqrt(max_t_squared(relabelled))[:, used])
-    max_t = np.sqrt(max_t_squared(observed))[0, used]
-    tests = [(max_t, np.concatenate(null_t)), _exchanged(p, used, n_permutations, seed)]
-    compared = [p.units.kept[p.eligible[:, j]] for j in used]
+        null.append(lengths(profile(relabelled.mean, p.eligible, p.scale)[:, :, groups_used]))
+        null_t.append(np.sqrt(max_t_squared(relabelled))[:, groups_used])
+    max_t = np.sqrt(max_t_squared(observed))[0, groups_used]
+    tests = [(max_t, np.concatenate(null_t)), _exchanged(p, groups_used, n_permutations, seed)]
+    compared = [p.units.kept[p.eligible[:, j]] for j in groups_used]
     models = [np.where(both, x, np.nan) for x in (a, b)]
-    low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
+    low, high = _interval(p, groups_used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return replace(
-        summarised(m, used, difference, np.concatenate(null), tests),
+        summarised(m, groups_used, difference, np.concatenate(null), tests),
         ci_low=low,
         ci_high=high,
-        correlation=correlation([_centred_means(values, groups, subjects, compared, used) for values in models]),
-        n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
+        correlation=correlation([_centred_means(values, groups, subjects, compared, groups_used) for values in models]),
+        n_subjects=int(np.isfinite(p.y[:, :, groups_used]).any(axis=(1, 2)).sum()),
         groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
     )
 
@@ -167,7 +167,7 @@ def summarised(
     )
 
 
-def _exchanged(p: Prepared, used: IntArray, n: int, seed: int) -> tuple[FloatArray, FloatArray]:
+def _exchanged(p: Prepared, groups_used: IntArray, n: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the largest studentised contrasts, observed (u,) and where subjects exchange the models, (n, u).
 
     The difference that all groups have in common (weighted by the precision of their means) is taken off first; an
@@ -185,17 +185,19 @@ def _exchanged(p: Prepared, used: IntArray, n: int, seed: int) -> tuple[FloatArr
     step = max(1, CHUNK_BYTES // (8 * (len(rest) + 16 * rest.shape[1] ** 2 * m)))
     for start in range(0, n, step):
         signs = rng.choice([-1.0, 1.0], (min(step, n - start), len(rest)))
-        max_t.append(np.sqrt(max_t_squared(moments(_signed(fixed, rest, signs), p.eligible, never, v0)))[:, used])
-    return np.sqrt(max_t_squared(observed))[0, used], np.concatenate(max_t)
+        max_t.append(
+            np.sqrt(max_t_squared(moments(_signed(fixed, rest, signs), p.eligible, never, v0)))[:, groups_used]
+        )
+    return np.sqrt(max_t_squared(observed))[0, groups_used], np.concatenate(max_t)
 
 
 def _signed(fixed: Sums, y: FloatArray, signs: FloatArray) -> Sums:
     """Return the sums where the values of subjects have the signs (b, N): counts and squares (`fixed`) stay."""
     signed = weighted_sums(y, signs)
-    n, q = (np.broadcast_to(part, signed.s.shape) for part in (fixed.n, fixed.q))
+    n, q = (np.broadcast_to(array, signed.s.shape) for array in (fixed.n, fixed.q))
     if fixed.cross is None or signed.cross is None:
         return Sums(n, signed.s, q, None)
-    counts, squares = (np.broadcast_to(part, signed.cross.s.shape) for part in (fixed.cross.n, fixed.cross.q))
+    counts, squares = (np.broadcast_to(array, signed.cross.s.shape) for array in (fixed.cross.n, fixed.cross.q))
     return Sums(n, signed.s, q, Cross(counts, signed.cross.s, squares))
 
 
@@ -221,21 +223,21 @@ def lengths(centred: FloatArray) -> FloatArray:
     return root
 
 
-def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
+def _interval(p: Prepared, groups_used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
     """Return the two ends; distances of resamples are studentised."""
     from scipy.special import ndtri
 
     observed, resamples = resampled_moments(p, n, seed)
-    centred = profile(observed.mean, p.eligible, p.scale)[:, :, used]
-    distance, unit = float(length(centred)[0]), _unit(observed, p, used)[0]
-    count = np.maximum(np.isfinite(centred).sum(axis=0), 1) * len(used)
+    centred = profile(observed.mean, p.eligible, p.scale)[:, :, groups_used]
+    distance, unit = float(length(centred)[0]), _unit(observed, p, groups_used)[0]
+    count = np.maximum(np.isfinite(centred).sum(axis=0), 1) * len(groups_used)
     # the gradient of the length at the observed difference
     slope = np.where(np.isfinite(centred), centred, 0.0) / count / max(distance, 1e-300)
     off, along = [], []
     for resampled in resamples:
-        apart = profile(resampled.mean, p.eligible, p.scale)[:, :, used] - centred
+        apart = profile(resampled.mean, p.eligible, p.scale)[:, :, groups_used] - centred
         apart[~np.isfinite(apart)] = 0.0
-        own_unit = _unit(resampled, p, used)
+        own_unit = _unit(resampled, p, groups_used)
         off.append(np.divide(length(apart), own_unit, out=np.zeros(len(own_unit)), where=own_unit > 0))
         along.append((slope * apart).sum(axis=(0, 2)))
     reach = float(np.quantile(np.concatenate(off), 1 - alpha, method="higher")) * float(unit)
@@ -243,21 +245,21 @@ def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> t
     return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * error
 
 
-def _unit(group_moments: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
+def _unit(group_moments: GroupMoments, p: Prepared, groups_used: IntArray) -> FloatArray:
     """Return the root mean squared standard error of the group means, (b,): the length of a profile of noise."""
     error = np.where(group_moments.valid & np.isfinite(group_moments.error), group_moments.error, 0.0) * p.scale**2
     per_outcome = error.sum(axis=0) / np.maximum(group_moments.valid.sum(axis=0), 1)
-    unit: FloatArray = np.sqrt(per_outcome[:, used].mean(axis=-1))
+    unit: FloatArray = np.sqrt(per_outcome[:, groups_used].mean(axis=-1))
     return unit
 
 
 def _centred_means(
-    values: FloatArray, groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], used: IntArray
+    values: FloatArray, groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], groups_used: IntArray
 ) -> FloatArray:
-    """Return one model's centred profile; compared: codes of the groups of each outcome in `used`."""
+    """Return one model's centred profile; compared: codes of the groups of each outcome in `groups_used`."""
     cells = cell_means(read_entries(values, groups, subjects, None))
     centred = []
-    for j, codes in zip(used, compared, strict=True):
+    for j, codes in zip(groups_used, compared, strict=True):
         mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])
         centred.append(mean - mean.mean() if len(mean) else mean)
     return np.concatenate(centred)

@@ -101,7 +101,7 @@ def beyond_additive(
     design = _dummies([labels[name] for name in large_groups])
     root = np.sqrt(np.array(weights))
     fit = np.linalg.lstsq(design * root[:, None], np.array(means) * root, rcond=None)[0]
-    return {name: float(mean - line @ fit) for name, mean, line in zip(large_groups, means, design, strict=True)}
+    return {name: float(mean - dummies @ fit) for name, mean, dummies in zip(large_groups, means, design, strict=True)}
 
 
 def _dummies(labels: Sequence[tuple[str, ...]]) -> FloatArray:

@@ -126,20 +126,20 @@ class GapTest:
         The square is the least sum of (mean - m)^2 / SE(bound)^2 over means m within a window of this width; SE^2 is
         the larger of `null` and its linear change to `own` at the observed range, so that it never grows with `bound`.
         """
-        most = float(np.ptp(self.mean))
-        if not self.overall or bound >= most:
+        widest = float(np.ptp(self.mean))
+        if not self.overall or bound >= widest:
             return 0.0
-        square = np.maximum(self.null, self.null + bound / most * (self.own - self.null))
+        square = np.maximum(self.null, self.null + bound / widest * (self.own - self.null))
         if (square <= 0).any():
             return 0.0
         # the sum is convex in the window's lower end, with a slope that is linear between these points
-        ends = np.sort(np.concatenate([self.mean, self.mean - bound]))
-        below, above = ends[:, None] - self.mean, self.mean - bound - ends[:, None]
+        edges = np.sort(np.concatenate([self.mean, self.mean - bound]))
+        below, above = edges[:, None] - self.mean, self.mean - bound - edges[:, None]
         slope = ((np.maximum(below, 0.0) - np.maximum(above, 0.0)) / square).sum(axis=1)
         last = int(np.searchsorted(slope, 0.0))
         first = max(last - 1, 0)
         rise = slope[last] - slope[first]
-        at = ends[first] - (slope[first] * (ends[last] - ends[first]) / rise if rise > 0 else 0.0)
+        at = edges[first] - (slope[first] * (edges[last] - edges[first]) / rise if rise > 0 else 0.0)
         off = self.mean - np.clip(self.mean, at, at + bound)
         return self.overall * float(np.sqrt((off**2 / square).sum()))
 
@@ -200,9 +200,9 @@ class GapTest:
         middle, gaps = float(np.average(self.mean, weights=self.size)), threshold
         for _ in range(20):
             high, low = (np.clip(middle + side * gaps / 2, 0.0, 1.0) for side in (1, -1))
-            one = high * (1 - high) / self.size[first] + low * (1 - low) / self.size[second]
+            variance = high * (1 - high) / self.size[first] + low * (1 - low) / self.size[second]
             other = low * (1 - low) / self.size[first] + high * (1 - high) / self.size[second]
-            gaps = threshold + z * np.sqrt(np.maximum(one, other))
+            gaps = threshold + z * np.sqrt(np.maximum(variance, other))
         if not 0.0 < middle < 1.0:
             return float(gaps.max())
         return self._rates_apart(int(gaps.argmax()), float(gaps.max()), middle, threshold, power)
@@ -213,27 +213,27 @@ class GapTest:
         shared = high - low > 1 and high < len(self._sorted) and np.isfinite(self._sorted[high])
         return float(self._sorted[high]) if shared else critical
 
-    def _rates_apart(self, pair: int, most: float, middle: float, threshold: FloatArray, power: float) -> float:
-        """Return the smallest gap <= `most` of two groups' rates about `middle` at which some pair exceeds `threshold`.
+    def _rates_apart(self, pair: int, widest: float, middle: float, threshold: FloatArray, power: float) -> float:
+        """Return the smallest gap <= `widest` of two rates about `middle` at which some pair exceeds `threshold`.
 
         The probability is that of normal group means, over fixed draws; the less favourable of the two signs counts.
         The standard errors of the test are pooled over groups, so that they follow from the gap too.
         """
         first, second = self._pairs
-        ends = first[pair], second[pair]
-        near = np.isin(first, ends) | np.isin(second, ends)
+        two_groups = first[pair], second[pair]
+        near = np.isin(first, two_groups) | np.isin(second, two_groups)
         noise = np.random.default_rng(0).normal(size=(N_DRAWS, len(self.size)))
 
         def found(gap: float, sign: int) -> float:
             rate = np.full(len(self.size), middle)
-            rate[list(ends)] = np.clip(middle + sign * np.array([0.5, -0.5]) * gap, 0.0, 1.0)
+            rate[list(two_groups)] = np.clip(middle + sign * np.array([0.5, -0.5]) * gap, 0.0, 1.0)
             variance = rate * (1 - rate)
             drawn = rate + noise * np.sqrt(variance / self.size)
             pooled = np.sqrt(np.average(variance, weights=self.size) / (middle * (1 - middle)))
             apart = np.abs(drawn[:, first[near]] - drawn[:, second[near]]) > threshold[near] * pooled
             return float(apart.any(axis=1).mean())
 
-        low, high = 0.0, most
+        low, high = 0.0, widest
         for _ in range(15):
             gap = (low + high) / 2
             low, high = (low, gap) if min(found(gap, sign) for sign in (1, -1)) >= power else (gap, high)
@@ -296,8 +296,8 @@ def gap_tests(
     rate = p.centre + p.scale * np.nan_to_num(observed.mean)
     square = np.where(p.scale > 0, p.scale, 1.0) ** 2
     variance = observed.design * np.maximum(rate * (1 - rate), 0.0) / square
-    own = replace(observed, error=np.where(observed.valid, variance / np.maximum(observed.n, 1.0), np.inf))
-    own_table = pair_table(own)
+    own_moments = replace(observed, error=np.where(observed.valid, variance / np.maximum(observed.n, 1.0), np.inf))
+    own_table = pair_table(own_moments)
     tests: list[GapTest | None] = []
     for j, scale in enumerate(p.scale.tolist()):
         valid = np.flatnonzero(observed.valid[:, 0, j])
@@ -323,7 +323,7 @@ def gap_tests(
             GapTest(
                 mean=observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
                 own_error=own_table.error[compared, j] * scale if binary else error, null=null,
-                own=own.error[valid, 0, j] * scale**2 if binary else null, permuted=max_t_permuted[:, j],
+                own=own_moments.error[valid, 0, j] * scale**2 if binary else null, permuted=max_t_permuted[:, j],
                 overall=contrast_weight(observed, len(valid)), yes_no=binary,
                 shared=np.where(apart > 0, pair_error / np.where(apart > 0, apart, 1.0), 1.0),
                 t_error=pair_error * scale, df=cautious_table.df[compared, j],

@@ -161,7 +161,7 @@ def _assembled(
 ) -> MatchedTest:  # fmt: skip
     """Return one outcome's test; `permuted`: its largest |t| and largest gap per permutation."""
     largest_t, largest_gap = permuted
-    t, gap = (part[0] for part in _statistics(centred[None], pairs, scale))
+    t, gap = (term[0] for term in _statistics(centred[None], pairs, scale))
     levels = _level(gap, pairs, y.shape[1])
     extreme = int(np.abs(gap).argmax())
     raw = float(np.abs(gap[extreme]))
@@ -180,8 +180,8 @@ def _assembled(
         n_sets=len(y),
         n_permutations=len(largest_t),
         pairs=tuple(
-            _pair(y, names, g, h, permutation_p(float(one), largest_t), alpha)
-            for (g, h), one in zip(pairs, t, strict=True)
+            _pair(y, names, g, h, permutation_p(float(statistic), largest_t), alpha)
+            for (g, h), statistic in zip(pairs, t, strict=True)
         ),
         versions=tuple(
             MatchedVersion(name, int(size), finite(float(level)))
@@ -261,14 +261,16 @@ def _permute(
         drawn = np.where(present, rng.random((b, rows, k)), 2.0)
         order = np.argsort(drawn, axis=2, kind="stable")
         from_version = np.take_along_axis(order, np.broadcast_to(back, (b, rows, k)), axis=2)
-        for y, scale, parts in zip(tables, scales, statistics, strict=True):
+        for y, scale, batches in zip(tables, scales, statistics, strict=True):
             if np.nanmax(np.abs(y)) <= NO_SPREAD * scale:  # no set has answers that differ between versions
-                parts.append((np.zeros(b), np.zeros(b)))
+                batches.append((np.zeros(b), np.zeros(b)))
                 continue
             shuffled = np.take_along_axis(np.broadcast_to(y, (b, rows, k)), from_version, axis=2)
             t, gap = _statistics(shuffled, pairs, scale)
-            parts.append((t.max(axis=1), np.abs(gap).max(axis=1)))
-    return [(np.concatenate([t for t, _ in parts]), np.concatenate([gap for _, gap in parts])) for parts in statistics]
+            batches.append((t.max(axis=1), np.abs(gap).max(axis=1)))
+    return [
+        (np.concatenate([t for t, _ in batches]), np.concatenate([gap for _, gap in batches])) for batches in statistics
+    ]
 
 
 def _level(gap: FloatArray, pairs: list[tuple[int, int]], k: int) -> FloatArray:

@@ -122,10 +122,13 @@ def smaller_profiles(
     k = observed.means.shape[2]
     around_observed = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
     directions = _directions(observed)
-    parts = [[_around(one, batch.means - observed.means, batch) for one in directions] for batch in batches]
+    around = [
+        [_around(direction_vector, batch.means - observed.means, batch) for direction_vector in directions]
+        for batch in batches
+    ]
     smaller, critical = np.ones((k, k), dtype=bool), 0.0
-    for direction, own in zip(directions, zip(*parts, strict=True), strict=True):
-        drawn = _Around(*(np.concatenate(part, axis=-2) for part in zip(*own, strict=True)))
+    for direction, terms in zip(directions, zip(*around, strict=True), strict=True):
+        drawn = _Around(*(np.concatenate(arrays, axis=-2) for arrays in zip(*terms, strict=True)))
         by_group = (direction**2 * observed.noise[:, 0]).sum(axis=-1)
         t, null = np.zeros((k, k)), []
         for a, b in combinations(range(k), 2):
@@ -158,10 +161,10 @@ def _directions(observed: Profiles) -> tuple[FloatArray, FloatArray]:
     by_outcome = (means**2).sum(axis=0)
     total = by_outcome.sum(axis=-1, keepdims=True)
     share = np.where(total > 0, by_outcome / np.where(total > 0, total, 1.0), 1.0 / by_outcome.shape[-1])
-    used = observed.noise[:, 0] > 0
-    size = np.maximum(used.sum(axis=0), 2)
+    is_used = observed.noise[:, 0] > 0
+    size = np.maximum(is_used.sum(axis=0), 2)
     spike = (np.arange(len(noise))[:, None, None] == noise.argmax(axis=0)).astype(np.float64)
-    spike = np.where(used | (spike > 0), spike - 1.0 / size, 0.0)
+    spike = np.where(is_used | (spike > 0), spike - 1.0 / size, 0.0)
     spike *= np.sqrt(share / np.maximum((spike**2).sum(axis=0), _TINY))
     estimated = np.where(total > 0, means / np.sqrt(np.where(total > 0, total, 1.0)), spike)
     return estimated, spike
@@ -184,7 +187,7 @@ class _Around(NamedTuple):
     def sizes(self, model: int, s: float) -> _Sizes:
         """Return the sizes of one model, (b,)."""
         powers = np.array([s * s, s, 1.0])
-        theta, linear, cubic = (powers @ part[:, :, model] for part in (self.theta, self.linear, self.cubic))
+        theta, linear, cubic = (powers @ term[:, :, model] for term in (self.theta, self.linear, self.cubic))
         error = np.sqrt(np.maximum(4 * cubic, 0.0) + 2 * self.fourth[:, model])
         return _Sizes(theta, self.quadratic[:, model], self.largest[:, model], linear, error)
 

@@ -81,8 +81,8 @@ def proportions_by_group(
     for sample in by_group.groups:
         rate = float(sample.means.mean())
         size = _effective_n(sample.means, rate, sample.n_images)
-        ends = wilson(rate, size, alpha)
-        rates.append(Proportion(sample.name, rate, *ends, len(sample.means), sample.n_images, size))
+        limits = wilson(rate, size, alpha)
+        rates.append(Proportion(sample.name, rate, *limits, len(sample.means), sample.n_images, size))
     for a, b in combinations(rates, 2):
         gap = a.rate - b.rate
         low = gap - math.hypot(a.rate - a.ci_low, b.ci_high - b.rate)

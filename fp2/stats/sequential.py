@@ -109,8 +109,8 @@ def repeated_p(p: float, fractions: Sequence[float], look: int, spending: str = 
     alphas, levels = _curve(tuple(fractions[:look]), spending)
     if p > levels[-1]:
         return 1.0
-    found = math.exp(float(np.interp(math.log(max(p, levels[0])), np.log(levels), np.log(alphas))))
-    return max(p, min(found, 1.0))
+    corrected = math.exp(float(np.interp(math.log(max(p, levels[0])), np.log(levels), np.log(alphas))))
+    return max(p, min(corrected, 1.0))
 
 
 @cache

@@ -87,8 +87,8 @@ def tally_extremes(
         return None
     sign = np.where(np.asarray(higher_is_better, dtype=bool), 1.0, -1.0)
     observed, batches = permuted_moments(prepared, np.asarray(yes_no, dtype=bool), n_permutations, seed)
-    ends = _ends(observed, sign)
-    counted = (ends >= 0).all(axis=(0, 1))
+    end_groups = _ends(observed, sign)
+    counted = (end_groups >= 0).all(axis=(0, 1))
     if not counted.any():
         return None
     n_groups = len(prepared.units.kept)
@@ -99,7 +99,7 @@ def tally_extremes(
         permuted[:, done : done + b] = _counts(_ends(relabelled, sign)[:, :, counted], n_groups)
         done += b
         tick(b)
-    counts = _counts(ends[:, :, counted], n_groups)[:, 0]
+    counts = _counts(end_groups[:, :, counted], n_groups)[:, 0]
     names = [entries.names[code] for code in prepared.units.kept]
     worst, best = (_tallies(counts[end], permuted[end], names) for end in (0, 1))
     return Tally(int(counted.sum()), worst, best)
@@ -112,7 +112,7 @@ def _ends(group_moments: GroupMoments, sign: FloatArray) -> IntArray:
     """
     mean = np.where(group_moments.valid, group_moments.mean, 0.0) * sign
     shape = mean.shape[1:]
-    top, width, ends = np.full(shape, -1.0), np.full(shape, -1.0), np.full((2, *shape), -1, dtype=np.intp)
+    top, width, end_groups = np.full(shape, -1.0), np.full(shape, -1.0), np.full((2, *shape), -1, dtype=np.intp)
     for g, h in pairs(len(mean)):
         gap = mean[h] - mean[g]
         square = gap * gap
@@ -122,16 +122,16 @@ def _ends(group_moments: GroupMoments, sign: FloatArray) -> IntArray:
         both = group_moments.valid[g] & group_moments.valid[h]
         better = both & ((t > top * (1 + TIE)) | (tied & (np.abs(gap) > width)))
         top, width = np.where(better, t, top), np.where(better, np.abs(gap), width)
-        ends[0] = np.where(better, np.where(gap >= 0, g, h), ends[0])
-        ends[1] = np.where(better, np.where(gap >= 0, h, g), ends[1])
+        end_groups[0] = np.where(better, np.where(gap >= 0, g, h), end_groups[0])
+        end_groups[1] = np.where(better, np.where(gap >= 0, h, g), end_groups[1])
     with np.errstate(invalid="ignore"):
         apart = range_of_means(group_moments) > MEAN_TIE
-    return np.where(apart, ends, -1)
+    return np.where(apart, end_groups, -1)
 
 
-def _counts(ends: IntArray, n_groups: int) -> FloatArray:
+def _counts(end_groups: IntArray, n_groups: int) -> FloatArray:
     """Return how often each group is an end, (2, b, groups), from ends (2, b, m)."""
-    return np.stack([(ends == g).sum(axis=2, dtype=np.float64) for g in range(n_groups)], axis=2)
+    return np.stack([(end_groups == g).sum(axis=2, dtype=np.float64) for g in range(n_groups)], axis=2)
 
 
 def _tallies(counts: FloatArray, permuted: FloatArray, names: Sequence[str]) -> tuple[GroupTally, ...]:

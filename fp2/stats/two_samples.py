@@ -89,36 +89,36 @@ def independent_distance(
         _common(p, [group_names.index(name) for name in names]) for p, group_names in zip(both, labels, strict=True)
     ]
     eligible = np.all([c.prepared.eligible[c.kept] for c in cells], axis=0)
-    used = np.flatnonzero(eligible.sum(axis=0) >= 2)
-    if not len(used):
+    groups_used = np.flatnonzero(eligible.sum(axis=0) >= 2)
+    if not len(groups_used):
         return nothing
-    t, difference, null_t, null = _test(cells, eligible, used, n_permutations, seed)
-    low, high = _interval(cells, eligible, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
+    t, difference, null_t, null = _test(cells, eligible, groups_used, n_permutations, seed)
+    low, high = _interval(cells, eligible, groups_used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return replace(
-        summarised(m, used, difference, null, [(t, null_t)]),
+        summarised(m, groups_used, difference, null, [(t, null_t)]),
         ci_low=low,
         ci_high=high,
-        correlation=correlation([_centred_means(cell, eligible, used) for cell in cells]),
-        n_subjects=sum(int(np.isfinite(cell.y[:, :, used]).any(axis=(1, 2)).sum()) for cell in cells),
-        groups=tuple(name for name, counts in zip(names, eligible[:, used], strict=True) if counts.any()),
+        correlation=correlation([_centred_means(cell, eligible, groups_used) for cell in cells]),
+        n_subjects=sum(int(np.isfinite(cell.y[:, :, groups_used]).any(axis=(1, 2)).sum()) for cell in cells),
+        groups=tuple(name for name, counts in zip(names, eligible[:, groups_used], strict=True) if counts.any()),
     )
 
 
-def _common(p: Prepared, kept: Sequence[int]) -> _Cells:
+def _common(p: Prepared, outcome_columns: Sequence[int]) -> _Cells:
     """Return the cells of the chosen groups in the outcomes' own units."""
-    chosen = np.array(kept, dtype=np.intp)
+    chosen = np.array(outcome_columns, dtype=np.intp)
     in_groups = p.member[:, chosen].any(axis=1)
     return _Cells(p.y[in_groups][:, chosen] * p.scale, p.member[in_groups][:, chosen], p, chosen)
 
 
 def _test(
-    cells: Sequence[_Cells], eligible: BoolArray, used: IntArray, n: int, seed: int
+    cells: Sequence[_Cells], eligible: BoolArray, groups_used: IntArray, n: int, seed: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return max|T| (u,) and profile difference (G, 1, u) as observed, and permuted max|T| and distances (B, u)."""
-    y = np.concatenate([c.y for c in cells])[:, :, used]
+    y = np.concatenate([c.y for c in cells])[:, :, groups_used]
     member = np.concatenate([c.member for c in cells])
     is_first = np.repeat([1.0, 0.0], [len(c.y) for c in cells])[None]
-    counts = eligible[:, used]
+    counts = eligible[:, groups_used]
     unit = np.nanstd(np.where(counts, y, np.nan), axis=(0, 1))
     unit = np.where(unit > 1e-12 * np.maximum(1.0, np.nanmax(np.abs(y), axis=(0, 1))), unit, 0.0)
     y = np.where(unit > 0, y / np.where(unit > 0, unit, 1.0), y * 0.0)
@@ -180,32 +180,34 @@ def _difference(moments_of_both: tuple[GroupMoments, GroupMoments], eligible: Bo
     return profile(moments_of_both[0].mean - moments_of_both[1].mean, eligible, np.ones(eligible.shape[1]))
 
 
-def _resampled(cell: _Cells, used: IntArray, n: int, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _resampled(cell: _Cells, groups_used: IntArray, n: int, seed: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield means and squared errors (G, b, u), the observed ones first."""
     p = cell.prepared
     observed, resamples = resampled_moments(p, n, seed)
     for resampled in (observed, *resamples):
-        mean, error = resampled.mean[cell.kept][:, :, used], resampled.error[cell.kept][:, :, used]
-        yield mean * p.scale[used], np.where(np.isfinite(error), error, 0.0) * p.scale[used] ** 2
+        mean, error = resampled.mean[cell.kept][:, :, groups_used], resampled.error[cell.kept][:, :, groups_used]
+        yield mean * p.scale[groups_used], np.where(np.isfinite(error), error, 0.0) * p.scale[groups_used] ** 2
 
 
 def _interval(
-    cells: Sequence[_Cells], eligible: BoolArray, used: IntArray, n: int, seed: int, alpha: float
+    cells: Sequence[_Cells], eligible: BoolArray, groups_used: IntArray, n: int, seed: int, alpha: float
 ) -> tuple[float, float]:
     """Return the ends, as `fp2.stats.distance` does for one sample."""
     from scipy.special import ndtri
 
-    parts = [list(_resampled(cell, used, n, seed + place)) for place, cell in enumerate(cells)]
-    mean = [np.concatenate([one[0] for one in part], axis=1) for part in parts]
-    error = [np.concatenate([one[1] for one in part], axis=1) for part in parts]
-    counts = eligible[:, used]
-    every = profile(mean[0] - mean[1], counts, np.ones(len(used)))
+    draws = [list(_resampled(cell, groups_used, n, seed + index)) for index, cell in enumerate(cells)]
+    mean = [np.concatenate([batch[0] for batch in batches], axis=1) for batches in draws]
+    error = [np.concatenate([batch[1] for batch in batches], axis=1) for batches in draws]
+    counts = eligible[:, groups_used]
+    distances = profile(mean[0] - mean[1], counts, np.ones(len(groups_used)))
     total = np.where(counts[:, None], error[0] + error[1], 0.0).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
     unit = np.sqrt(total.mean(axis=-1))
-    own, apart = every[:, :1], every[:, 1:] - every[:, :1]
+    own_distances, apart = distances[:, :1], distances[:, 1:] - distances[:, :1]
     apart[~np.isfinite(apart)] = 0.0
-    distance = float(length(own)[0])
-    slope = np.where(np.isfinite(own), own, 0.0) / (np.maximum(np.isfinite(own).sum(axis=0), 1) * len(used))
+    distance = float(length(own_distances)[0])
+    slope = np.where(np.isfinite(own_distances), own_distances, 0.0) / (
+        np.maximum(np.isfinite(own_distances).sum(axis=0), 1) * len(groups_used)
+    )
     along = (slope / max(distance, 1e-300) * apart).sum(axis=(0, 2))
     off = np.divide(length(apart), unit[1:], out=np.zeros(len(unit) - 1), where=unit[1:] > 0)
     reach = float(np.quantile(off, 1 - alpha, method="higher")) * float(unit[0])
@@ -213,7 +215,7 @@ def _interval(
     return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * spread
 
 
-def _centred_means(cell: _Cells, eligible: BoolArray, used: IntArray) -> FloatArray:
+def _centred_means(cell: _Cells, eligible: BoolArray, groups_used: IntArray) -> FloatArray:
     """Return one model's centred profile."""
-    means = (np.nanmean(cell.y[:, eligible[:, j], j], axis=0) for j in used)
+    means = (np.nanmean(cell.y[:, eligible[:, j], j], axis=0) for j in groups_used)
     return np.concatenate([mean - mean.mean() for mean in means])

@@ -81,8 +81,8 @@ def set_key(questions: Sequence[str]) -> str:
 
 def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
     """Return the digest of contexts x questions (their keys, in any order)."""
-    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
-    return digest({"schema": KEY_SCHEMA, **parts})
+    requested = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
+    return digest({"schema": KEY_SCHEMA, **requested})
 
 
 @dataclass(frozen=True)
@@ -371,9 +371,9 @@ def packed(numbers: Numbers) -> bytes:
     return zlib.compress(np.ascontiguousarray(raw.T).tobytes(), _LEVEL)
 
 
-def _damaged(what: str, key: bytes, path: Path) -> Fp2Error:
+def _damaged(noun: str, key: bytes, path: Path) -> Fp2Error:
     return Fp2Error(
-        f"{what} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
+        f"{noun} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
         where=str(path),
         fix="Restore the file from a copy, or move it away and run again to ask the model again",
     )

@@ -117,11 +117,11 @@ def _into(
 
 def _delete_withdrawn(store: ResponseStore, withdrawn: Withdrawn) -> None:
     """Delete what came from images of withdrawn people; answers are deleted under their keys, as a purge does."""
-    every = origins.recorded_images(store.connection, store.path)
-    images = withdrawn.images | {one.image for one in every if one.subject in withdrawn.subjects}
-    chosen = [one for one in every if one.image in images]
+    images_stored = origins.recorded_images(store.connection, store.path)
+    images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
+    chosen = [image for image in images_stored if image.image in images]
     keys = origins.keys_of(store.connection, store.path, chosen)
-    origins.delete(store.connection, store.path, keys, chosen, {one.path for one in chosen})
+    origins.delete(store.connection, store.path, keys, chosen, {image.path for image in chosen})
 
 
 def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
@@ -181,7 +181,7 @@ def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[
     rows.put_answers(target.connection, new)
     rows.delete_failures(target.connection, [answer.key for answer in new])
     shared = [answer for answer in answers if answer.key in stored and f'"{SCORED_BY}"' not in (answer.numbers or "")]
-    return [one.key for one in shared if (one.text, one.numbers) != (stored[one.key].text, stored[one.key].numbers)]
+    return [row.key for row in shared if (row.text, row.numbers) != (stored[row.key].text, stored[row.key].numbers)]
 
 
 def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:

@@ -103,12 +103,12 @@ class ResponseKeys:
         self, pixel_sha256: str, variant: str, variant_params: Mapping[str, Any], task_identity: Mapping[str, Any]
     ) -> bytes:
         """Return the keys of one stimulus with every question, 32 bytes each."""
-        shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
+        stimulus = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
         end = canonical_json(dict(task_identity)) + b"}"
         keys = bytearray()
         for head, tail in zip(self._heads, self._tails, strict=True):
             hasher = head.copy()
-            hasher.update(shown + tail + end)
+            hasher.update(stimulus + tail + end)
             keys += hasher.digest()
         return bytes(keys)
 

@@ -260,11 +260,11 @@ def stored_keys(store: ResponseStore, wanted: NDArray[np.void]) -> NDArray[np.bo
             answered = answered_keys(store.connection, keys)
             return np.fromiter((key in answered for key in keys), dtype=bool, count=len(keys))
         has_answer = np.zeros(len(wanted), dtype=bool)
-        words = ordered_words(wanted)
-        bounds = np.searchsorted((words[0] >> np.uint64(56)).astype(np.int64), np.arange(257)).tolist()
+        key_words = ordered_words(wanted)
+        bounds = np.searchsorted((key_words[0] >> np.uint64(56)).astype(np.int64), np.arange(257)).tolist()
         for first, (low, high) in enumerate(pairwise(bounds)):
             if low < high:
-                _mark(store.connection, first, [word[low:high] for word in words], has_answer[low:high])
+                _mark(store.connection, first, [word[low:high] for word in key_words], has_answer[low:high])
         return has_answer
 
 
@@ -277,10 +277,10 @@ def distinct(keys: NDArray[np.uint8]) -> tuple[NDArray[np.void], NDArray[np.int6
         Response keys.
     """
     flat = np.ascontiguousarray(keys).view("V32").reshape(-1)
-    words = ordered_words(flat)
-    order = np.lexsort(words[::-1])
+    key_words = ordered_words(flat)
+    order = np.lexsort(key_words[::-1])
     new = np.ones(len(flat), dtype=bool)
-    new[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in words])
+    new[1:] = np.logical_or.reduce([np.diff(word[order]) != 0 for word in key_words])
     index = np.empty(len(flat), dtype=np.int64)
     index[order] = np.cumsum(new) - 1
     return flat[order[new]], index
@@ -288,8 +288,8 @@ def distinct(keys: NDArray[np.uint8]) -> tuple[NDArray[np.void], NDArray[np.int6
 
 def ordered_words(keys: NDArray[np.void]) -> list[NDArray[np.uint64]]:
     """Return keys of 32 bytes as four integers each, the most significant first: (n,) arrays."""
-    words = np.frombuffer(keys.tobytes(), dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    return [np.ascontiguousarray(words[:, column]) for column in range(4)]
+    key_words = np.frombuffer(keys.tobytes(), dtype=">u8").reshape(-1, 4).astype(np.uint64)
+    return [np.ascontiguousarray(key_words[:, column]) for column in range(4)]
 
 
 def _mark(

@@ -62,9 +62,9 @@ def signed(text: str, state_dir: Path) -> str:
 
 def is_signed(text: str, state_dir: Path) -> bool:
     """Return whether this project has `signed` the text, unchanged since; False without its salt."""
-    body, line, stated = text.rpartition(_SIGNATURE)
+    body, separator, stated = text.rpartition(_SIGNATURE)
     try:
-        salt = (state_dir / _SALT_NAME).read_bytes() if line else b""
+        salt = (state_dir / _SALT_NAME).read_bytes() if separator else b""
     except OSError:
         return False
     return len(salt) == _SALT_BYTES and hmac.compare_digest(stated, f"{salted([body], salt, 'config')[0]}\n")

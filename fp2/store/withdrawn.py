@@ -78,29 +78,29 @@ class Withdrawn:
             return pd.Series(salted(ids, salt, "image"), index=people.index, dtype=object)
 
         gone = self.rows(keys(images), subjects.map(lambda name: salted([name], salt)[0]))
-        whole = (image.removesuffix(f"_{subject}") for image, subject in zip(images, subjects, strict=True))
-        gone |= keys(whole).isin(self.images)
+        image_names = (image.removesuffix(f"_{subject}") for image, subject in zip(images, subjects, strict=True))
+        gone |= keys(image_names).isin(self.images)
         names = self.names - set(keys(images))
-        for part in ("name", "stem") if "image_path" in people else ():
-            files = keys(normal_id(getattr(PurePath(path), part)) for path in people["image_path"])
+        for field in ("name", "stem") if "image_path" in people else ():
+            files = keys(normal_id(getattr(PurePath(path), field)) for path in people["image_path"])
             gone |= files.isin(names)
             names -= set(files)
         return frozenset(images[images.isin(set(images[gone]))])
 
     def redact(self, text: str, salt: bytes) -> str:
         """Return a text without the ids of the withdrawn: of every run of words, it is asked whether it is one."""
-        words = list(re.finditer(r"[\w-]+", text)) if self else []
-        at, parts = 0, []
-        for first, word in enumerate(words):
+        tokens = list(re.finditer(r"[\w-]+", text)) if self else []
+        at, pieces = 0, []
+        for first, word in enumerate(tokens):
             if word.start() < at:
                 continue
-            for last in reversed(words[first : first + _MOST_WORDS]):
+            for last in reversed(tokens[first : first + _MOST_WORDS]):
                 name = [normal_id(text[word.start() : last.end()])]
                 if salted(name, salt)[0] in self.subjects or salted(name, salt, "image")[0] in self.images:
-                    parts += [text[at : word.start()], "removed"]
+                    pieces += [text[at : word.start()], "removed"]
                     at = last.end()
                     break
-        return "".join([*parts, text[at:]])
+        return "".join([*pieces, text[at:]])
 
 
 NOBODY = Withdrawn()
@@ -126,8 +126,8 @@ def read_withdrawn(state: Path) -> Withdrawn:
 def _read(path: Path, *_stamp: int) -> Withdrawn:
     keys: dict[str, set[str]] = {"subject": set(), "image": set(), "name": set()}
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            for kind, key in json.loads(line).items():
+        for text in path.read_text(encoding="utf-8").splitlines():
+            for kind, key in json.loads(text).items():
                 keys[kind].add(key)
     except (OSError, ValueError, KeyError, AttributeError) as error:
         fix = "Restore it from a copy: without it, withdrawn people would be asked about again"
@@ -208,8 +208,8 @@ def withdraw(state: Path, subjects: Iterable[str], images: Iterable[str], names:
             "image": before.images.union(images),
             "name": before.names.union(names),
         }
-        lines = [json.dumps({kind: key}) + "\n" for kind, keys in kinds.items() for key in sorted(keys)]
-        replace_file(state / KEYS, "".join(lines))
+        records = [json.dumps({kind: key}) + "\n" for kind, keys in kinds.items() for key in sorted(keys)]
+        replace_file(state / KEYS, "".join(records))
 
 
 @contextmanager
@@ -250,8 +250,10 @@ def _wait_briefly(lock: int, path: Path) -> None:
         time.sleep(0.01)
     holders, file = set[str](), f":{os.fstat(lock).st_ino}"
     with suppress(OSError):  # a file of Linux
-        locks = (line.split() for line in Path("/proc/locks").read_text().splitlines())
-        holders = {words[4] for words in locks if words[1] == "FLOCK" and words[5].endswith(file)}
+        locks = (fields.split() for fields in Path("/proc/locks").read_text().splitlines())
+        holders = {
+            lock_fields[4] for lock_fields in locks if lock_fields[1] == "FLOCK" and lock_fields[5].endswith(file)
+        }
     who = f": process {', '.join(sorted(holders))}" if holders else ""
     print(f"waiting for runs that write answers or results ({path}){who}", file=sys.stderr)
 

@@ -100,12 +100,12 @@ def _hasty() -> Iterator[None]:
 
     What fails so is logged when the run ends, with more patience.
     """
-    own = {name: value for name, value in _HASTY.items() if os.environ.get(name) == _PATIENT[name]}
-    os.environ.update(own)
+    own_variables = {name: value for name, value in _HASTY.items() if os.environ.get(name) == _PATIENT[name]}
+    os.environ.update(own_variables)
     try:
         yield
     finally:
-        os.environ.update({name: _PATIENT[name] for name in own})
+        os.environ.update({name: _PATIENT[name] for name in own_variables})
 
 
 class ForeignArtifactsError(Fp2Error):
@@ -138,8 +138,8 @@ class Tracker:
         for name, path in files.items():
             folder = name.rpartition("/")[0]
             self.client.log_artifact(self.run_id, str(path), folder or None)
-        shown = [{"path": name, "type": "table"} for name in UI_TABLES if name in files]
-        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps(shown))
+        tables_shown = [{"path": name, "type": "table"} for name in UI_TABLES if name in files]
+        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps(tables_shown))
 
     def stream(self, metrics: Mapping[str, float], step: int) -> None:
         """Log metrics at a step while the run goes on."""
@@ -248,9 +248,9 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
     name = config.tracking.experiment
     if uri.startswith(SERVERS):  # the server decides where artifacts are
         mlflow.set_tracking_uri(uri)
-        found = mlflow.set_experiment(name)
-        _set_kind(mlflow.MlflowClient(tracking_uri=uri), found)
-        return str(found.experiment_id), None
+        experiment = mlflow.set_experiment(name)
+        _set_kind(mlflow.MlflowClient(tracking_uri=uri), experiment)
+        return str(experiment.experiment_id), None
     path = database_file(uri)
     if path is None:
         with server_lock(uri):
@@ -274,10 +274,10 @@ def _own_experiment(client: Any, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
     name = config.tracking.experiment
     root = config.tracking.artifacts or _artifacts_here(config)
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        _set_kind(client, found)
-        return str(found.experiment_id)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None:
+        _set_kind(client, experiment)
+        return str(experiment.experiment_id)
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
 
 
@@ -353,8 +353,8 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         values[f"{row['probe']}.refusal_rate"] = row["rate"]
     values |= {f"{FIRST}{key}": values[key] for key in [*values] if _HEADLINE.fullmatch(key)}
     for name, block in results.items():
-        if isinstance(block, Mapping) and isinstance(own := block.get("metrics"), Mapping):
-            values.update({f"{name}.{key}": value for key, value in own.items()})
+        if isinstance(block, Mapping) and isinstance(metrics := block.get("metrics"), Mapping):
+            values.update({f"{name}.{key}": value for key, value in metrics.items()})
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
@@ -373,23 +373,23 @@ def find_run(config: Config, word: str) -> str:
     """
     uri = tracking_uri(config)
     client = _client(_mlflow(), config)
-    found: list[tuple[list[str], str, bool]] = []  # ids, config hash, whether it finished; newest first
+    candidates: list[tuple[list[str], str, bool]] = []  # ids, config hash, whether it finished; newest first
     with as_user_error(uri):
-        ids = [one.experiment_id for one in client.search_experiments()]
+        ids = [experiment.experiment_id for experiment in client.search_experiments()]
         token: str | None = None
         while len(word) >= MIN_PREFIX:
             page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
-            found += [
+            candidates += [
                 (_ids(run), run.data.tags.get(f"{PREFIX}config_hash", ""), run.info.status == "FINISHED")
                 for run in page
             ]
             token = page.token
             if not token:
                 break
-    runs = [run for names, *_ in found for run in names if run.startswith(word)]
-    hashes = list(dict.fromkeys(config_hash for _, config_hash, _ in found if config_hash.startswith(word)))
+    runs = [run for names, *_ in candidates for run in names if run.startswith(word)]
+    hashes = list(dict.fromkeys(config_hash for _, config_hash, _ in candidates if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
-        several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
+        several = [f"run {run}" for run in runs] + [f"config {experiment}" for experiment in hashes]
         raise Fp2Error(f"{word!r} matches {len(several)} runs: {', '.join(several[:4])}", where=shown_uri(uri))
     if not runs and not hashes:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
@@ -398,7 +398,7 @@ def find_run(config: Config, word: str) -> str:
         return word
     if runs:
         return runs[0]
-    return newest(word, [(names[0], finished) for names, config_hash, finished in found if config_hash in hashes])
+    return newest(word, [(names[0], finished) for names, config_hash, finished in candidates if config_hash in hashes])
 
 
 def newest(word: str, runs: Sequence[tuple[str, bool]]) -> str:
@@ -418,20 +418,20 @@ def newest(word: str, runs: Sequence[tuple[str, bool]]) -> str:
     finished = [run for run, ended in runs if ended]
     chosen = finished[0] if finished else runs[0][0]
     if len(runs) > 1:
-        which = "the newest that finished" if finished else "the newest; none has finished"
-        _say_once(f"note: {len(runs)} runs have the config hash {word}: {chosen} is used, {which}")
+        choice = "the newest that finished" if finished else "the newest; none has finished"
+        _say_once(f"note: {len(runs)} runs have the config hash {word}: {chosen} is used, {choice}")
     return chosen
 
 
 @cache
-def _say_once(line: str) -> None:
-    print(printable(line), file=sys.stderr)
+def _say_once(message: str) -> None:
+    print(printable(message), file=sys.stderr)
 
 
 def _ids(run: Any) -> list[str]:
     """Return the id of a MLflow run, and that of its evaluation where it was logged late (`logged_run`)."""
-    own = run.info.run_id
-    return list(dict.fromkeys((own, run.data.tags.get(f"{PREFIX}run_id", own))))
+    own_id = run.info.run_id
+    return list(dict.fromkeys((own_id, run.data.tags.get(f"{PREFIX}run_id", own_id))))
 
 
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
@@ -445,9 +445,9 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
     mlflow = _mlflow()
     client = _client(mlflow, config)
     try:
-        found = logged_run(client, config, run_id) or client.get_run(run_id)
+        run = logged_run(client, config, run_id) or client.get_run(run_id)
         for name in names:
-            client.download_artifacts(found.info.run_id, name, str(folder))
+            client.download_artifacts(run.info.run_id, name, str(folder))
     except (mlflow.exceptions.MlflowException, OSError) as error:
         raise Fp2Error(
             f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
@@ -478,8 +478,8 @@ def experiment_id(config: Config) -> str | None:
     """
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
-        found = client.get_experiment_by_name(config.tracking.experiment)
-    return None if found is None else str(found.experiment_id)
+        experiment = client.get_experiment_by_name(config.tracking.experiment)
+    return None if experiment is None else str(experiment.experiment_id)
 
 
 def logged_run(client: Any, config: Config, run_id: str) -> Any:
@@ -490,18 +490,18 @@ def logged_run(client: Any, config: Config, run_id: str) -> Any:
         return client.get_run(run_id)
     if not re.fullmatch(r"[0-9a-f]{32}", run_id):
         return None  # it must not reach the query
-    found = client.get_experiment_by_name(config.tracking.experiment)
-    if found is None:
+    experiment = client.get_experiment_by_name(config.tracking.experiment)
+    if experiment is None:
         return None
-    return next(iter(client.search_runs([found.experiment_id], f"tags.`{PREFIX}run_id` = '{run_id}'")), None)
+    return next(iter(client.search_runs([experiment.experiment_id], f"tags.`{PREFIX}run_id` = '{run_id}'")), None)
 
 
 def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
     """Return the ids of the MLflow run of an evaluation and of its experiment; None where it is not logged."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
-        found = logged_run(client, config, run_id)
-    return None if found is None else (str(found.info.run_id), str(found.info.experiment_id))
+        run = logged_run(client, config, run_id)
+    return None if run is None else (str(run.info.run_id), str(run.info.experiment_id))
 
 
 def resume(config: Config, run_id: str) -> Tracker | None:
@@ -518,12 +518,12 @@ def resume(config: Config, run_id: str) -> Tracker | None:
     except Fp2Error:
         return None  # there is no store, or none that is complete: `start` creates it
     with as_user_error(tracking_uri(config)):
-        found = logged_run(client, config, run_id)
-    if found is None:
+        run = logged_run(client, config, run_id)
+    if run is None:
         return None
-    if PREFIX + "passport_sha256" in found.data.tags and found.info.status != "RUNNING":
-        raise Fp2Error("this run is logged already", where=found.info.run_id)
-    return Tracker(client, found.info.run_id, found.info.experiment_id)
+    if PREFIX + "passport_sha256" in run.data.tags and run.info.status != "RUNNING":
+        raise Fp2Error("this run is logged already", where=run.info.run_id)
+    return Tracker(client, run.info.run_id, run.info.experiment_id)
 
 
 _RESULT_TAGS = ("config_hash", "response_set", "dataset_digest")
@@ -555,8 +555,8 @@ def newest_sweep(config: Config) -> str | None:
     """Return the id of the sweep of the configured experiment whose run started last; None if it has none."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
-        found = client.get_experiment_by_name(config.tracking.experiment)
-        ids = [] if found is None else [found.experiment_id]
+        experiment = client.get_experiment_by_name(config.tracking.experiment)
+        ids = [] if experiment is None else [experiment.experiment_id]
         runs = client.search_runs(ids, f"tags.`{PREFIX}sweep_id` LIKE '%'", max_results=1) if ids else []
     return str(runs[0].data.tags[f"{PREFIX}sweep_id"]) if runs else None
 
@@ -572,11 +572,11 @@ def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
             return []  # no run can have it, and it must not reach the query
         query = " and ".join(filter(None, (query, f"tags.`{PREFIX}sweep_id` = '{sweep_id}'")))
     with as_user_error(tracking_uri(config)):
-        found = client.get_experiment_by_name(config.tracking.experiment)
-        runs = _pages(client, [found.experiment_id], query) if found is not None else []
+        experiment = client.get_experiment_by_name(config.tracking.experiment)
+        runs = _pages(client, [experiment.experiment_id], query) if experiment is not None else []
         if not runs and sweep_id is not None:
-            others = [one.experiment_id for one in client.search_experiments()]
-            runs = _pages(client, others, query) if others else []
+            experiment_ids = [one.experiment_id for one in client.search_experiments()]
+            runs = _pages(client, experiment_ids, query) if experiment_ids else []
     return runs
 
 
@@ -623,10 +623,10 @@ def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, st
     The stored address is that of the experiment, or the one above those of its logged models: a store that was
     relocated by version 0.3.0 has the models' addresses of its former folder.
     """
-    found = []
+    moves = []
     for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
         folder = f"/artifacts/{slug(name)}"
-        here = (path.resolve().parent / "artifacts" / slug(name)).as_uri()
+        new_uri = (path.resolve().parent / "artifacts" / slug(name)).as_uri()
         if not old.endswith(folder):  # not laid out by us
             continue
         of_models = (
@@ -634,8 +634,8 @@ def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, st
             for (address,) in connection.execute(_MODELS, (experiment,))
             if f"{folder}/models/" in address
         )
-        found += [(experiment, here, one) for one in dict.fromkeys((old, *of_models)) if one != here]
-    return found
+        moves += [(experiment, new_uri, old_uri) for old_uri in dict.fromkeys((old, *of_models)) if old_uri != new_uri]
+    return moves
 
 
 def relocate(config: Config) -> int:
@@ -654,9 +654,9 @@ def relocate(config: Config) -> int:
     with as_user_error(uri), closing(sqlite3.connect(path)) as connection, connection:
         for experiment, new, old in _misplaced(connection, path):
             changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment, old)).rowcount
-            places = (new, len(old) + 1, experiment, len(old) + 1, f"{old}/")  # `old` may begin another address
-            changed += connection.execute(_MOVE_RUNS, places).rowcount
-            changed += connection.execute(_MOVE_MODELS, places).rowcount
+            parameters = (new, len(old) + 1, experiment, len(old) + 1, f"{old}/")  # `old` may begin another address
+            changed += connection.execute(_MOVE_RUNS, parameters).rowcount
+            changed += connection.execute(_MOVE_MODELS, parameters).rowcount
     return changed
 
 

@@ -61,7 +61,7 @@ def logged_runs(config: Config) -> list[Logged]:
     client = _client(mlflow, config)
     with as_user_error(tracking_uri(config)):
         end_dead_runs(client, config, tracking_uri(config))
-        ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
+        ids = [experiment.experiment_id for experiment in client.search_experiments(view_type=ViewType.ALL)]
         runs = _pages(client, ids, "", ViewType.ALL)
     return [
         Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
@@ -140,23 +140,26 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
         with as_user_error(tracking_uri(config)), _active(client, run):
             client.set_tag(run.run_id, name, text)
 
-    def on_experiment(one: Any, name: str, text: str) -> None:
-        hidden = one.lifecycle_stage == "deleted"
+    def on_experiment(experiment: Any, name: str, text: str) -> None:
+        hidden = experiment.lifecycle_stage == "deleted"
         with as_user_error(tracking_uri(config)):
             if hidden:
-                client.restore_experiment(one.experiment_id)
-            client.set_experiment_tag(one.experiment_id, name, text)
+                client.restore_experiment(experiment.experiment_id)
+            client.set_experiment_tag(experiment.experiment_id, name, text)
             if hidden:
-                client.delete_experiment(one.experiment_id)
+                client.delete_experiment(experiment.experiment_id)
 
     with as_user_error(tracking_uri(config)):
         experiments = client.search_experiments(view_type=ViewType.ALL)
     tagged = [(f"MLflow run {run.run_id}", run.tags, partial(on_run, run)) for run in runs]
-    tagged += [(f"MLflow experiment {one.name}", one.tags, partial(on_experiment, one)) for one in experiments]
-    for what, tags, write in tagged:
+    tagged += [
+        (f"MLflow experiment {experiment.name}", experiment.tags, partial(on_experiment, experiment))
+        for experiment in experiments
+    ]
+    for label, tags, write in tagged:
         for name, text in tags.items():
             if is_free_text(name):
-                yield f"{what}, {name}", text, partial(write, name)
+                yield f"{label}, {name}", text, partial(write, name)
 
 
 def _repository(run: Logged, config: Config) -> Any:
@@ -169,9 +172,9 @@ def _repository(run: Logged, config: Config) -> Any:
     """
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    place = urlsplit(run.artifact_uri)
-    if tracking_uri(config).startswith(SERVERS) and place.scheme in ("", "file"):
-        path = PurePath(unquote(place.path))
+    location = urlsplit(run.artifact_uri)
+    if tracking_uri(config).startswith(SERVERS) and location.scheme in ("", "file"):
+        path = PurePath(unquote(location.path))
         if ".." in path.parts or path.parts[-2:] != (run.run_id, "artifacts") or not _RUN_ID.fullmatch(run.run_id):
             fix = "Use another tracking.uri, or correct the run there"
             raise Fp2Error(f"the server names {path} as the files of a run", where=tracking_uri(config), fix=fix)
@@ -212,5 +215,5 @@ def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:
         return None
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
-        found = logged_run(client, config, run_id)
-    return None if found is None else (str(found.info.status), found.data.tags.get(f"{PREFIX}passport_sha256"))
+        run = logged_run(client, config, run_id)
+    return None if run is None else (str(run.info.status), run.data.tags.get(f"{PREFIX}passport_sha256"))

@@ -46,12 +46,12 @@ def dead_runs(state: Path, uri: str) -> Iterator[str]:
     """Yield the ids of the runs of this MLflow store whose process is gone; each is forgotten once handled."""
     for path in sorted((state / FOLDER).glob("*.json")):
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             lock = FileLock(path.with_suffix(".lock"), timeout=0)
             with lock:
-                if found["store"] != digest(uri):
+                if record["store"] != digest(uri):
                     continue
-                yield str(found["run_id"])
+                yield str(record["run_id"])
                 _forget(path)
         except (OSError, ValueError, KeyError, TypeError, Timeout, NotImplementedError):
             continue  # it lives, or another process handles it, or its record was cut short

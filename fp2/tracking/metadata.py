@@ -63,15 +63,17 @@ def log_model(
     names = ("id", "revision", "weights_digest", "dtype", "quantisation", "engine")
     identity = {key: printable(about[key], 250) for key in names if about.get(key) is not None}
     name = re.sub(r"[/:.%\"']+", "_", printable(about["name"], 200)) or "model"
-    found = client.search_logged_models([experiment_id], f"name = '{name}'")
-    known = next((one for one in found if dict(one.params) == identity), None)
-    if known is None:
-        known = client.create_logged_model(experiment_id, name=name, source_run_id=run_id, params=identity)
-        client.finalize_logged_model(known.model_id, "READY")
-    client.log_inputs(run_id, models=[LoggedModelInput(known.model_id)])
+    models = client.search_logged_models([experiment_id], f"name = '{name}'")
+    logged_model = next((model for model in models if dict(model.params) == identity), None)
+    if logged_model is None:
+        logged_model = client.create_logged_model(experiment_id, name=name, source_run_id=run_id, params=identity)
+        client.finalize_logged_model(logged_model.model_id, "READY")
+    client.log_inputs(run_id, models=[LoggedModelInput(logged_model.model_id)])
     data = {"dataset_name": printable(results["dataset"]["name"], 200), "dataset_digest": _digest(results)}
     stamp = int(time.time() * 1000)
-    rows = [Metric(key, value, stamp, 0, known.model_id, run_id=run_id, **data) for key, value in metrics.items()]
+    rows = [
+        Metric(key, value, stamp, 0, logged_model.model_id, run_id=run_id, **data) for key, value in metrics.items()
+    ]
     client.log_batch(run_id, rows)
 
 

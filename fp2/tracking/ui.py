@@ -57,20 +57,20 @@ def open_url(config: Config) -> str | None:
 
 def ui_command(config: Config, *named: str) -> str:
     """Return the command that opens the UI on this store, as typed in this folder, and links what is `named`."""
-    words = ["fp2", "ui", *named]
+    command = ["fp2", "ui", *named]
     mlruns = Path(config.paths.mlruns).resolve()
     if config.tracking.uri is not None:
-        words.append(f"tracking.uri={shown_uri(config.tracking.uri)}")
+        command.append(f"tracking.uri={shown_uri(config.tracking.uri)}")
     elif mlruns != Path(os.environ.get("FP2_ROOT", ".")).resolve() / "mlruns":
-        words.append(f"paths.mlruns={mlruns}")
-    return shlex.join(words)
+        command.append(f"paths.mlruns={mlruns}")
+    return shlex.join(command)
 
 
 def running_port(config: Config) -> int | None:
     """Return the port on which `fp2 ui` serves this store now, or None."""
     try:
-        known = json.loads((Path(config.paths.state) / FILE).read_text(encoding="utf-8"))
-        port, store = int(known["port"]), known["store"]
+        remembered = json.loads((Path(config.paths.state) / FILE).read_text(encoding="utf-8"))
+        port, store = int(remembered["port"]), remembered["store"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return port if store == digest(tracking_uri(config)) and is_ready(port) else None
@@ -94,9 +94,9 @@ def free_port(wanted: int | None = None) -> int:
         If it is not, or none is.
     """
     for port in [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + N_PORTS):
-        with socket.socket() as one, suppress(OSError, OverflowError):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
-            one.bind((HOST, port))
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            probe.bind((HOST, port))
             return port
     if wanted is not None:
         raise Fp2Error(f"port {wanted} cannot be used", where="--port", fix="Omit it to take the first free one")

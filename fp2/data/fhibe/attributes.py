@@ -170,19 +170,19 @@ def _parse(column: str, cell: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     The label of a skin colour is its Fitzpatrick type, by its index; a colour without a known type has no label.
     """
-    words = vocab.VOCABULARIES[column]
+    vocabulary = vocab.VOCABULARIES[column]
     values = vocab.parse_list(cell)
     written = [vocab.split_value(value) for value in values]
     unknown = [
         value
         for value, (index, name) in zip(values, written, strict=True)
-        if index is None or words.values.get(index) != name
+        if index is None or vocabulary.values.get(index) != name
     ]
     if column.endswith("_skin_color"):
         labels = [tone for value in values if (tone := vocab.fitzpatrick(value))]
     else:
         labels = [name for _, name in written if name]
-    return tuple(dict.fromkeys(labels)), () if words.open else tuple(unknown)
+    return tuple(dict.fromkeys(labels)), () if vocabulary.open else tuple(unknown)
 
 
 def _regions(ancestry: list[str]) -> list[str]:

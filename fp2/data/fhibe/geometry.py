@@ -92,7 +92,7 @@ def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Key
     """Return keypoint name -> point from a CSV cell or the object of the JSON file, in any order of keys."""
     points = _literal(value, "keypoints") if isinstance(value, str) else value
     try:
-        return {label(name): Keypoint(float(x), float(y), bool(seen)) for name, (x, y, seen) in points.items()}
+        return {label(name): Keypoint(float(x), float(y), bool(visible)) for name, (x, y, visible) in points.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise Fp2Error(f"keypoints are malformed: {error}") from None
 
@@ -111,14 +111,14 @@ def parse_segments(value: str | Sequence[Mapping[str, Any]]) -> dict[str, list[P
     return polygons
 
 
-def _literal(cell: str, what: str) -> Any:
+def _literal(cell: str, column: str) -> Any:
     """Return the Python literal in a CSV cell (an empty list or dict for an empty cell)."""
     if not cell.strip():
-        return {} if what == "keypoints" else []
+        return {} if column == "keypoints" else []
     try:
         return ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise Fp2Error(f"a {what} cell cannot be read: {error}") from None
+        raise Fp2Error(f"a {column} cell cannot be read: {error}") from None
 
 
 def _box(value: Sequence[float] | None) -> Box | None:

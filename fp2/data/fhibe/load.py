@@ -58,13 +58,13 @@ class SchemaReport:
         if self.extra:
             lines.append(f"unknown columns were ignored: {', '.join(self.extra)}")
         for column, counts in sorted(self.labels.items()):
-            shown = ", ".join(repr(value) for value, _ in counts.most_common(3))
+            examples = ", ".join(repr(value) for value, _ in counts.most_common(3))
             lines.append(
-                f"column {column}: {plural(counts.total(), 'value')} outside the known vocabulary, such as {shown}"
+                f"column {column}: {plural(counts.total(), 'value')} outside the known vocabulary, such as {examples}"
             )
         if self.ages:
-            shown = ", ".join(repr(value) for value in sorted(self.ages)[:3])
-            lines.append(f"column age: {plural(self.ages.total(), 'value')} without an age group, such as {shown}")
+            examples = ", ".join(repr(value) for value in sorted(self.ages)[:3])
+            lines.append(f"column age: {plural(self.ages.total(), 'value')} without an age group, such as {examples}")
         if n := self.places.total():
             lines.append(
                 in_number(n, f"column location_country: {n} [value names|values name] no country, kept as written")
@@ -211,9 +211,9 @@ class _PeopleReader:
         in_image = [self.people_in[main_id] for main_id in self.main_ids]
         frame["n_people"] = [max(numbers) for numbers in zip(frame["n_people"], in_image, strict=True)]
         self._check_images(frame["image_path"].unique().tolist())
-        lines = schema.lines()
+        schema_lines = schema.lines()
         return Dataset(
-            "fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()),
+            "fhibe", self.release.version, frame, schema_lines, self.settings, schema_lines, tuple(self.files.values()),
             scales={"skin_tone": "Fitzpatrick"},
         )  # fmt: skip
 

@@ -86,11 +86,11 @@ def find_release(root: Path, form: str = AUTO) -> Release:
 
 def _nothing_found(root: Path, below: list[Path], form: str) -> Fp2Error:
     """Return the error, with the forms of FHIBE that were found instead."""
-    others = [kind for kind in FORMS[1:] if kind != form and _releases(below, kind)]
-    if others:
+    other_forms = [kind for kind in FORMS[1:] if kind != form and _releases(below, kind)]
+    if other_forms:
         wanted = "whole images" if form == AUTO else f"form {form!r}"
-        fix = f"Add data.form={others[0]}" + (f" (or {', '.join(others[1:])})" if others[1:] else "")
-        return Fp2Error(f"found FHIBE as {' and '.join(others)}, not {wanted}", where=str(root), fix=fix)
+        fix = f"Add data.form={other_forms[0]}" + (f" (or {', '.join(other_forms[1:])})" if other_forms[1:] else "")
+        return Fp2Error(f"found FHIBE as {' and '.join(other_forms)}, not {wanted}", where=str(root), fix=fix)
     return Fp2Error(
         f"no FHIBE release was found: looked for {_looked_for(form)} here, {_SEARCH_DEPTH} folders down and "
         f"{_SEARCH_DEPTH} up",
@@ -217,9 +217,9 @@ def listed_rows(
     lacking = {name for _, cells in rows for name in needed if not cells.get(name)}
     if lacking and rows:
         _complete(rows, lacking, fallback, release.table, oddities)
-    every = list(dict.fromkeys(name for _, cells in rows for name in cells))
+    columns = list(dict.fromkeys(name for _, cells in rows for name in cells))
     for where, cells in rows:
-        yield where, {name: cells.get(name, "") for name in every}
+        yield where, {name: cells.get(name, "") for name in columns}
 
 
 def _check_files(path: Path) -> Callable[[list[str]], None]:
@@ -240,17 +240,17 @@ def _subjects(release: Release, listed: Mapping[str, str], where: str) -> list[C
             raise Fp2Error(f"{name} {listed[name]!r} leads out of the release folder", where=where)
     annotation = json.loads((base / listed["json"]).read_text(encoding="utf-8"))
     image = {name: cell(value) for name, value in annotation["image_annotation"].items()}
-    place = base.relative_to(release.root)
+    folder = base.relative_to(release.root)
     files = {
         "image_id": normal_id(listed["uid"]),
-        "filepath": (place / listed["img"]).as_posix(),
-        "json_path": (place / listed["json"]).as_posix(),
+        "filepath": (folder / listed["img"]).as_posix(),
+        "json_path": (folder / listed["json"]).as_posix(),
     }
     subjects = annotation["subject_annotation"]
     if not isinstance(subjects, list) or not subjects:
         raise ValueError("no subjects")
-    own = [{name: cell(value) for name, value in subject.items() if name not in BULK} for subject in subjects]
-    return [image | subject | files for subject in own]
+    small_tables = [{name: cell(value) for name, value in subject.items() if name not in BULK} for subject in subjects]
+    return [image | subject | files for subject in small_tables]
 
 
 def cell(value: Any) -> str:

@@ -45,9 +45,9 @@ def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None
         `terms` (their date) and `acknowledged` (the time).
     """
     path = state / RECORD
-    known = _read(path)
-    if known is not None:
-        return known
+    index = _read(path)
+    if index is not None:
+        return index
     if not accept and not (ask or _ask)():
         raise Fp2Error(
             f"the terms of use of FHIBE (as of {TERMS}) are not acknowledged",

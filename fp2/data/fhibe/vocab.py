@@ -237,12 +237,12 @@ def vocabulary(column: str) -> Vocabulary:
 
 def code(column: str, name: str) -> str:
     """Return `"<index>. <label>"` for one label (for a skin colour also a Fitzpatrick type, I to VI)."""
-    words = vocabulary(column)
+    terms = vocabulary(column)
     if column.endswith("_skin_color") and name in SKIN_TONES:
-        name = words.values[5 - SKIN_TONES.index(name)]
-    if name not in words.index_of:
-        raise Fp2Error(f"column {column!r} has no label {name!r}", fix=nearest(name, words.labels))
-    return f"{words.index_of[name]}. {name}"
+        name = terms.values[5 - SKIN_TONES.index(name)]
+    if name not in terms.index_of:
+        raise Fp2Error(f"column {column!r} has no label {name!r}", fix=nearest(name, terms.labels))
+    return f"{terms.index_of[name]}. {name}"
 
 
 def json_value(column: str, labels: str | Iterable[str]) -> str | list[str]:

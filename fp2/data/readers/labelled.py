@@ -41,13 +41,13 @@ def labelled_people(images: Sequence[LabelledImages], folder: Path, where: Path)
     """
     if not images:
         raise Fp2Error("no image is listed", where=str(where))
-    seen: set[str] = set()
+    listed_paths: set[str] = set()
     for image in images:
         if Path(image.path).is_absolute() or ".." in Path(image.path).parts:
             raise Fp2Error(f"the path {image.path!r} leads out of the image folder", where=str(where))
-        if image.path in seen:
+        if image.path in listed_paths:
             raise Fp2Error(f"the image {image.path!r} is listed twice", where=str(where))
-        seen.add(image.path)
+        listed_paths.add(image.path)
     names = list(dict.fromkeys(name for image in images for name in image.attributes))
     base = folder.absolute()
     return people_table(

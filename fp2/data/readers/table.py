@@ -204,11 +204,11 @@ def number_column(frame: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
 def _read_jsonl(path: Path) -> pd.DataFrame:
     """Return a JSON Lines file: one row per line that is not blank."""
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-        if not line.strip():
+    for number, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if not text.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(text)
         except ValueError as error:
             raise ValueError(f"line {number} is not JSON: {error}") from None
         if not isinstance(row, dict):
@@ -242,7 +242,9 @@ def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
     return texts
 
 
-def _images(cells: list[Any], root: Path, path: Path, notes: list[str], found: bool) -> tuple[list[str], list[Path]]:
+def _images(
+    cells: list[Any], root: Path, path: Path, notes: list[str], look_for_files: bool
+) -> tuple[list[str], list[Path]]:
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
     paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
     outside = sum(not image.is_relative_to(root) for image in paths)
@@ -251,7 +253,7 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str], found: b
             f"{plural(outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, so "
             "that the data set's digest holds for this machine only (set data.image_root)"
         )
-    if found and not any(image.is_file() for image in paths):
+    if look_for_files and not any(image.is_file() for image in paths):
         raise Fp2Error(
             f"none of the {len(paths)} images was found, the first is {paths[0]}",
             where=str(path),
@@ -290,15 +292,15 @@ def _pixels(cell: Any, column: str, path: Path) -> float:
 
 def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> None:
     """Raise Fp2Error for the first (image, subject) pair that is repeated."""
-    seen: dict[tuple[str, str], int] = {}
+    first_rows: dict[tuple[str, str], int] = {}
     for number, pair in enumerate(zip(image_ids, subject_ids, strict=True), start=1):
-        if pair in seen:
+        if pair in first_rows:
             raise Fp2Error(
-                f"rows {seen[pair]} and {number} have one image and subject: {pair[0]!r}, {pair[1]!r}",
+                f"rows {first_rows[pair]} and {number} have one image and subject: {pair[0]!r}, {pair[1]!r}",
                 where=str(path),
                 fix='Put several values of one subject into one cell, separated by ";"',
             )
-        seen[pair] = number
+        first_rows[pair] = number
 
 
 def _text(cell: Any) -> str:
@@ -345,15 +347,15 @@ def read_rows(
         csv.field_size_limit(_FIELD_LIMIT)
     try:
         with path.open(encoding=encoding, newline="") as handle:
-            lines = csv.reader(handle, delimiter=delimiter)
-            header = next(lines, [])
+            reader = csv.reader(handle, delimiter=delimiter)
+            header = next(reader, [])
             repeated = {name for name in header if header.count(name) > 1}
             if repeated:
                 raise Fp2Error(f"the header has {', '.join(sorted(repeated))} twice", where=str(path))
             check_header(header)
             columns = [(index, name) for index, name in enumerate(header) if name not in skip]
             number = 0
-            for cells in lines:
+            for cells in reader:
                 if not cells:
                     continue
                 number += 1

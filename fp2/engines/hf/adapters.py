@@ -28,9 +28,9 @@ _UNSUPPORTED = ("use_dora", "rank_pattern", "alpha_pattern", "modules_to_save", 
 
 def adapter_folder(checkpoint: Checkpoint, name: str) -> Path:
     """Return the folder of an adapter: one in the checkpoint (fetched for a hub model), or a path of its own."""
-    own = Path(name).expanduser()
-    folder = own if own.is_dir() else checkpoint.path / name
-    if not _complete(folder) and checkpoint.revision is not None and not own.is_absolute():
+    adapter = Path(name).expanduser()
+    folder = adapter if adapter.is_dir() else checkpoint.path / name
+    if not _complete(folder) and checkpoint.revision is not None and not adapter.is_absolute():
         folder = fetch(checkpoint.id, checkpoint.revision, (f"{name}/*",), needed=(f"{name}/{WEIGHTS}",)) / name
     if not _complete(folder):
         fix = f"Give a folder of the checkpoint, or a path, with {CONFIG} and {WEIGHTS}; or null"

@@ -53,28 +53,28 @@ class Drafts:
 
     def learn(self, prompt: tuple[int, ...], answer: Sequence[int]) -> None:
         """Count the n-grams of an answer (token ids) to `prompt` (token ids)."""
-        place = self._prompts.setdefault(prompt, len(self._prompts))
-        if self._learned[place] >= _LEARNED:
+        prompt_number = self._prompts.setdefault(prompt, len(self._prompts))
+        if self._learned[prompt_number] >= _LEARNED:
             return
-        self._learned[place] += 1
+        self._learned[prompt_number] += 1
         tokens = (_BEGIN, *answer)
         for end in range(1, len(tokens)):
             for context in {tokens[max(0, end - order) : end] for order in _ORDERS}:
-                self._next.setdefault((place, *context), Counter())[tokens[end]] += 1
+                self._next.setdefault((prompt_number, *context), Counter())[tokens[end]] += 1
 
     def propose(self, prompt: tuple[int, ...], answer: Sequence[int], room: int) -> list[int]:
         """Return at most `room` tokens that may follow the tokens of `answer` so far; often none."""
-        place = self._prompts.get(prompt)
-        if place is None:
+        prompt_number = self._prompts.get(prompt)
+        if prompt_number is None:
             return []
         tokens = [_BEGIN, *answer]
         draft: list[int] = []
         certainty = 1.0
         while len(draft) < min(room, self.longest):
-            found = self._following((place, *tokens[-_ORDERS[0] :]))
-            if found is None:
+            follower = self._following((prompt_number, *tokens[-_ORDERS[0] :]))
+            if follower is None:
                 break
-            token, share = found
+            token, share = follower
             certainty *= share
             if certainty < self.least:
                 break
@@ -151,13 +151,13 @@ class DecodingState:
         max_new: int,
     ) -> None:
         self._suffixes, self._end_tokens, self._max_new = suffixes, end_tokens, max_new
-        ends = np.empty(len(suffixes), dtype=np.int64)
-        ends[list(row.sequences)] = row.ends
-        self.ends: Array = ends
+        n_accepted = np.empty(len(suffixes), dtype=np.int64)
+        n_accepted[list(row.sequences)] = row.ends
+        self.ends: Array = n_accepted
         """Place in the row of the end of each suffix, in the order of the suffixes."""
         self.texts: list[list[list[int]]] = [[[] for _ in suffixes] for _ in range(n_images)]
-        self._lengths: Array = n_prefix + row.depths[ends] + 1
-        after = np.concatenate([np.ones((len(ends), n_prefix), dtype=bool), row.attends[ends]], axis=1)
+        self._lengths: Array = n_prefix + row.depths[n_accepted] + 1
+        after = np.concatenate([np.ones((len(n_accepted), n_prefix), dtype=bool), row.attends[n_accepted]], axis=1)
         self._attends: Array = np.repeat(after[None], n_images, axis=0)
         positions = np.concatenate([np.arange(n_prefix), n_prefix + row.depths])
         self._positions: Array = np.repeat(positions[None], n_images, axis=0)
@@ -198,13 +198,13 @@ class DecodingState:
         attends = np.zeros((n_images, length, cached + length), dtype=bool)
         attends[:, :, cached:] = np.eye(length, dtype=bool)  # a filled place has to attend to something
         for chain in chains:
-            (image, prompt), places = chain.pair, slice(chain.start, chain.start + len(chain.tokens))
+            (image, prompt), positions = chain.pair, slice(chain.start, chain.start + len(chain.tokens))
             first = self._lengths[prompt] + len(self.texts[image][prompt]) - 1
-            ids[image, places] = chain.tokens
-            own_positions[image, places] = first + np.arange(len(chain.tokens))
-            attends[image, places, :cached] = self._attends[image, prompt]
-            after = slice(cached + places.start, cached + places.stop)
-            attends[image, places, after] = np.tri(len(chain.tokens), dtype=bool)
+            ids[image, positions] = chain.tokens
+            own_positions[image, positions] = first + np.arange(len(chain.tokens))
+            attends[image, positions, :cached] = self._attends[image, prompt]
+            after = slice(cached + positions.start, cached + positions.stop)
+            attends[image, positions, after] = np.tri(len(chain.tokens), dtype=bool)
         return Pass(chains, ids, own_positions, attends, np.concatenate([self._positions, own_positions], axis=1))
 
     def verify(self, computed: Pass, logits: torch.Tensor, pick: Pick, drafts: Drafts) -> Array:
@@ -240,14 +240,14 @@ class DecodingState:
     def _keep(self, computed: Pass, accepted: list[list[tuple[Pair, int]]]) -> Array:
         """File the tokens that stay in the cache; texts that have ended need none of theirs."""
         accepted = [
-            [(pair, place) for pair, place in row if not self._ended(self.texts[pair[0]][pair[1]])] for row in accepted
+            [(pair, index) for pair, index in row if not self._ended(self.texts[pair[0]][pair[1]])] for row in accepted
         ]
         width = max(len(row) for row in accepted)
         places = np.zeros((len(accepted), width), dtype=np.int64)
         own_mask = np.zeros((*self._attends.shape[:2], width), dtype=bool)
         for image, row in enumerate(accepted):
-            for place, ((_, prompt), at) in enumerate(row):
-                places[image, place], own_mask[image, prompt, place] = at, True
+            for index, ((_, prompt), at) in enumerate(row):
+                places[image, index], own_mask[image, prompt, index] = at, True
         self._attends = np.concatenate([self._attends, own_mask], axis=2)
         positions = np.take_along_axis(computed.own, places, axis=1)
         self._positions = np.concatenate([self._positions, positions], axis=1)

@@ -142,7 +142,9 @@ class PromptEncoder:
         return self._after_image[key]
 
     def _image_end(self, ids: Tokens) -> int:
-        return next((place + 1 for place in range(len(ids) - 1, -1, -1) if ids[place] in self._image_tokens), 0)
+        return next(
+            (position + 1 for position in range(len(ids) - 1, -1, -1) if ids[position] in self._image_tokens), 0
+        )
 
     def _check(self, image: Image.Image | None, prompt: str, ids: Tokens) -> None:
         """Compare with the processor's own result, once for each length of prompts."""

@@ -115,5 +115,5 @@ def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
 def end_tokens_of(model: Any, tokenizer: Any) -> set[int]:
     """Return the ids of the tokens that end an answer, by the checkpoint's generation settings."""
     named = model.generation_config.eos_token_id
-    ends = set(named) if isinstance(named, list) else {named}
-    return {int(token) for token in (*ends, tokenizer.eos_token_id) if token is not None}
+    end_tokens = set(named) if isinstance(named, list) else {named}
+    return {int(token) for token in (*end_tokens, tokenizer.eos_token_id) if token is not None}

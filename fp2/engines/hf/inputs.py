@@ -145,8 +145,10 @@ class InputBuilder:
                 checks = [self._prompt(text, image=True) for text in _CHECK_QUESTIONS]
                 self.check_prompts = self._encoder.encode(image, checks)
             for question in questions:
-                own = [self._prompt(text, image=image is not None, scored=scored) for text in self._texts(question)]
-                prompts.append(tuple(texts.setdefault((text, question.sample), len(texts)) for text in own))
+                own_prompts = [
+                    self._prompt(text, image=image is not None, scored=scored) for text in self._texts(question)
+                ]
+                prompts.append(tuple(texts.setdefault((text, question.sample), len(texts)) for text in own_prompts))
             encoded = self._encoder.encode(image, [text for text, _ in texts])
             self._loaded.image_processor.forget()
         return ImageQuestions(task, questions, encoded, tuple(prompts), scored)

@@ -90,7 +90,7 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
     """
     import torch
 
-    given, logits = logits, logits.float()
+    original, logits = logits, logits.float()
     total = torch.logsumexp(logits, dim=-1)
     yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - total
     no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - total
@@ -104,7 +104,7 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
         "logit_difference": yes - no,
     }
     if forms.softmax != "float32":
-        rounded = torch.softmax(given.to(getattr(torch, forms.softmax)), dim=-1).float()
+        rounded = torch.softmax(original.to(getattr(torch, forms.softmax)), dim=-1).float()
         columns["p_yes_first_token"], columns["p_no_first_token"] = (
             rounded[:, forms.yes_first],
             rounded[:, forms.no_first],
@@ -128,7 +128,7 @@ def orders_of(question: Question, orders: ChoiceOrders) -> tuple[tuple[int, ...]
 
 def text_in_order(question: Question, order: Sequence[int]) -> str:
     """Return the question with its options listed in this order, one a line."""
-    return question.text.replace(OPTIONS, "\n".join(f"- {question.choices[place]}" for place in order))
+    return question.text.replace(OPTIONS, "\n".join(f"- {question.choices[index]}" for index in order))
 
 
 def option_tokens(tokenizer: Any, option: str) -> tuple[Tokens, ...]:

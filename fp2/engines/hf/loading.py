@@ -53,8 +53,8 @@ def code_interface() -> CodeInterface:
     Fp2Error
         If none is installed.
     """
-    found: CodeInterface = load_entry(MODEL_CODE, "custom_code", "model.trust_remote_code")
-    return found
+    interface: CodeInterface = load_entry(MODEL_CODE, "custom_code", "model.trust_remote_code")
+    return interface
 
 
 def prompt_format_class(checkpoint: Checkpoint, spec: HfSpec) -> type[PromptFormat]:
@@ -213,10 +213,12 @@ _KNOWN_ERRORS = {  # part of a loader's message -> what it means, how to fix it
 
 def loading_error(part: str, spec: HfSpec, error: Exception) -> Fp2Error:
     """Return the one line for an error of a loader."""
-    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    reason = next((text.strip() for text in str(error).splitlines() if text.strip()), type(error).__name__)
     usual = "It needs a library that is not installed here" if isinstance(error, ImportError) else _COPY_AGAIN
-    whole = f"{error} {error.__cause__}"
-    reason, fix = next((known for sign, known in _KNOWN_ERRORS.items() if sign in whole), (reason, usual))
+    message = f"{error} {error.__cause__}"
+    reason, fix = next(
+        (reason_and_fix for sign, reason_and_fix in _KNOWN_ERRORS.items() if sign in message), (reason, usual)
+    )
     if is_out_of_memory(error):
         reason, fix = "it does not fit into memory", "Choose a smaller dtype (bfloat16) or model.quantisation=int8"
     return Fp2Error(f"the model {spec.id} cannot be loaded ({part}): {reason[:300]}", where="model.id", fix=fix)

@@ -218,8 +218,8 @@ def input_device(model: Any, device: str) -> str:
 def device_counts(model: Any) -> dict[str, int]:
     """Return the number of modules on each device, or nothing for a model on one device."""
     counts: dict[str, int] = {}
-    for place in (getattr(model, "hf_device_map", None) or {}).values():
-        counts[str(place)] = counts.get(str(place), 0) + 1
+    for device in (getattr(model, "hf_device_map", None) or {}).values():
+        counts[str(device)] = counts.get(str(device), 0) + 1
     return counts if len(counts) > 1 else {}
 
 

@@ -122,10 +122,10 @@ def compare(
         words = encoded.suffixes[last]
         wanted[last] = (last, (words * (missing // len(words) + 1))[:missing])
     logits_of: dict[int, torch.Tensor] = {}
-    for _, places, logits in strategy.logits([encoded], wanted):
-        logits_of.update(zip(places, logits[0], strict=True))
-    ours = torch.stack([logits_of[place] for place in range(len(wanted))])
-    reference = torch.stack([next(iter(plain.logits([encoded], [place])))[2][0, 0] for place in wanted])
+    for _, positions, logits in strategy.logits([encoded], wanted):
+        logits_of.update(zip(positions, logits[0], strict=True))
+    ours = torch.stack([logits_of[index] for index in range(len(wanted))])
+    reference = torch.stack([next(iter(plain.logits([encoded], [index])))[2][0, 0] for index in wanted])
     return LogitDifference(
         float((ours - reference).abs().max()),
         float((ours - reference.roll(1, 0)).abs().max()),

@@ -173,9 +173,9 @@ class NoVideos(dict[str, Any]):
 def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
     """Build a processor of class `kind` as its `from_pretrained` would, with `NoVideos` for its video processor."""
     settings, _ = kind.get_processor_dict(path)
-    parts = [_part(name, path, image_processor, options) for name in kind.get_attributes()]
+    components = [_part(name, path, image_processor, options) for name in kind.get_attributes()]
     with _num2words_optional(kind):
-        return _accepting_no_videos(kind).from_args_and_dict(parts, settings)
+        return _accepting_no_videos(kind).from_args_and_dict(components, settings)
 
 
 def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
@@ -189,8 +189,10 @@ def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) 
 def _accepting_no_videos(kind: Any) -> Any:
     """Return a subclass of a processor class that accepts `NoVideos` as a part."""
 
-    def check(self: Any, name: str, part: Any) -> Any:
-        return NoVideos if isinstance(part, NoVideos) else kind.check_argument_for_proper_class(self, name, part)
+    def check(self: Any, name: str, component: Any) -> Any:
+        return (
+            NoVideos if isinstance(component, NoVideos) else kind.check_argument_for_proper_class(self, name, component)
+        )
 
     return type(kind.__name__, (kind,), {"check_argument_for_proper_class": check, "__module__": kind.__module__})
 

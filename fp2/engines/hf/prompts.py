@@ -155,15 +155,15 @@ class PromptFormat:
         """Return the content of a message as this template takes it: a list of parts, or one string."""
         if not self._takes_parts:
             return (self._image_token + "\n" if image else "") + question
-        parts = [{"type": "image"}] if image else []
-        return [*parts, {"type": "text", "text": question}]
+        content = [{"type": "image"}] if image else []
+        return [*content, {"type": "text", "text": question}]
 
     @functools.cached_property
     def _takes_parts(self) -> bool:
         """Whether the template takes a list of parts; an older one takes a string, and may not raise otherwise."""
-        parts = [{"type": "image"}, {"type": "text", "text": _TRIAL}]
+        content = [{"type": "image"}, {"type": "text", "text": _TRIAL}]
         try:
-            if self._is_complete(self._render(parts)):
+            if self._is_complete(self._render(content)):
                 return True
         except Exception as error:
             reason = str(error)
@@ -204,6 +204,6 @@ def with_fixed_date(template: str) -> str:
     A macro of the same name hides the function that transformers gives to templates; transformers takes no function
     from the caller (5.23, `utils/chat_template_utils.py`).
     """
-    parts = "".join(f".replace({mark!r}, {value!r})" for mark, value in DATE_PARTS.items())
+    replacements = "".join(f".replace({mark!r}, {value!r})" for mark, value in DATE_PARTS.items())
     # the line break belongs to the tag (`trim_blocks`), so that the template still begins a line
-    return f"{{% macro {DATE_FUNCTION}(format) %}}{{{{ format{parts} }}}}{{% endmacro %}}\n{template}"
+    return f"{{% macro {DATE_FUNCTION}(format) %}}{{{{ format{replacements} }}}}{{% endmacro %}}\n{template}"

@@ -118,18 +118,18 @@ def _is_open(prompt: str, marks: Marks) -> bool:
 
 def _shown_marks(compiled: Any, content: Callable[[str], Any]) -> Marks | None:
     """Return what a template writes around the reasoning of an answer that has some; None if it leaves it out."""
-    asked = {"role": "user", "content": content(_ASKED)}
+    message = {"role": "user", "content": content(_ASKED)}
     plain = {"role": "assistant", "content": content(_ANSWERED)}
     options = {"add_generation_prompt": False, "bos_token": "", "eos_token": ""}
     for name in ("reasoning_content", "reasoning", "thinking"):
-        text = compiled.render(messages=[asked, {**plain, name: _REASONED}], **options)
+        text = compiled.render(messages=[message, {**plain, name: _REASONED}], **options)
         before, reasoned, after = text.partition(_REASONED)
         closing, answered, _ = after.partition(_ANSWERED)
         if reasoned and answered and closing.strip() and before.split():
             opening = re.search(r"[<\[\u25c1][^\s<\[\u25c1]+$", before.rstrip())
             marks = Marks(opening.group() if opening else before.split()[-1], closing.strip())
-            return None if marks.opening in compiled.render(messages=[asked], **options) else marks
-    usual = compiled.render(messages=[asked], **options | {"add_generation_prompt": True})
+            return None if marks.opening in compiled.render(messages=[message], **options) else marks
+    usual = compiled.render(messages=[message], **options | {"add_generation_prompt": True})
     opened = re.search(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]\s*$", usual)
     if opened and _ABOUT.search(opened.group()):  # the answer begins inside the reasoning
         mark = opened.group().strip()
@@ -139,8 +139,8 @@ def _shown_marks(compiled: Any, content: Callable[[str], Any]) -> Marks | None:
 
 def _written_marks(text: str) -> Marks | None:
     """Return the marks of reasoning among words, where one of them closes what another opens."""
-    words = set(re.findall(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]", text))
-    for closing in sorted(words):
+    marks = set(re.findall(r"[<\[\u25c1][^\s<>\[\]\u25c1\u25b7]+[>\]\u25b7]", text))
+    for closing in sorted(marks):
         opening = closing.replace("/", "", 1)
         if "/" in closing and _ABOUT.search(closing):
             return Marks(opening, closing)
@@ -224,13 +224,13 @@ class ReasoningTokens:
 
         def choose(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
             chosen = pick(pairs, logits)
-            for place, pair in enumerate(pairs):
+            for index, pair in enumerate(pairs):
                 if pair not in texts:
                     texts[pair] = _Progress(begun(pair))
                 text = texts[pair]
                 if self._is_full(text):
-                    chosen[place] = end_token
-                text.tokens.append(chosen[place])
+                    chosen[index] = end_token
+                text.tokens.append(chosen[index])
                 if text.closed is None and tuple(text.tokens[-len(self._closing) :]) == self._closing:
                     text.closed = len(text.tokens)
             return chosen
@@ -245,10 +245,10 @@ class ReasoningTokens:
 
     def split(self, tokens: Sequence[int], *, begun: bool) -> tuple[Split, int]:
         """Return the parts of generated tokens as text, and the number of tokens of the reasoning."""
-        place = _first(tokens, self._closing)
-        if place is not None:
-            end = place + len(self._closing)
-            reasoning = self._decode(tokens[:place]).removeprefix(self.marks.opening).strip()
+        position = _first(tokens, self._closing)
+        if position is not None:
+            end = position + len(self._closing)
+            reasoning = self._decode(tokens[:position]).removeprefix(self.marks.opening).strip()
             if end > self.budget > 0:  # an engine that limits both parts together: too little was left for the answer
                 return Split(reasoning, None), len(tokens)
             return Split(reasoning or None, self._decode(tokens[end : end + self.longest])), end
@@ -264,14 +264,14 @@ class ReasoningTokens:
 
 def _first(tokens: Sequence[int], wanted: Sequence[int]) -> int | None:
     """Return the first place of a sequence of tokens, or None."""
-    places = range(len(tokens) - len(wanted) + 1)
-    return next((place for place in places if tuple(tokens[place : place + len(wanted)]) == tuple(wanted)), None)
+    starts = range(len(tokens) - len(wanted) + 1)
+    return next((start for start in starts if tuple(tokens[start : start + len(wanted)]) == tuple(wanted)), None)
 
 
 def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int | None:
     """Return the place after the last occurrence of a sequence of tokens, or None."""
-    place = _first(tuple(reversed(tokens)), tuple(reversed(wanted)))
-    return None if place is None else len(tokens) - place
+    position = _first(tuple(reversed(tokens)), tuple(reversed(wanted)))
+    return None if position is None else len(tokens) - position
 
 
 def switched(template: TemplateReasoning, mode: str | int, *, scored: bool) -> Mapping[str, bool]:

@@ -43,12 +43,12 @@ def score(
     """
     scorers = [LogitScorer(group, forms, options) for group in batch]
     wanted = scorers[0].wanted
-    for images, places, logits in source.logits([group.encoded for group in batch], wanted):
-        first = [row for row, place in enumerate(places) if not wanted[place][1]]
+    for images, positions, logits in source.logits([group.encoded for group in batch], wanted):
+        first = [row for row, position in enumerate(positions) if not wanted[position][1]]
         if opens_reasoning is not None and bool((logits[:, first].argmax(dim=-1) == opens_reasoning).any()):
             raise scored_while_reasoning("that is asked", switch=False)
         for image, image_logits in zip(images, logits, strict=True):
-            scorers[image].read([wanted[place] for place in places], image_logits)
+            scorers[image].read([wanted[position] for position in positions], image_logits)
     return [answer for scorer in scorers for answer in scorer.answers()]
 
 
@@ -81,21 +81,21 @@ class LogitScorer:
                 for tokens in sequences:
                     for k, token in enumerate(tokens):
                         tokens_of.setdefault((prompt, tokens[:k]), {})[token] = None
-        return {place: list(tokens) for place, tokens in tokens_of.items()}
+        return {position: list(tokens) for position, tokens in tokens_of.items()}
 
     def read(self, places: list[Continuation], logits: torch.Tensor) -> None:
         """Keep what the questions need of logits [places, vocabulary]."""
         check_logits(logits)
         rows = [row for row, (prompt, appended) in enumerate(places) if not appended and prompt in self._yes_no]
         if rows and self._forms is not None:
-            some = logits if len(rows) == len(places) else logits[rows]
-            for row, numbers in zip(rows, read_yes_no(some, self._forms), strict=True):
+            rows_of_logits = logits if len(rows) == len(places) else logits[rows]
+            for row, numbers in zip(rows, read_yes_no(rows_of_logits, self._forms), strict=True):
                 self._numbers[places[row][0]] = numbers
-        for row, place in enumerate(places):
-            if tokens := self._option_tokens.get(place):
+        for row, position in enumerate(places):
+            if tokens := self._option_tokens.get(position):
                 values = torch.log_softmax(logits[row].float(), dim=-1)[tokens].tolist()
                 self._log_probabilities.update(
-                    {(*place, token): value for token, value in zip(tokens, values, strict=True)}
+                    {(*position, token): value for token, value in zip(tokens, values, strict=True)}
                 )
 
     def _answer(self, task: ImageTask, question: Question, prompts: tuple[int, ...]) -> Answer:

@@ -173,8 +173,8 @@ class Session:
     def _fallback_strategy(self) -> Strategy:
         """Return the strategy for prompts that do not begin with the image: its features may still be shared."""
         if self._fallback is None:
-            most = "none" if self._builder.check_prompts is None or self.loaded.facts.sharing == "none" else "vision"
-            self._fallback = self._select(most)[0] if most == "vision" else self._plain
+            sharing = "none" if self._builder.check_prompts is None or self.loaded.facts.sharing == "none" else "vision"
+            self._fallback = self._select(sharing)[0] if sharing == "vision" else self._plain
         self._used.add("vision" if self._fallback is not self._plain else "none")
         return self._fallback
 
@@ -214,14 +214,14 @@ class Session:
         if self._stored and isinstance(strategy, SharedPrefix):
             self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]
-        most = decoding.max_new_tokens
+        max_tokens = decoding.max_new_tokens
         if self._reasoning is not None and self._end_tokens:
             begun = self._reasoning.begun
             pick = self._reasoning.limited(
                 pick, lambda pair: begun(encoded[pair[0]].tokens(pair[1])), min(self._end_tokens)
             )
-            most += decoding.reasoning_budget
-        generated = strategy.generate(encoded, pick, self._end_tokens, most)
+            max_tokens += decoding.reasoning_budget
+        generated = strategy.generate(encoded, pick, self._end_tokens, max_tokens)
         with self.loaded.lock:
             return [
                 self._answer(group, question, prompts[0], tokens[prompts[0]])

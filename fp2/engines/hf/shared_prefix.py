@@ -42,8 +42,8 @@ class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         """Return the kept keys and values followed by the new ones; each [rows, heads, length, head size]."""
         if self.frozen and self.keys is not None and self.values is not None:
             return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
-        kept: tuple[torch.Tensor, torch.Tensor] = super().update(key_states, value_states, *args, **kwargs)
-        return kept
+        cached: tuple[torch.Tensor, torch.Tensor] = super().update(key_states, value_states, *args, **kwargs)
+        return cached
 
 
 @dataclass
@@ -130,8 +130,8 @@ class SharedPrefix:
         A pass after the prefix has at most `max_tokens` tokens, the prefixes have four times as many.
         """
         n_tokens = sum(len(row.tokens) for row in pack(encoded.suffixes, self.limits.max_tokens))
-        most = min(self.limits.max_tokens // n_tokens, _PREFIXES * self.limits.max_tokens // len(encoded.prefix))
-        return max(1, most)
+        most_rows = min(self.limits.max_tokens // n_tokens, _PREFIXES * self.limits.max_tokens // len(encoded.prefix))
+        return max(1, most_rows)
 
     def generate(
         self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int
@@ -142,14 +142,16 @@ class SharedPrefix:
         """
         prefix, suffixes = self._prefill(batch), batch[0].suffixes
         generated: list[list[list[int]]] = [[[] for _ in suffixes] for _ in batch]
-        order = sorted(range(len(suffixes)), key=lambda place: suffixes[place])  # common prefixes are adjacent
+        order = sorted(range(len(suffixes)), key=lambda index: suffixes[index])  # common prefixes are adjacent
         size = max(1, self.limits.batch_size // len(batch))
         for start in range(0, len(suffixes), size):
-            part = order[start : start + size]
-            new = self._generate(prefix, [suffixes[place] for place in part], _subset(pick, part), end_tokens, max_new)
-            for row, own in zip(generated, new, strict=True):
-                for place, tokens in zip(part, own, strict=True):
-                    row[place] = tokens
+            indices = order[start : start + size]
+            new = self._generate(
+                prefix, [suffixes[index] for index in indices], _subset(pick, indices), end_tokens, max_new
+            )
+            for row, new_tokens in zip(generated, new, strict=True):
+                for index, tokens in zip(indices, new_tokens, strict=True):
+                    row[index] = tokens
             prefix.truncate()
         return generated
 
@@ -160,10 +162,10 @@ class SharedPrefix:
         state = DecodingState(suffixes, row, prefix.length, prefix.rows, end_tokens=end_tokens, max_new=max_new)
         state.begin(self._run(prefix, self._pack(row, state.ends, prefix.length)), pick)
         while state.going:
-            part = state.next_pass(self.drafts, _DRAFTED * self.limits.batch_size // prefix.rows)
-            keep = np.arange(part.ids.shape[1])
-            logits = self._run(prefix, self._to_device(part.ids, part.own, part.attends, part.positions, keep))
-            prefix.keep(state.verify(part, logits, pick, self.drafts), len(keep))
+            batch = state.next_pass(self.drafts, _DRAFTED * self.limits.batch_size // prefix.rows)
+            keep = np.arange(batch.ids.shape[1])
+            logits = self._run(prefix, self._to_device(batch.ids, batch.own, batch.attends, batch.positions, keep))
+            prefix.keep(state.verify(batch, logits, pick, self.drafts), len(keep))
         for texts in state.texts:
             for suffix, text in zip(suffixes, texts, strict=True):
                 self.drafts.learn(suffix, text)
@@ -201,12 +203,14 @@ class SharedPrefix:
         )
 
     def _to_device(
-        self, ids: Array, own: Array, attends: Array, positions: Array, keep: Array, sequences: Sequence[int] = ()
+        self, ids: Array, own_ids: Array, attends: Array, positions: Array, keep: Array, sequences: Sequence[int] = ()
     ) -> _Packed:
-        """Send `ids` [rows, t] at positions `own`, which attend to `attends` [rows, t, cache + t] of `positions`."""
+        """Send `ids` [rows, t] at positions `own_ids`; they attend to `attends` [rows, t, cache + t] of `positions`."""
         device = device_of(self.model)
-        tokens, places, wanted = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (ids, own, keep))
-        return _Packed(tokens, places, self._masks(attends, own, positions, device), wanted, tuple(sequences))
+        tokens, places, wanted = (
+            torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in (ids, own_ids, keep)
+        )
+        return _Packed(tokens, places, self._masks(attends, own_ids, positions, device), wanted, tuple(sequences))
 
     def _run(self, prefix: _PrefixCache, packed: _Packed) -> torch.Tensor:
         """Run packed tokens after the prefix; return the logits that are needed."""
@@ -225,19 +229,19 @@ class SharedPrefix:
         logits: torch.Tensor = output.logits
         return (logits if self._keeps else logits[:, packed.keep]).float()
 
-    def _masks(self, attends: Array, own: Array, positions: Array, device: Any) -> Any:
+    def _masks(self, attends: Array, new_positions: Array, positions: Array, device: Any) -> Any:
         """Return the 4-D mask, or one for each kind of layer if some layers have a sliding window."""
         full = self._mask(attends, device)
         if self._window is None and self._chunk is None:
             return full
         masks = {"full_attention": full}
         if self._window is not None:
-            near = self._mask(attends & (own[:, :, None] - positions[:, None, :] < self._window), device)
+            near = self._mask(attends & (new_positions[:, :, None] - positions[:, None, :] < self._window), device)
             if not self._kinds:
                 return near
             masks["sliding_attention"] = near
         if self._chunk is not None:
-            same = own[:, :, None] // self._chunk == positions[:, None, :] // self._chunk
+            same = new_positions[:, :, None] // self._chunk == positions[:, None, :] // self._chunk
             masks["chunked_attention"] = self._mask(attends & same, device)
         return masks
 
@@ -266,10 +270,10 @@ class SharedPrefix:
         deltas = self._inner.rope_deltas if self._has_rope_deltas else None
         if deltas is None:
             return 0
-        found = {int(delta) for delta in deltas.flatten().tolist()}
-        if len(found) > 1:
+        offsets = {int(delta) for delta in deltas.flatten().tolist()}
+        if len(offsets) > 1:
             raise RuntimeError("images of different layout are in one batch")
-        return found.pop()
+        return offsets.pop()
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +287,9 @@ class _Packed:
     sequences: tuple[int, ...]
 
 
-def _subset(pick: Pick, places: Sequence[int]) -> Pick:
+def _subset(pick: Pick, indices: Sequence[int]) -> Pick:
     """Return `pick` for a subset of the prompts, which are counted from 0 there."""
-    return lambda pairs, logits: pick([(row, places[place]) for row, place in pairs], logits)
+    return lambda pairs, logits: pick([(row, indices[index]) for row, index in pairs], logits)
 
 
 def _parameters(function: Any) -> set[str]:

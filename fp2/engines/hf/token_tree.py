@@ -46,8 +46,8 @@ def common_prefix_length(sequences: Sequence[Tokens]) -> int:
     if not sequences:
         return 0
     low, high = min(sequences), max(sequences)  # these two differ first
-    for length, (left, right) in enumerate(zip(low, high, strict=False)):
-        if left != right:
+    for length, (lower, right) in enumerate(zip(low, high, strict=False)):
+        if lower != right:
             return length
     return min(len(low), len(high))
 

@@ -132,8 +132,8 @@ class WholePrompts:
         ids = torch.tensor(rows, device=device_of(self.model))
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         for name in batch[0][0].token_inputs:
-            parts = [_extended(encoded, name, ids.shape[1], len(appended)) for encoded, _, appended in batch]
-            inputs[name] = torch.cat(parts).to(ids.device)
+            extended = [_extended(encoded, name, ids.shape[1], len(appended)) for encoded, _, appended in batch]
+            inputs[name] = torch.cat(extended).to(ids.device)
         images = [encoded for encoded, _, _ in batch]
         if not images[0].image_inputs:
             return inputs
@@ -151,8 +151,12 @@ class WholePrompts:
         if any(set(feature.keys()) - _SHAREABLE for feature in features):
             self.share_features = False
             return image_inputs(images, self.model)
-        parts = [feature.pooler_output for feature in features]
-        pooled = torch.cat(parts) if isinstance(parts[0], torch.Tensor) else [one for part in parts for one in part]
+        features_of = [feature.pooler_output for feature in features]
+        pooled = (
+            torch.cat(features_of)
+            if isinstance(features_of[0], torch.Tensor)
+            else [tensor for tensors in features_of for tensor in tensors]
+        )
         inputs = image_inputs(images, self.model)
         rest = {name: value for name, value in inputs.items() if not name.startswith("pixel_")}
         return {"mm_encoder_outputs": {"image": type(features[0])(pooler_output=pooled)}, **rest}

@@ -62,8 +62,8 @@ def ask_about(
                     raise spending.overspent()
                 yield _collect(done, pending, spending)
                 continue
-            asked = client.submit(ask(client.channel(home), *waiting[home].popleft()))
-            asked.add_done_callback(lambda future, home=home, cost=cost: done.put((home, future, cost)))  # type: ignore[misc]
+            request = client.submit(ask(client.channel(home), *waiting[home].popleft()))
+            request.add_done_callback(lambda future, home=home, cost=cost: done.put((home, future, cost)))  # type: ignore[misc]
             pending[home] += 1
         elif (task := next(tasks, None)) is None:
             more = False

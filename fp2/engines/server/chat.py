@@ -141,25 +141,27 @@ def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
     text = message.get("content") if message.get("content") is not None else message.get("refusal")
     named = [message.get(name) for name in ("reasoning_content", "reasoning")]
     if isinstance(text, list):  # some servers answer in parts
-        parts = [item for item in text if isinstance(item, dict)]
-        named += [_joined(item.get("thinking")) for item in parts]
-        text = "".join(str(item.get("text", "")) for item in parts)
+        text_items = [item for item in text if isinstance(item, dict)]
+        named += [_joined(item.get("thinking")) for item in text_items]
+        text = "".join(str(item.get("text", "")) for item in text_items)
     details = reply["usage"].get("completion_tokens_details") if isinstance(reply.get("usage"), dict) else None
     reasoning_tokens = token_count({"usage": details}, "reasoning_tokens") or 0
     split = split_reasoning(text if isinstance(text, str) else "", THINK)
-    if stated := next((one.strip() for one in named if isinstance(one, str) and one.strip()), None):
+    if stated := next(
+        (text_value.strip() for text_value in named if isinstance(text_value, str) and text_value.strip()), None
+    ):
         split = Split(stated, split.answer)
     elif split.reasoning is None and reasoning_tokens:
         split = split._replace(reasoning="")
     tokens, cut = token_count(reply, "completion_tokens") or 0, reason == "length"
-    whole = reasoning_tokens > 0 and tokens - reasoning_tokens >= decoding.max_new_tokens
-    if split.reasoning is not None and cut and not whole:  # the reasoning has left too few tokens to the answer
+    used_up = reasoning_tokens > 0 and tokens - reasoning_tokens >= decoding.max_new_tokens
+    if split.reasoning is not None and cut and not used_up:  # the reasoning has left too few tokens to the answer
         split = split._replace(answer=None)
     elif not isinstance(text, str) or (not text and cut):
         raise RefusedError(f"the server answered without text (finish reason: {reason})")
     if (length := len(split.answer or "")) > decoding.longest_answer:
-        what = f"{length} characters, far more than {decoding.max_new_tokens} tokens make"
-        raise RefusedError(f"the server answered with {what}")
+        size = f"{length} characters, far more than {decoding.max_new_tokens} tokens make"
+        raise RefusedError(f"the server answered with {size}")
     return Completion(split, tokens, reasoning_tokens, cut)
 
 

@@ -150,8 +150,8 @@ class ServerClient:
         self._admit = admit if len(addresses) > 1 else None
         names = {name for one in addresses for name in (one.base, one.origin, one.origin.split("//")[1], one.host)}
         self._secrets = spellings(key) if key else ()
-        known = dict.fromkeys((*self._secrets, *([key] if key else [])), MASK)
-        self._hide = {**(hide or {}), **known, **dict.fromkeys(names - {"localhost"}, "the server")}
+        masks = dict.fromkeys((*self._secrets, *([key] if key else [])), MASK)
+        self._hide = {**(hide or {}), **masks, **dict.fromkeys(names - {"localhost"}, "the server")}
         self._replies, self._given_up = 0, False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server requests", daemon=True)
@@ -216,10 +216,10 @@ class ServerClient:
             )
 
     async def _close(self) -> None:
-        others = [task for task in asyncio.all_tasks(self._loop) if task is not asyncio.current_task()]
-        for task in others:
+        other_tasks = [task for task in asyncio.all_tasks(self._loop) if task is not asyncio.current_task()]
+        for task in other_tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*other_tasks, return_exceptions=True)
         for server in self.pool.servers:
             await server.http.aclose()
 
@@ -356,9 +356,9 @@ class ServerClient:
         text = masked(error_message(content.decode("utf-8", "replace")), ())
         for secret in sorted(self._hide, key=len, reverse=True):
             text = text.replace(secret, self._hide[secret])
-        line = " ".join(_DATA.sub("DATA", text).split())
-        line = _FOLDERS.sub("", line)
-        return printable(line, 200) or "no reason given"
+        text_line = " ".join(_DATA.sub("DATA", text).split())
+        text_line = _FOLDERS.sub("", text_line)
+        return printable(text_line, 200) or "no reason given"
 
 
 def _pause_after(error: Exception) -> bool | float:

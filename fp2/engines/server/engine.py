@@ -133,17 +133,17 @@ class OpenAICompatEngine(BaseEngine):
     @property
     def notices(self) -> list[str]:
         """What the user should know before anything is asked; for the terminal only, since it names the server."""
-        lines = []
+        messages = []
         for address in self.addresses:
             if not address.loopback:
                 plain = "" if address.encrypted else ", unencrypted"
-                lines.append(f"Images leave this machine: those without an answer are sent to {address.host}{plain}")
+                messages.append(f"Images leave this machine: those without an answer are sent to {address.host}{plain}")
         if self._silent and not self._from_memory:
-            lines.append(f"Servers that do not answer: {len(self._silent)} of {len(self.addresses)}")
+            messages.append(f"Servers that do not answer: {len(self._silent)} of {len(self.addresses)}")
         if self._from_memory:
             when = datetime.fromtimestamp(self._report.asked).isoformat(" ", "minutes")
-            lines.append(f"The server does not answer; its last report of {when} is used")
-        return lines
+            messages.append(f"The server does not answer; its last report of {when} is used")
+        return messages
 
     @property
     def limitations(self) -> list[str]:
@@ -221,8 +221,8 @@ class OpenAICompatEngine(BaseEngine):
         if held := self._report.methods.get(key):
             return held
         if self._from_memory:
-            line = f"the server does not answer, and was never asked for {what} before"
-            raise Fp2Error(line, where="model.base_url", fix=_START)
+            message = f"the server does not answer, and was never asked for {what} before"
+            raise Fp2Error(message, where="model.base_url", fix=_START)
         with self._client() as client:
             held = self._report.methods[key] = find(client)
         self._remember(self._report)
@@ -239,8 +239,8 @@ class OpenAICompatEngine(BaseEngine):
         self._trial = None  # of another event loop
         with self._client() as client:
             try:
-                shown = self._checked(client, itertools.chain([first], tasks))
-                yield from ask_about(client, shown, self._ask, self._bodies, 2 * self.options.concurrency)
+                checked_tasks = self._checked(client, itertools.chain([first], tasks))
+                yield from ask_about(client, checked_tasks, self._ask, self._bodies, 2 * self.options.concurrency)
             finally:
                 self._count(client)
 
@@ -278,9 +278,9 @@ class OpenAICompatEngine(BaseEngine):
         """
         self._silent, first, error = set(), None, None
         with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
-            asked = [client.submit(request_report(client.channel(server, only=True), self.spec.id))
+            requests = [client.submit(request_report(client.channel(server, only=True), self.spec.id))
                      for server in client.pool.servers]  # fmt: skip
-            for server, future in zip(client.pool.servers, asked, strict=True):
+            for server, future in zip(client.pool.servers, requests, strict=True):
                 try:
                     report = future.result()
                 except UnreachableError as silence:
@@ -330,7 +330,7 @@ class OpenAICompatEngine(BaseEngine):
         if self._report.uses_images:
             return
         try:
-            used = [
+            used_servers = [
                 client.run(uses_images(client.channel(server, only=True), self.spec.id, probe_images()["black"]))
                 for server in client.pool.servers
                 if server.admitted
@@ -338,7 +338,7 @@ class OpenAICompatEngine(BaseEngine):
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, PATH, self.spec.options)
             return  # the error is reported with each answer
-        if not all(used):
+        if not all(used_servers):
             raise _ignores_images()
         self._report.uses_images = True
         self._remember(self._report)

@@ -120,13 +120,13 @@ def parse_address(base_url: str) -> Address:
     where = "model.base_url"
     fix = "Give http(s)://host:port/v1; the API key belongs in the environment variable that model.api_key_env names"
     try:
-        parts = urlsplit(base_url.strip())
-        host, _ = parts.hostname, parts.port
+        url = urlsplit(base_url.strip())
+        host, _ = url.hostname, url.port
     except ValueError as error:
         raise Fp2Error(f"not an address: {error}", where=where, fix=fix) from error
-    if parts.scheme not in ("http", "https") or not host:
+    if url.scheme not in ("http", "https") or not host:
         raise Fp2Error("not an address of a server", where=where, fix=fix)
-    if parts.username or parts.password or parts.query or parts.fragment:
+    if url.username or url.password or url.query or url.fragment:
         raise Fp2Error("the address contains a password or a query", where=where, fix=fix)
-    origin = f"{parts.scheme}://{parts.netloc}"
-    return Address(origin + parts.path.rstrip("/"), origin, host, parts.scheme == "https")
+    origin = f"{url.scheme}://{url.netloc}"
+    return Address(origin + url.path.rstrip("/"), origin, host, url.scheme == "https")

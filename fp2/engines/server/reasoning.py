@@ -71,16 +71,16 @@ def find_parameter(client: ServerClient, model: str, decoding: Decoding) -> str:
             raise_if_fatal(error, PATH)
             continue
         except UnreachableError as error:
-            what = f"asking whether the model reasons: {error}"
-            raise Fp2Error(what, where="model.base_url", fix="Try again, or set decoding.reasoning=auto") from error
+            problem = f"asking whether the model reasons: {error}"
+            raise Fp2Error(problem, where="model.base_url", fix="Try again, or set decoding.reasoning=auto") from error
         finally:
             client.also = {}
         if reasoned == (decoding.reasoning != "off"):
             return parameter
-    what = "cannot be switched off" if decoding.reasoning == "off" else "cannot be switched on"
+    problem = "cannot be switched off" if decoding.reasoning == "off" else "cannot be switched on"
     tried = ", ".join(list(PARAMETERS)[1:])
     raise Fp2Error(
-        f"the reasoning of the model {model} {what} (tried: {tried})",
+        f"the reasoning of the model {model} {problem} (tried: {tried})",
         where="decoding.reasoning",
         fix="Set it to auto, and start the server as you want to measure it",
     )

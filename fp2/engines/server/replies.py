@@ -87,8 +87,8 @@ def spellings(key: str) -> tuple[str, ...]:
     data = key.encode()
     forms = {key, quote(key, safe=""), quote_plus(key), data.hex(), data.hex().upper()}
     for offset in range(3):
-        whole = base64.b64encode(b"\0" * offset + data).decode("ascii")
-        inner = whole[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+        encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
+        inner = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
         forms |= {inner, inner.replace("+", "-").replace("/", "_")}
     return tuple(sorted((form for form in forms if len(form) >= _SHORTEST), key=len, reverse=True))
 

@@ -67,9 +67,9 @@ class ServerReports:
 
     def get(self, address: str, model: str) -> Report | None:
         """Return the last report, if there is one and it matches its checksum."""
-        for asked, content in self._table.get([(address, model)]).values():
+        for asked_at, content in self._table.get([(address, model)]).values():
             report = json.loads(content)
-            return Report(report["told"], report["ways"], report["sees"], asked=asked)
+            return Report(report["told"], report["ways"], report["sees"], asked=asked_at)
         return None
 
     def put(self, address: str, model: str, report: Report) -> None:
@@ -181,7 +181,7 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
     reasons: dict[str, str] = {}
     for method in scoring_methods(scoring):
         try:
-            black, white, again = (
+            black, white, second_image = (
                 _value(channel.client.run(score(channel, method, model, _PROBES[kind], images[name], "given")))
                 for name in ("black", "white", "black")
             )
@@ -193,7 +193,7 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
         except UnreachableError as error:
             message, fix = f"asking for probabilities ({method.path}): {error}", "Try again, or name another method"
             raise Fp2Error(message, where="engine.scoring", fix=fix) from error
-        if abs(black - white) > 2 * abs(black - again):
+        if abs(black - white) > 2 * abs(black - second_image):
             return method
         reasons[method.path] = f"{method.path}: the numbers do not depend on the image"
     raise Fp2Error(
@@ -216,8 +216,8 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
     RefusedError, UnreachableError
     """
     sizes = []
-    for shown in (None, image):
-        body = chat_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
+    for picture in (None, image):
+        body = chat_body(model, "Say yes.", picture, Decoding(max_new_tokens=1), 0)
         sizes.append(token_count(await post_chat(channel, body, also=False), "prompt_tokens"))
     return None in sizes or sizes[0] != sizes[1]
 

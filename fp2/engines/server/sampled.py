@@ -72,20 +72,20 @@ class SampledAnswers:
 
         An answer that is neither Yes nor No, or none of the options, counts in the mass only.
         """
-        used = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
-        said = [_answer(reply) for reply in replies]
+        n_tokens = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
+        answers = [_answer(reply) for reply in replies]
         if question.kind == "yes_no":
-            return _yes_no(_given(said), used)
-        shown, rows, masses = option_orders(len(question.choices), orders), [], []
-        for place, order in enumerate(shown):
-            given = _given(said[place * self.samples : (place + 1) * self.samples])
-            chosen = [_option(text, question, order) for text in given]
+            return _yes_no(_given(answers), n_tokens)
+        option_sets, rows, masses = option_orders(len(question.choices), orders), [], []
+        for index, order in enumerate(option_sets):
+            texts = _given(answers[index * self.samples : (index + 1) * self.samples])
+            chosen = [_option(text, question, order) for text in texts]
             counts = [chosen.count(option) for option in range(len(order))]
             if not sum(counts):
-                raise RefusedError(f"none of {len(given)} sampled answers is one of the options")
+                raise RefusedError(f"none of {len(texts)} sampled answers is one of the options")
             rows.append([count / sum(counts) for count in counts])
-            masses.append(sum(counts) / len(given))
-        return mean_over_orders(question, rows, masses, used)
+            masses.append(sum(counts) / len(texts))
+        return mean_over_orders(question, rows, masses, n_tokens)
 
 
 def _answer(reply: Reply) -> str | None:
@@ -96,36 +96,36 @@ def _answer(reply: Reply) -> str | None:
         return None
 
 
-def _given(said: Sequence[str | None]) -> list[str]:
+def _given(answers: Sequence[str | None]) -> list[str]:
     """Return the answers that did not fail: those that failed say nothing of the probability."""
-    given = [text for text in said if text is not None]
-    if not given:
-        raise RefusedError(f"all of {len(said)} sampled answers failed, or the model was still reasoning")
-    return given
+    texts = [text for text in answers if text is not None]
+    if not texts:
+        raise RefusedError(f"all of {len(answers)} sampled answers failed, or the model was still reasoning")
+    return texts
 
 
 def _option(text: str, question: Question, order: Sequence[int]) -> int | None:
     """Return which option an answer is: it begins with its letter, marked as one, or with its words."""
     if letter := _LETTER.match(text):
-        place = string.ascii_uppercase.index(letter.group(1))
-        return order[place] if place < len(order) else None
-    words = text.strip().casefold()
-    begun = [option for option in order if words.startswith(question.choices[option].casefold())]
+        index = string.ascii_uppercase.index(letter.group(1))
+        return order[index] if index < len(order) else None
+    lowered = text.strip().casefold()
+    begun = [option for option in order if lowered.startswith(question.choices[option].casefold())]
     return max(begun, key=lambda option: len(question.choices[option]), default=None)
 
 
-def _yes_no(given: Sequence[str], used: int) -> Probabilities:
-    words = [word.group(1).casefold() if (word := _WORD.match(text)) else "" for text in given]
-    yes, no = words.count("yes"), words.count("no")
+def _yes_no(texts: Sequence[str], n_tokens: int) -> Probabilities:
+    first_words = [word.group(1).casefold() if (word := _WORD.match(text)) else "" for text in texts]
+    yes, no = first_words.count("yes"), first_words.count("no")
     if not yes + no:
-        raise RefusedError(f"none of {len(given)} sampled answers is Yes or No")
+        raise RefusedError(f"none of {len(texts)} sampled answers is Yes or No")
     numbers = {
-        "p_yes": yes / len(given),
-        "p_no": no / len(given),
+        "p_yes": yes / len(texts),
+        "p_no": no / len(texts),
         "p_yes_first_token": None,
         "p_no_first_token": None,
         "p_yes_norm": yes / (yes + no),
-        "mass": (yes + no) / len(given),
+        "mass": (yes + no) / len(texts),
         "logit_difference": math.log(yes) - math.log(no) if yes and no else None,
     }
-    return Probabilities("Yes" if yes >= no else "No", numbers, used)
+    return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)

@@ -115,24 +115,24 @@ class TopLogprobs:
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Sum the listed tokens that read Yes and No, or the letters of the options."""
-        used = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
+        n_tokens = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
         listed = [_listed(reply) for reply in replies]
         if question.kind == "yes_no":
-            return _read_yes_no(listed[0], used)
-        shown = option_orders(len(question.choices), orders)
-        rows = [_p_letters(tokens, order) for tokens, order in zip(listed, shown, strict=True)]
+            return _read_yes_no(listed[0], n_tokens)
+        option_sets = option_orders(len(question.choices), orders)
+        rows = [_p_letters(tokens, order) for tokens, order in zip(listed, option_sets, strict=True)]
         masses = [math.fsum(row) for row in rows]
         if min(masses) <= 0:
             raise RefusedError(f"none of the options' letters is among the {self.top} most likely first tokens")
         normalised = [[p / mass for p in row] for row, mass in zip(rows, masses, strict=True)]
-        scored = mean_over_orders(question, normalised, masses, used)
+        scored = mean_over_orders(question, normalised, masses, n_tokens)
         scored.numbers["log_likelihood"] = [
             math.fsum(map(math.log, ps)) / len(ps) if min(ps) > 0 else None for ps in zip(*rows, strict=True)
         ]
-        return Probabilities(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, used)
+        return Probabilities(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, n_tokens)
 
 
-def _read_yes_no(tokens: Mapping[str, float], used: int) -> Probabilities:
+def _read_yes_no(tokens: Mapping[str, float], n_tokens: int) -> Probabilities:
     """Sum over every listed spelling of Yes and of No (the rule of `hf.likelihoods.YES_NO_RULE`)."""
     yes, no = (
         math.fsum(math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS).casefold() == word)
@@ -151,21 +151,25 @@ def _read_yes_no(tokens: Mapping[str, float], used: int) -> Probabilities:
         "logit_difference": math.log(yes) - math.log(no) if yes > 0 and no > 0 else None,
         "unlisted_max": _unlisted_max(tokens),
     }
-    return Probabilities("Yes" if yes >= no else "No", numbers, used)
+    return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)
 
 
 def lettered(question: Question, order: Sequence[int]) -> str:
     """Return a question with its options, in an order, as letters."""
-    lines = "\n".join(f"{string.ascii_uppercase[i]}. {question.choices[place]}" for i, place in enumerate(order))
-    listed = question.text.replace(OPTIONS, lines) if OPTIONS in question.text else f"{question.text}\n{lines}"
+    option_lines = "\n".join(
+        f"{string.ascii_uppercase[i]}. {question.choices[option]}" for i, option in enumerate(order)
+    )
+    listed = (
+        question.text.replace(OPTIONS, option_lines) if OPTIONS in question.text else f"{question.text}\n{option_lines}"
+    )
     return f"{listed}\n{_ANSWER_LETTER}"
 
 
 def _p_letters(tokens: Mapping[str, float], order: Sequence[int]) -> list[float]:
     """Return the probability of each option, in the order of `question.choices`; 0 for a letter that is not listed."""
     row = [0.0] * len(order)
-    for letter, place in zip(string.ascii_uppercase, order, strict=False):
-        row[place] = math.fsum(math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS) == letter)
+    for letter, option in zip(string.ascii_uppercase, order, strict=False):
+        row[option] = math.fsum(math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS) == letter)
     return row
 
 
@@ -231,27 +235,30 @@ class TypedDecisions:
 
     def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
         """Return one request, or several if the options have more orders than one may ask."""
-        shown = _orders(question, orders)
-        asked = [(f"q{i}", self._question(question, order, f"q{i}")) for i, order in enumerate(shown)]
+        option_sets = _orders(question, orders)
+        questions_asked = [(f"q{i}", self._question(question, order, f"q{i}")) for i, order in enumerate(option_sets)]
         head = {"model": model, **self._state(image)}
-        parts = [asked[start : start + _MOST_QUESTIONS] for start in range(0, len(asked), _MOST_QUESTIONS)]
+        chunks = [
+            questions_asked[start : start + _MOST_QUESTIONS]
+            for start in range(0, len(questions_asked), _MOST_QUESTIONS)
+        ]
         if self.name == "systemone":
-            return [{**head, "questions": dict(part)} for part in parts]
-        return [{**head, "questions": [one for _, one in part]} for part in parts]
+            return [{**head, "questions": dict(chunk)} for chunk in chunks]
+        return [{**head, "questions": [body for _, body in chunk]} for chunk in chunks]
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Read the probability of Yes, or of the options in every order."""
-        shown = _orders(question, orders)
-        used = sum(token_count(reply, "output_tokens") or 0 for reply in replies)
+        option_sets = _orders(question, orders)
+        n_tokens = sum(token_count(reply, "output_tokens") or 0 for reply in replies)
         answers = []
-        for place in range(len(shown)):
-            reply, within = replies[place // _MOST_QUESTIONS], place % _MOST_QUESTIONS
-            answers.append((_answer(reply, f"q{place}", within), _mass(reply, f"q{place}", within)))
+        for index in range(len(option_sets)):
+            reply, within = replies[index // _MOST_QUESTIONS], index % _MOST_QUESTIONS
+            answers.append((_answer(reply, f"q{index}", within), _mass(reply, f"q{index}", within)))
         if question.kind == "yes_no":
             answer, mass = answers[0]
-            return _yes_no_renormalised(_p_true(answer), mass, used)
+            return _yes_no_renormalised(_p_true(answer), mass, n_tokens)
         rows = [_p_options(answer, question.choices) for answer, _ in answers]
-        return mean_over_orders(question, rows, [mass for _, mass in answers], used)
+        return mean_over_orders(question, rows, [mass for _, mass in answers], n_tokens)
 
     def _state(self, image: str | None) -> dict[str, Any]:
         key = "state" if self.name == "systemone" else "input"
@@ -268,7 +275,7 @@ class TypedDecisions:
     def _question(self, question: Question, order: Sequence[int], name: str) -> dict[str, Any]:
         """Return one typed question, with the options of a choice in this order."""
         text = question.text.replace(OPTIONS, "").strip()
-        options = [question.choices[place] for place in order]
+        options = [question.choices[option] for option in order]
         kind: dict[str, Any]
         if self.name == "systemone":
             kind = {"type": "choice", "criteria": dict.fromkeys(options)} if options else {"type": "noul"}
@@ -285,7 +292,7 @@ def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
     return [()] if question.kind == "yes_no" else option_orders(len(question.choices), orders)
 
 
-def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
+def _answer(reply: Reply, name: str, index: int) -> Mapping[str, Any]:
     """Return the answer to a question by its name, or by its place if answers have no names."""
     answers = reply.get("answers")
     entry: Any = None
@@ -293,7 +300,7 @@ def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
         entry = answers.get(name)
     elif isinstance(answers, list):
         named = [answer for answer in answers if isinstance(answer, dict) and answer.get("name") == name]
-        entry = named[0] if named else answers[place] if place < len(answers) else None
+        entry = named[0] if named else answers[index] if index < len(answers) else None
     if not isinstance(entry, dict):
         raise RefusedError("the server's reply lacks the answer")
     if entry.get("type") == "refusal":
@@ -301,11 +308,11 @@ def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
     return entry
 
 
-def _mass(reply: Reply, name: str, place: int) -> float | None:
+def _mass(reply: Reply, name: str, index: int) -> float | None:
     """Return the total probability of the labels, if the server reports it (vLLM beside the answers)."""
-    answer = _answer(reply, name, place)
-    beside = reply.get("diagnostics")
-    more = beside.get(name) if isinstance(beside, dict) else None
+    answer = _answer(reply, name, index)
+    diagnostics = reply.get("diagnostics")
+    more = diagnostics.get(name) if isinstance(diagnostics, dict) else None
     for source in (answer, more if isinstance(more, dict) else {}):
         for key in ("label_mass", "x_label_mass"):
             if isinstance(source.get(key), (int, float)):
@@ -327,8 +334,8 @@ def _p_options(answer: Mapping[str, Any], choices: Sequence[str]) -> list[float]
     """Return the probabilities of the options in the order of `choices`, normalised."""
     spread = answer.get("probabilities")
     if isinstance(spread, list):
-        named = [one for one in spread if isinstance(one, dict) and isinstance(one.get("value"), str)]
-        spread = {one["value"]: one.get("probability") for one in named}
+        named = [entry for entry in spread if isinstance(entry, dict) and isinstance(entry.get("value"), str)]
+        spread = {entry["value"]: entry.get("probability") for entry in named}
     if not isinstance(spread, dict) or not set(choices) <= set(spread):
         raise RefusedError("the server's answer lacks the probability of an option")
     values = [_probability(spread[option]) for option in choices]
@@ -344,7 +351,7 @@ def _probability(value: Any, slack: float = 1e-6) -> float:
     return min(1.0, max(0.0, number)) if slack <= 1e-6 else max(0.0, number)
 
 
-def _yes_no_renormalised(p: float, mass: float | None, used: int) -> Probabilities:
+def _yes_no_renormalised(p: float, mass: float | None, n_tokens: int) -> Probabilities:
     numbers = {
         "p_yes": None if mass is None else p * mass,
         "p_no": None if mass is None else (1 - p) * mass,
@@ -354,4 +361,4 @@ def _yes_no_renormalised(p: float, mass: float | None, used: int) -> Probabiliti
         "mass": mass,
         "logit_difference": math.log(p) - math.log1p(-p) if 0 < p < 1 else None,
     }
-    return Probabilities("Yes" if p >= 0.5 else "No", numbers, used)
+    return Probabilities("Yes" if p >= 0.5 else "No", numbers, n_tokens)

@@ -229,7 +229,7 @@ def _regression(
         fit = dyad_fit(rows[outcome].to_numpy(dtype=float), terms.values, *who)
     except ValueError as error:
         return {**head, "reason": str(error)}
-    found = [fit.term(place, 1 - c.alpha) for place in range(len(terms.names))]
+    found = [fit.term(index, 1 - c.alpha) for index in range(len(terms.names))]
     lines = [
         {"term": name, "attribute": of or None, **dict(zip(_FIELDS, values, strict=True))}
         for name, of, values in zip(terms.names, terms.of, found, strict=True)
@@ -247,7 +247,7 @@ def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
     from fp2.extension import adjust_p_values
 
     names = [name for name in dict.fromkeys(terms.of) if name]
-    raw = [fit.joint_p([place for place, of in enumerate(terms.of) if of == name]) for name in names]
+    raw = [fit.joint_p([index for index, of in enumerate(terms.of) if of == name]) for name in names]
     return [
         {"attribute": name, "p_value": p, "adjusted_p": q, "significant": q is not None and q <= alpha}
         for name, p, q in zip(names, raw, adjust_p_values(raw), strict=True)

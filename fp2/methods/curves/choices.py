@@ -88,13 +88,13 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
     units: list[tuple[str, tuple[str, ...]]] = [(SUBJECTS, ()), *([(SUBJECTS, covariates)] if covariates else [])]
     if images["subject_id"].duplicated().any():
         units.append((IMAGES, ()))
-    every = [
+    specifications = [
         Specification(scorer, refusal, question, unit, held, least)
         for scorer, refusal, question, (unit, held), least in product(
             scorers, refusals, questions, units, _sizes(table, run.comparison.min_subjects)
         )
     ]
-    return Choices(_limited(every, run.comparison.seed), len(every))
+    return Choices(_limited(specifications, run.comparison.seed), len(specifications))
 
 
 def covariates_of(run: ComparedRun, cut: Cut) -> tuple[str, ...]:
@@ -114,14 +114,14 @@ def _sizes(table: pd.DataFrame, least: int) -> list[int]:
     return list(found.values())
 
 
-def _limited(every: Sequence[Specification], seed: int) -> tuple[Specification, ...]:
+def _limited(specifications: Sequence[Specification], seed: int) -> tuple[Specification, ...]:
     """Return all specifications, or the first and a random sample of the others, in the order given."""
-    if len(every) <= MOST:
-        return tuple(every)
+    if len(specifications) <= MOST:
+        return tuple(specifications)
     from fp2.extension import stream
 
-    drawn = stream(seed, 9).choice(len(every) - 1, MOST - 1, replace=False) + 1
-    return tuple(every[k] for k in sorted([0, *drawn.tolist()]))
+    drawn = stream(seed, 9).choice(len(specifications) - 1, MOST - 1, replace=False) + 1
+    return tuple(specifications[k] for k in sorted([0, *drawn.tolist()]))
 
 
 Key = tuple[str, str, int, str]

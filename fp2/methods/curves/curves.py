@@ -101,11 +101,13 @@ def _tests(
 
     known: dict[SpecifiedTest, int] = {}
     places = []
-    for one in specifications:
+    for specification in specifications:
         own = {}
         for probe in probes:
-            if (column := outcomes.place(one, probe)) is not None:
-                test = SpecifiedTest(column, ADJUSTED if one.covariates else one.unit, one.min_subjects)
+            if (column := outcomes.place(specification, probe)) is not None:
+                test = SpecifiedTest(
+                    column, ADJUSTED if specification.covariates else specification.unit, specification.min_subjects
+                )
                 own[probe] = known.setdefault(test, len(known))
         places.append(own)
     return list(known), places

@@ -139,15 +139,15 @@ class GroupMeans:
 
     def observed(self, outcome: int, least: int) -> Found:
         """Return a test as observed."""
-        j, scale, found = outcome, float(self._p.scale[outcome]), self._observed(least)
-        valid = np.flatnonzero(found.valid[:, 0, j])
-        everyone = int(found.n[valid, 0, j].sum())
+        j, scale, observed = outcome, float(self._p.scale[outcome]), self._observed(least)
+        valid = np.flatnonzero(observed.valid[:, 0, j])
+        everyone = int(observed.n[valid, 0, j].sum())
         subjects = len(self._p.y)
         if len(valid) < 2:
             return Found(TOO_FEW, everyone, np.nan, np.nan, {}, np.zeros(0), np.zeros(subjects))
-        mean = found.mean[:, 0, j]
-        raw, t = float(range_of_means(found)[0, j]), float(np.sqrt(max_t_squared(found)[0, j]))
-        errors = found.pool[0, j] / found.n[valid, 0, j] if not self._by_image else found.error[valid, 0, j]
+        mean = observed.mean[:, 0, j]
+        raw, t = float(range_of_means(observed)[0, j]), float(np.sqrt(max_t_squared(observed)[0, j]))
+        errors = observed.pool[0, j] / observed.n[valid, 0, j] if not self._by_image else observed.error[valid, 0, j]
         means = {self._names[g]: float(mean[g] * scale + self._p.centre[j]) for g in valid}
         influence = self._influence(j, mean, subjects) * scale
         return Found(OK, everyone, raw * scale, t, means, errors * scale**2, influence)
@@ -169,32 +169,32 @@ class GroupMeans:
 
     def permuted(self, draw: Draw, wanted: list[tuple[int, int]]) -> tuple[FloatArray, FloatArray]:
         """Return gap and |T| of (outcome, least) under a batch of relabellings, (b, len(wanted)) each."""
-        found = self._moments(draw.labels, sorted({least for _, least in wanted}))
-        raw = {least: range_of_means(one) * self._p.scale for least, one in found.items()}
-        t = {least: np.sqrt(max_t_squared(one)) for least, one in found.items()}
+        moments = self._moments(draw.labels, sorted({least for _, least in wanted}))
+        raw = {least: range_of_means(one) * self._p.scale for least, one in moments.items()}
+        t = {least: np.sqrt(max_t_squared(one)) for least, one in moments.items()}
         gaps, largest = ([table[least][:, j] for j, least in wanted] for table in (raw, t))
         return np.stack(gaps, axis=1), np.stack(largest, axis=1)
 
     def test(self, outcome: int, least: int, permuted: FloatArray) -> GapTest | None:
         """Return the test of a gap, to be inverted; permuted (B,)."""
-        j, found = outcome, self._observed(least)
+        j, observed = outcome, self._observed(least)
         if not self._by_image:
-            return _row_test(self._p, found, j, self._answered >= least, permuted, bool(self._yes_no[j]))
-        table, scale = pair_table(found), float(self._p.scale[j])
-        valid, seen = np.flatnonzero(found.valid[:, 0, j]), np.isfinite(table.gap[:, j])
+            return _row_test(self._p, observed, j, self._answered >= least, permuted, bool(self._yes_no[j]))
+        table, scale = pair_table(observed), float(self._p.scale[j])
+        valid, seen = np.flatnonzero(observed.valid[:, 0, j]), np.isfinite(table.gap[:, j])
         error, nothing = table.error[seen, j] * scale, np.zeros(len(valid))
-        square = found.error[valid, 0, j] * scale**2
+        square = observed.error[valid, 0, j] * scale**2
         return GapTest(
-            mean=found.mean[valid, 0, j] * scale, size=found.n[valid, 0, j], error=error, own_error=error,
+            mean=observed.mean[valid, 0, j] * scale, size=observed.n[valid, 0, j], error=error, own_error=error,
             null=square, own=square, permuted=permuted,
-            overall=contrast_weight(found, len(valid)), yes_no=False,
+            overall=contrast_weight(observed, len(valid)), yes_no=False,
             shared=np.ones(len(error)), t_error=error, df=table.df[seen, j],
-            group_error=np.sqrt(found.error[valid, 0, j]) * scale, skewness=nothing, share=nothing, reach=nothing,
+            group_error=np.sqrt(observed.error[valid, 0, j]) * scale, skewness=nothing, share=nothing, reach=nothing,
         )  # fmt: skip
 
 
 def _row_test(
-    p: Prepared, found: GroupMoments, j: int, eligible: BoolArray, permuted: FloatArray, yes_no: bool
+    p: Prepared, group_moments: GroupMoments, j: int, eligible: BoolArray, permuted: FloatArray, yes_no: bool
 ) -> GapTest | None:
     """Return the test of one outcome as a disparity row has it."""
     one = slice(j, j + 1)
@@ -202,9 +202,11 @@ def _row_test(
         p, data=replace(p.data, count=p.data.count[:, one], total=p.data.total[:, one]), y=p.y[:, :, one],
         eligible=eligible[:, one], centre=p.centre[one], scale=p.scale[one],
     )  # fmt: skip
-    parts = {name: getattr(found, name)[:, :, one] for name in ("mean", "variance", "error", "n", "valid", "design")}
-    correlation = None if found.correlation is None else found.correlation[..., one]
-    own = GroupMoments(**parts, pool=found.pool[:, one], correlation=correlation)
+    parts = {
+        name: getattr(group_moments, name)[:, :, one] for name in ("mean", "variance", "error", "n", "valid", "design")
+    }
+    correlation = None if group_moments.correlation is None else group_moments.correlation[..., one]
+    own = GroupMoments(**parts, pool=group_moments.pool[:, one], correlation=correlation)
     return gap_tests(cut, own, permuted[:, None], np.array([yes_no]))[0]
 
 
@@ -265,7 +267,7 @@ class AdjustedMeans:
         """Return gap and |T| of (outcome, least) under a batch of relabellings, (b, len(wanted)) each."""
         raw, t = np.full((2, len(draw.given), len(wanted)), np.nan)
         orders: dict[bytes, IntArray] = {}
-        for place, (outcome, least) in enumerate(wanted):
+        for index, (outcome, least) in enumerate(wanted):
             fit = self._fit(outcome, least)
             if not isinstance(fit, Fit):
                 continue
@@ -279,8 +281,8 @@ class AdjustedMeans:
             for start in range(0, len(draw.given), _STEP):
                 part = slice(start, start + _STEP)
                 y = rest[orders[key][part]].T
-                raw[part, place] = np.ptp(model.weights @ y, axis=0) * fit.scale
-                t[part, place] = model.t(weights, y).max(axis=0)
+                raw[part, index] = np.ptp(model.weights @ y, axis=0) * fit.scale
+                t[part, index] = model.t(weights, y).max(axis=0)
         return raw, t
 
     def test(self, outcome: int, least: int, permuted: FloatArray) -> GapTest | None:

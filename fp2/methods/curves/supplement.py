@@ -47,13 +47,15 @@ class Multiverse(Supplement):
         tables = {cut.name: members(run.people, cut) for cut in run.cuts}
         choices = {cut.name: choices_of(run, cut, tables[cut.name]) for cut in run.cuts}
         n = _n_permutations(run, len(probes) + (len(probes) > 1))
-        outcomes = outcomes_of(run, [one for found in choices.values() for one in found.specifications])
+        outcomes = outcomes_of(
+            run, [specification for choice in choices.values() for specification in choice.specifications]
+        )
         cuts, rows = [], []
         for cut in run.cuts:
-            found, table = choices[cut.name], tables[cut.name]
-            curves = curves_of(run, cut, found.specifications, outcomes, table, probes, n, _ticks(run.tick))
-            cuts.append(_described(cut.name, found))
-            rows += [_row(run, cut.name, curve, found) for curve in curves]
+            choice, table = choices[cut.name], tables[cut.name]
+            curves = curves_of(run, cut, choice.specifications, outcomes, table, probes, n, _ticks(run.tick))
+            cuts.append(_described(cut.name, choice))
+            rows += [_row(run, cut.name, curve, choice) for curve in curves]
         _correct(rows)
         return {
             "method": "specification curve; joint permutation tests over subjects, the same permutations for every one",
@@ -105,7 +107,7 @@ def _described(cut: str, choices: Choices) -> dict[str, Any]:
         "cut": cut,
         "n_possible": choices.n_possible,
         "choices": {name: [_plain(level) for level in levels] for name, levels in choices.levels().items()},
-        "specifications": [one.to_dict() for one in choices.specifications],
+        "specifications": [specification.to_dict() for specification in choices.specifications],
     }
 
 

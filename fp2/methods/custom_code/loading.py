@@ -133,9 +133,9 @@ def _build(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
     dtype = getattr(torch, spec.dtype)
     model = getattr(transformers, auto).from_config(config, trust_remote_code=True, dtype=dtype)
     missing = model.load_state_dict(_weights(path), strict=False).missing_keys
-    for part in model.modules():
-        if hasattr(part, "all_tied_weights_keys"):
-            part.tie_weights()
+    for module in model.modules():
+        if hasattr(module, "all_tied_weights_keys"):
+            module.tie_weights()
     missing = _without_tied(model, missing)
     if missing:
         raise Fp2Error(

@@ -179,8 +179,8 @@ class Diversity(Collects[DiversityOptions]):
         """Return the shares of income groups as an entry of `groups`, and notes; nothing without a file of them."""
         if not (path := inputs.config.task.files.get("income")):
             return [], []
-        least = inputs.config.analysis.min_subjects
-        rows, notes = describe.income_shares(inputs.people, Path(path).expanduser(), least)
+        min_subjects = inputs.config.analysis.min_subjects
+        rows, notes = describe.income_shares(inputs.people, Path(path).expanduser(), min_subjects)
         return [{"attribute": describe.INCOME, "rows": rows}], notes
 
     def _vendi_scores(

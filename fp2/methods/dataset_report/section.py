@@ -59,15 +59,15 @@ class DiversitySection(Section):
             for row in block["intersections"]
         ]
         yield Table("intersections", INTERSECTION_COLUMNS, intersections, "Groups by attribute and intersection")
-        for one in block["groups"]:
-            label = cut_label(one["attribute"])
+        for group in block["groups"]:
+            label = cut_label(group["attribute"])
             rows = [
                 Row([row["group"], row["n_subjects"], row["n_images"], row["share"]], row["n_subjects"])
-                for row in one["rows"]
+                for row in group["rows"]
             ]
             caption = f"Images by {label}"
             yield Table(
-                f"groups_{one['attribute']}", GROUP_COLUMNS, rows, caption, fold=sentence(label), omit_small=True
+                f"groups_{group['attribute']}", GROUP_COLUMNS, rows, caption, fold=sentence(label), omit_small=True
             )
 
 

@@ -93,9 +93,9 @@ class DualEngine(BaseEngine):
         """
         texts: dict[str, np.ndarray] = {}
         batch: list[Answer] = []
-        for shown, embedding in enumerate(self.encoder.embed(tasks), start=1):
+        for index, embedding in enumerate(self.encoder.embed(tasks), start=1):
             batch += self._answers(embedding, texts)
-            if shown % _BATCH == 0:
+            if index % _BATCH == 0:
                 yield batch
                 batch = []
         if batch:

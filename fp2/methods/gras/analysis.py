@@ -253,7 +253,7 @@ def _relative_spread(sums: CentredSums) -> FloatArray:
 def _attributes(grouping: Grouping) -> list[dict[str, Any]]:
     """Return per attribute its image set, and per group its size and whether it is compared."""
     out: list[dict[str, Any]] = []
-    of_set = {number: place for place, part in enumerate(grouping.sets) for number in part.attributes}
+    of_set = {number: index for index, part in enumerate(grouping.sets) for number in part.attributes}
     for number, attribute in enumerate(grouping.attributes):
         groups = [
             {"group": group, "n_images": images, "n_subjects": subjects, "compared": attribute.large(group)}

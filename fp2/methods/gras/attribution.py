@@ -200,8 +200,8 @@ def deviations(tests: TraitTests, sums: Sequence[CentredSums]) -> FloatArray:
     found: dict[int, FloatArray] = {}
     for part, own in zip(tests.grouping.sets, sums, strict=True):
         mean = own.mean
-        for place, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
-            overall = part.overall(place)
+        for index, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
+            overall = part.overall(index)
             found[number] = mean[:, span] - mean[:, overall : overall + 1]
     joined = np.concatenate([found[number] for number in range(len(found))], axis=1)
     return joined.reshape(*joined.shape[:2], *tests.shape)
@@ -245,8 +245,8 @@ def known_errors(tests: TraitTests, error: FloatArray) -> FloatArray:
     for part, values in zip(tests.grouping.sets, tests.values, strict=True):
         for number, span in zip(part.attributes, part.spans, strict=True):
             subjects = np.broadcast_to(values.subjects[span], (span.stop - span.start, values.n_questions))
-            least = tests.grouping.attributes[number].min_subjects
-            found[number] = subjects.reshape(-1, *tests.shape) >= least
+            min_subjects = tests.grouping.attributes[number].min_subjects
+            found[number] = subjects.reshape(-1, *tests.shape) >= min_subjects
     enough = np.concatenate([found[number] for number in range(len(found))])
     return np.where(enough, error, np.nan)
 

@@ -91,7 +91,7 @@ def _uneven(images: Sequence[LabelledImages], names: Sequence[str]) -> Iterator[
     """Yield a note if the images with these attributes are not spread evenly over the combinations of values."""
     values = [[image.attributes.get(name, []) for name in names] for image in images]
     cells = Counter(tuple(value[0] for value in row) for row in values if all(row))
-    every = math.prod(len({cell[place] for cell in cells}) for place in range(len(names)))
+    every = math.prod(len({cell[index] for cell in cells}) for index in range(len(names)))
     if len(set(cells.values())) > 1 or len(cells) < every:
         least = min(cells.values()) if len(cells) == every else 0
         attributes = " x ".join(name.replace("_", " ") for name in names)

@@ -143,9 +143,9 @@ class TraitTests:
         found = {}
         for part, values, own in zip(self.grouping.sets, self.values, sums, strict=True):
             mean = own.mean[0] + values.offset
-            for place, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
+            for index, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
                 groups = mean[span].reshape(-1, *self.shape)
-                found[number] = groups, mean[part.overall(place)].reshape(self.shape)
+                found[number] = groups, mean[part.overall(index)].reshape(self.shape)
         return {name: found[a] for a, name in enumerate(self.grouping.names)}
 
     def null(self, permutations: int, visit: Callable[[list[CentredSums]], None] = lambda sums: None) -> Null:

@@ -118,9 +118,9 @@ class GrasSection(Section):
             Column("Null mean", Kind.NUMBER, digits=2), Column("Excess", Kind.NUMBER, digits=2), Column("p", Kind.P),
         ]  # fmt: skip
         rows = []
-        for place, (model, one) in enumerate(sorted(scores.items(), key=lambda item: _published(item[1])["value"]), 1):
+        for index, (model, one) in enumerate(sorted(scores.items(), key=lambda item: _published(item[1])["value"]), 1):
             numbers = [_published(one)[key] for key in ("null_mean", "excess", "p_value")]
-            rows.append(Row([model, place, _published(one)["value"], one["seed_orientation"], *numbers]))
+            rows.append(Row([model, index, _published(one)["value"], one["seed_orientation"], *numbers]))
         yield Table("ranking", columns, rows, "Models by GRAS Bias Score: cells with p ≤ α in %", primary=True)
 
 
@@ -423,8 +423,8 @@ def _prompt_sensitivity(block: Block, unit: Unit) -> Iterator[Value]:
     yield Table("templates", [Column("Images with"), *SETS.values()], rows, "The effect of the template on the answers")
     drawn = [
         chart
-        for place, (name, image_set) in enumerate(zip(names, sets, strict=True), start=1)
-        for chart in _template_charts(block, image_set["means"], place, name)
+        for index, (name, image_set) in enumerate(zip(names, sets, strict=True), start=1)
+        for chart in _template_charts(block, image_set["means"], index, name)
     ]
     yield Part("Mean answer on every trait in each template", drawn, folded=True)
     yield Sentence(ABOUT_PROMPT_SENSITIVITY, Weight.DETAIL)

@@ -38,10 +38,10 @@ def label(
 
     if labels is not None:
         return rescore(run, [*overrides, f"analysis.labels={in_quotes(str(labels.expanduser().resolve()))}"])
-    here = load_config([word for word in overrides if not states_again(word)])
-    finish_purges(here, Progress())
+    config = load_config([word for word in overrides if not states_again(word)])
+    finish_purges(config, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-label-") as scratch:
-        sheet = sheet_of(run_folder(run, here, Path(scratch), NEEDED), here, wanted, overrides)
+        sheet = sheet_of(run_folder(run, config, Path(scratch), NEEDED), config, wanted, overrides)
     if analyse:
         return rescore(run, [*overrides, f"analysis.labels={in_quotes(str(sheet.merge()))}"])
     if status:

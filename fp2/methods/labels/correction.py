@@ -328,17 +328,19 @@ def _compare(
     variance, df = _variance(entries, influence, kept, step)
     reach = stdtrit(df, 1 - alpha / 2) * np.sqrt(variance)
     shown = tuple(
-        replace(one, mean=float(mean[g]), ci_low=float(mean[g] - reach[g]), ci_high=float(mean[g] + reach[g]))
-        if kept[g] else one
-        for g, one in enumerate(groups)
+        replace(group, mean=float(mean[g]), ci_low=float(mean[g] - reach[g]), ci_high=float(mean[g] + reach[g]))
+        if kept[g] else group
+        for g, group in enumerate(groups)
     )  # fmt: skip
     at, out = np.flatnonzero(kept), influence[:, kept]
     tests = []
     for g, h in combinations(range(len(at)), 2):
-        one, two = at[g], at[h]
-        error = float(_squared_error(variance[[one]], variance[[two]], _shared(out, g, h))[0]) ** 0.5
-        free = (variance[one] + variance[two]) ** 2 / (variance[one] ** 2 / df[one] + variance[two] ** 2 / df[two])
-        tests.append((one, two, float(mean[one] - mean[two]), error, float(free)))
+        group, two = at[g], at[h]
+        error = float(_squared_error(variance[[group]], variance[[two]], _shared(out, g, h))[0]) ** 0.5
+        free = (variance[group] + variance[two]) ** 2 / (
+            variance[group] ** 2 / df[group] + variance[two] ** 2 / df[two]
+        )
+        tests.append((group, two, float(mean[group] - mean[two]), error, float(free)))
     t = np.array([abs(d) / error for _, _, d, error, _ in tests])
     best = int(np.argmax(t))
     g, h, d, error, free = tests[best]
@@ -348,8 +350,8 @@ def _compare(
         null = _null_range(variance[kept], df[kept], out, draws)
         p = permutation_p(t[best], null)
         q = float(null[-math.floor(alpha * (draws + 1))])  # p <= alpha exactly if t exceeds it
-    low = max((t[k] - q) * one[3] for k, one in enumerate(tests))
-    high = max(abs(one[2]) + float(stdtrit(one[4], 1 - alpha / 2)) * one[3] for one in tests)
+    low = max((t[k] - q) * group[3] for k, group in enumerate(tests))
+    high = max(abs(group[2]) + float(stdtrit(group[4], 1 - alpha / 2)) * group[3] for group in tests)
     lower, higher = (g, h) if d <= 0 else (h, g)
     drawn = entries.by_subject(entries.weight) > 0
     by_label = float(sum((influence[:, k] ** 2 * drawn[:, k]).sum() for k in (g, h)))
@@ -357,7 +359,7 @@ def _compare(
     return Gap(
         OK,
         shown,
-        scored=float(np.ptp([one.score for one, here in zip(groups, kept, strict=True) if here])),
+        scored=float(np.ptp([group.score for group, here in zip(groups, kept, strict=True) if here])),
         gap=float(np.ptp(mean[kept])),
         ci_low=max(0.0, float(low)) if p <= alpha else 0.0,
         ci_high=float(high),

@@ -133,10 +133,10 @@ def _groups(found: Gap, error: Gap, absolute: Gap) -> list[dict[str, Any]]:
     """Return per group its means and errors; the mean score stands for every group, errors where labels suffice."""
     return [
         {
-            **asdict(one), "error": wrong.mean, "error_low": wrong.ci_low, "error_high": wrong.ci_high,
+            **asdict(group), "error": wrong.mean, "error_low": wrong.ci_low, "error_high": wrong.ci_high,
             "absolute_error": far.mean, "absolute_low": far.ci_low, "absolute_high": far.ci_high,
         }
-        for one, wrong, far in zip(found.groups, error.groups, absolute.groups, strict=True)
+        for group, wrong, far in zip(found.groups, error.groups, absolute.groups, strict=True)
     ]  # fmt: skip
 
 

@@ -118,11 +118,11 @@ class Sheet:
     def given(self, labeller: str) -> dict[Answer, float | None]:
         """Return a labeller's labels in the order in which they were given; None: skipped."""
         out: dict[Answer, float | None] = {}
-        own = set(self.answers)
+        answers = set(self.answers)
         for row in _lines(_file(self.folder, labeller)):
             answer = (row["image"], row["subject"], row["question"])
             out.pop(answer, None)
-            if answer in own and row["label"] != _UNDO:
+            if answer in answers and row["label"] != _UNDO:
                 out[answer] = float(row["label"]) if row["label"] else None
         return out
 
@@ -233,7 +233,7 @@ def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted, wor
         raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
     if getattr(job.scorers[name], "of", "answer") != "answer":
         what = f"the scorer {name!r} scores the reasoning before an answer, and people label answers"
-        raise Fp2Error(what, where="--scorer", fix=nearest(name, [one for one in job.scorers if one != name]))
+        raise Fp2Error(what, where="--scorer", fix=nearest(name, [scorer for scorer in job.scorers if scorer != name]))
     assert job.battery is not None
     asked = {question.question_id: question.text for question in job.battery.questions}
     frame = tables.answers.answered

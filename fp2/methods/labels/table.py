@@ -116,27 +116,27 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
 
 
 def _numbers(cells: Any, path: str, what: str) -> Iterator[float]:
-    for line, cell in enumerate(cells, start=2):
+    for index, cell in enumerate(cells, start=2):
         try:
             value = float(cell) if cell.strip() else math.nan
         except ValueError:
             value = math.inf
         if math.isinf(value):
-            raise Fp2Error(f"{cell[:40]!r} is not a number", where=f"{path}, line {line}, {what}")
+            raise Fp2Error(f"{cell[:40]!r} is not a number", where=f"{path}, line {index}, {what}")
         yield value
 
 
 def _check(rows: pd.DataFrame, scorers: Mapping[str, Scorer], path: str) -> None:
     """Raise for a label that its scale lacks, or a probability out of range."""
     lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
-    for line, (name, label, probability) in enumerate(lines, start=2):
+    for index, (name, label, probability) in enumerate(lines, start=2):
         scale = scorers[name].label_scale
         if not math.isnan(label) and scale is not None and label not in scale.values:
             fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
-            raise Fp2Error(f"{label:g} is not a label of {name}", where=f"{path}, line {line}", fix=fix)
+            raise Fp2Error(f"{label:g} is not a label of {name}", where=f"{path}, line {index}", fix=fix)
         if not 0 < probability <= 1:
             fix = "Give a number above 0 and at most 1"
-            raise Fp2Error("the probability is out of range", where=f"{path}, line {line}", fix=fix)
+            raise Fp2Error("the probability is out of range", where=f"{path}, line {index}", fix=fix)
 
 
 def _found(given: pd.DataFrame, answers: pd.DataFrame, salt: bytes) -> pd.DataFrame:
@@ -171,7 +171,7 @@ def agreed(labels: pd.DataFrame) -> pd.DataFrame:
     """
     grouped = labels.groupby(KEY, sort=False)
     out = grouped.agg(label=("label", "mean"), probability=("probability", "first"), n=("label", "nunique"))
-    own = labels[labels["labeller"] == RESOLVER].set_index(KEY)["label"]
-    out["differ"] = (out.pop("n") > 1) & ~out.index.isin(own.index)
-    out.loc[own.index, "label"] = own
+    label = labels[labels["labeller"] == RESOLVER].set_index(KEY)["label"]
+    out["differ"] = (out.pop("n") > 1) & ~out.index.isin(label.index)
+    out.loc[label.index, "label"] = label
     return out

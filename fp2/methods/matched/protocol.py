@@ -193,10 +193,10 @@ def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Compari
         name: adjust_p_values([row[name] for row in rows], c.correction, weights)
         for name in ("p_value", "minimum_effect_p", "equivalence_p")
     }
-    for place, (row, test) in enumerate(zip(rows, tests, strict=True)):
-        p, larger, small = (values[place] for values in adjusted.values())
+    for index, (row, test) in enumerate(zip(rows, tests, strict=True)):
+        p, larger, small = (values[index] for values in adjusted.values())
         significant = p is not None and p <= c.alpha
-        level = c.alpha if c.correction == "none" else c.alpha * weights[place]
+        level = c.alpha if c.correction == "none" else c.alpha * weights[index]
         row.update(
             adjusted_p=p, adjusted_minimum_effect_p=larger, adjusted_equivalence_p=small, family_size=sum(tested),
             family_level=level, significant=significant,

@@ -30,7 +30,7 @@ def label_names(config: Mapping[str, Any]) -> list[str]:
     named = config.get("id2label")
     if isinstance(named, Mapping) and named:
         return [str(named[key]) for key in sorted(named, key=int)]
-    return [f"LABEL_{place}" for place in range(int(config.get("num_labels", 2)))]
+    return [f"LABEL_{index}" for index in range(int(config.get("num_labels", 2)))]
 
 
 def entailment(known: Sequence[str], where: str) -> tuple[int, int]:

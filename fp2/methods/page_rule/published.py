@@ -295,20 +295,20 @@ def _leaderboard(
     labels: Mapping[str, str],
 ) -> Table:  # fmt: skip
     """Return the models by composite, the smallest first, with the disparity of every probe."""
-    probes = [probe for probe in labels if any(probe in own for own in rows.values())]
+    probes = [probe for probe in labels if any(probe in row for row in rows.values())]
     columns = [Column("Model", Kind.NAME), Column("#", Kind.COUNT)]
     columns += [Column(labels[probe], Kind.NUMBER) for probe in probes]
     columns += [Column("Composite", Kind.NUMBER), Column("Severity"), Column("Significant")]
     out = []
     known = {model: one for model, one in composites.items() if one["value"] is not None}
-    for place, (model, one) in enumerate(sorted(known.items(), key=lambda item: item[1]["value"]), 1):
-        own = rows[model]
-        cells = [_page_number(own[probe], own[probe]["disparity"]) if probe in own else None for probe in probes]
-        smallest = min(_smaller_extreme(own[probe]) for probe in one["probes"])
+    for index, (model, one) in enumerate(sorted(known.items(), key=lambda item: item[1]["value"]), 1):
+        row = rows[model]
+        cells = [_page_number(row[probe], row[probe]["disparity"]) if probe in row else None for probe in probes]
+        smallest = min(_smaller_extreme(row[probe]) for probe in one["probes"])
         muted = not one["n_significant_ours"]
         composite = [Cell(value, subjects=smallest, muted=muted) for value in (one["value"], one["severity"])]
         count = f"{one['n_significant']} of {len(one['probes'])}"
-        out.append(Row([model, Cell(place, muted=muted), *cells, *composite, count]))
+        out.append(Row([model, Cell(index, muted=muted), *cells, *composite, count]))
     title = f"Leaderboard by the rule of the Fingerprint² page, {cut_label(cut)}"
     return Table("leaderboard", columns, out, title, primary=True, cut=cut)
 

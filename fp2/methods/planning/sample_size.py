@@ -372,8 +372,8 @@ def power_figure(
     with style():
         drawn = figure(7.2, 4.2)
         axes = drawn.add_axes((0.1, 0.15, 0.86, 0.63))
-        for place, curve in enumerate(curves):
-            colour, k = LINES[place % len(LINES)], curve["images"]
+        for index, curve in enumerate(curves):
+            colour, k = LINES[index % len(LINES)], curve["images"]
             needed = "over a million" if curve["needed"] is None else f"{curve['needed']:,}"
             label = f"{k} image{'s' if k > 1 else ''} each: {needed} subjects"
             axes.plot(curve["subjects"], curve["power"], color=colour, linewidth=1.6, label=label)

@@ -102,7 +102,7 @@ def match(supplied: Supplied, tasks: Sequence[ImageTask], questions: Sequence[Qu
         for number, image in enumerate(named)
         for code, variant in enumerate(variants)
     }
-    numbers = {question.question_id: place for place, question in enumerate(questions)}
+    numbers = {question.question_id: index for index, question in enumerate(questions)}
     planned = len(tasks) * len(questions)
     return Matches(
         keys, rows, places, numbers, planned, planned - len(keys), len(frame),
@@ -183,7 +183,7 @@ def _question_codes(supplied: Supplied, questions: Sequence[Question]) -> Codes:
             fix = f"Set engine.columns={{template: COLUMN}} with {', '.join(templates)}"
             raise Fp2Error("the answers do not say which template was asked", where=WHERE, fix=fix)
         given = frame["template"].tolist() if supplied.has("template") else [next(iter(templates))] * len(frame)
-        known = _unique((f"{q.template}\0{q.trait}", place) for place, q in enumerate(questions))
+        known = _unique((f"{q.template}\0{q.trait}", index) for index, q in enumerate(questions))
         pairs = [f"{one}\0{trait}" for one, trait in zip(given, frame["trait"].tolist(), strict=True)]
         return _coded(pairs, lambda name: known.get(name, -1))
     if len(questions) == 1:
@@ -226,7 +226,7 @@ def _distinct(supplied: Supplied, keys: Codes, rows: Codes, duplicates: str) -> 
     if same.any() and duplicates == "refuse":
         before, after = rows[:-1][same], rows[1:][same]
         one, other = _said(supplied, before), _said(supplied, after)
-        differing = next((place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)
+        differing = next((index for index, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)
         if differing is not None:
             pair = f"{supplied.row(int(before[differing]))} and {supplied.row(int(after[differing]))}"
             fix = "Remove one, or set engine.duplicates=first or last"

@@ -110,5 +110,5 @@ def id_regex(pattern: str) -> re.Pattern[str]:
         what = f"{{{wrong}}} cannot be a part of an id" if wrong is not None else "the pattern names no part"
         fix = f"Such as {{image}}|{{question}}, each once, of: {', '.join(KEYS)}"
         raise Fp2Error(what, where="engine.id_pattern", fix=fix)
-    body = "".join(f"(?P<{part}>.+?)" if place % 2 else re.escape(part) for place, part in enumerate(parts))
+    body = "".join(f"(?P<{part}>.+?)" if index % 2 else re.escape(part) for index, part in enumerate(parts))
     return re.compile(body, re.DOTALL)

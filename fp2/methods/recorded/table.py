@@ -159,9 +159,9 @@ def _from_ids(found: Mapping[str, list[Any]], file: str, options: RecordedOption
         raise Fp2Error("the answers have no id", where=file, fix="Set engine.columns={id: COLUMN}")
     ids = [_key(value) or "" for value in found["id"]]
     if options.index is not None:
-        known = _index(options.index)
-        names = next(iter(known.values()), {})
-        return {name: [known.get(one, {}).get(name) for one in ids] for name in names}
+        index = _index(options.index)
+        names = next(iter(index.values()), {})
+        return {name: [index.get(one, {}).get(name) for one in ids] for name in names}
     regex = id_regex(str(options.id_pattern))
     matches = [regex.fullmatch(one) for one in ids]
     if matches and not any(matches):

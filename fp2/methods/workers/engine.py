@@ -305,19 +305,19 @@ class Dispatcher:
         label = self._transport.label(worker.place)
         waiting = set(worker.waiting)
         untaken = [[task] for name, task in worker.tasks.items() if name in waiting]
-        taken = [task for name, task in worker.tasks.items() if name not in waiting]
-        restarts = bool(taken) if alone else worker.answered
-        if alone and taken:
+        tasks = [task for name, task in worker.tasks.items() if name not in waiting]
+        restarts = bool(tasks) if alone else worker.answered
+        if alone and tasks:
             self.reports.append(f"{label} was lost with one image ({reason}); its answers have failed")
             why = f"the process of the model ended ({reason})"
-            yield [failed(task, question, why) for task in taken for question in task.questions]
+            yield [failed(task, question, why) for task in tasks for question in task.questions]
         else:
-            self._suspects.extend(taken)
+            self._suspects.extend(tasks)
             if alone:
                 self._suspects.extendleft(task for one in untaken for task in one)
             else:
                 self._again.extend(untaken)
-            held = len(taken) + len(untaken)
+            held = len(tasks) + len(untaken)
             self.reports.append(
                 f"{label} was lost ({reason}); the {plural(held, 'image')} that it held will be asked again"
             )

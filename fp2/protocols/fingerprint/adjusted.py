@@ -46,27 +46,27 @@ class AdjustedDisparities(Supplement):
             return None
         n = min(PERMUTATIONS, run.comparison.n_permutations)
         verdicts = {(row["probe"], row["scorer"], row["cut"]): row["verdict"] for row in run.disparities}
-        rows, found = [], []
+        rows, fits = [], []
         for cut in run.cuts:
             if not (names := [name for name in wanted if name not in cut.by]):
                 continue
             probes, panel, left_out = compare(run, cut, names, n)
-            for probe, one in zip(probes, panel, strict=True):
-                numbers = {name: getattr(one, name) for name in ("raw", "gap", "ci_low", "ci_high", "p_value")}
-                low, high = one.pair or (None, None)
+            for probe, fit in zip(probes, panel, strict=True):
+                numbers = {name: getattr(fit, name) for name in ("raw", "gap", "ci_low", "ci_high", "p_value")}
+                low, high = fit.pair or (None, None)
                 rows.append(
                     {
-                        "probe": probe, "cut": cut.name, "covariates": names, "status": one.status,
-                        "n_subjects": one.n_subjects, "n_left_out": left_out, **json_ready(numbers),
-                        "lower_group": low, "higher_group": high, "groups": [asdict(group) for group in one.groups],
-                        "balance": [asdict(entry) for entry in one.balance],
+                        "probe": probe, "cut": cut.name, "covariates": names, "status": fit.status,
+                        "n_subjects": fit.n_subjects, "n_left_out": left_out, **json_ready(numbers),
+                        "lower_group": low, "higher_group": high, "groups": [asdict(group) for group in fit.groups],
+                        "balance": [asdict(entry) for entry in fit.balance],
                         "unadjusted_verdict": verdicts[probe, run.comparison.primary, cut.name],
                     }
                 )  # fmt: skip
-            found += panel
+            fits += panel
         if not rows:
             return None
-        adjusted = step_down([(one.max_t, one.permuted) for one in found])
+        adjusted = step_down([(fit.max_t, fit.permuted) for fit in fits])
         for row, p in zip(rows, adjusted, strict=True):
             row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha, family_size=len(rows))
         return {
@@ -91,10 +91,12 @@ def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
     from fp2.cuts import check_may_leave
     from fp2.data.derived import IMAGE_FACTS
 
-    known = [*attribute_columns(people), *IMAGE_FACTS]
+    attributes = [*attribute_columns(people), *IMAGE_FACTS]
     for name in names:
-        if name not in known:
-            raise Fp2Error(f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, known))
+        if name not in attributes:
+            raise Fp2Error(
+                f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, attributes)
+            )
     check_may_leave(names, "analysis.adjust")
 
 
@@ -104,11 +106,11 @@ def step_down(tests: Sequence[tuple[float | None, np.ndarray | None]]) -> list[f
 
     from fp2.stats.adjustment import step_down_max_t
 
-    known = [(k, t, permuted) for k, (t, permuted) in enumerate(tests) if t is not None and permuted is not None]
+    testable = [(k, t, permuted) for k, (t, permuted) in enumerate(tests) if t is not None and permuted is not None]
     out: list[float | None] = [None] * len(tests)
-    if known:
-        p = step_down_max_t(np.array([t for _, t, _ in known]), np.stack([table for *_, table in known], axis=1))
-        for (k, _, _), value in zip(known, p, strict=True):
+    if testable:
+        p = step_down_max_t(np.array([t for _, t, _ in testable]), np.stack([table for *_, table in testable], axis=1))
+        for (k, _, _), value in zip(testable, p, strict=True):
             out[k] = float(value)
     return out
 
@@ -162,17 +164,17 @@ def design_of(
 
     shares = _shares(table["subject_id"], table["image_id"], table["group"], subjects)
     groups = tuple(str(name) for name in shares.columns)
-    here = run.people[run.people["subject_id"].isin(subjects)]
+    people = run.people[run.people["subject_id"].isin(subjects)]
     columns, of_attribute = [], []
     complete = np.ones(len(subjects), dtype=bool)
     for name in covariates:
-        if ATTRIBUTE_PREFIX + name not in here:
+        if ATTRIBUTE_PREFIX + name not in people:
             fix = "Start a run with this analysis.adjust: its answers come from the store"
             raise Fp2Error(f"the table of people has no attribute {name!r}", where="analysis.adjust", fix=fix)
-        found = _covariate(here, name, subjects, run.comparison.min_subjects)
-        complete &= np.isfinite(found).all(axis=1)
-        columns.append(found)
-        of_attribute += [name] * found.shape[1]
+        covariate = _covariate(people, name, subjects, run.comparison.min_subjects)
+        complete &= np.isfinite(covariate).all(axis=1)
+        columns.append(covariate)
+        of_attribute += [name] * covariate.shape[1]
     x = np.concatenate([*columns, np.zeros((len(subjects), 0))], axis=1)
     additive = _additive(run, cut, table, groups) if len(cut.by) > 1 else None
     return Design(shares.to_numpy(dtype="float64"), groups, x, tuple(of_attribute), additive), complete
@@ -189,10 +191,10 @@ def _shares(subjects: pd.Series, images: pd.Series, labels: pd.Series, order: li
     return sums.div(sums.sum(axis=1), axis=0)
 
 
-def _covariate(people: pd.DataFrame, name: str, subjects: list[Any], least: int) -> np.ndarray:
+def _covariate(people: pd.DataFrame, name: str, subjects: list[Any], min_subjects: int) -> np.ndarray:
     """Return the columns of one covariate, (subjects, columns), NaN where a subject has no value.
 
-    Levels of fewer than `least` subjects are joined, and the level of the most subjects is the reference.
+    Levels of fewer than `min_subjects` subjects are joined, and the level of the most subjects is the reference.
     """
     import numpy as np
     import pandas as pd
@@ -204,12 +206,12 @@ def _covariate(people: pd.DataFrame, name: str, subjects: list[Any], least: int)
         means = numbers.groupby(cells["subject_id"]).mean().reindex(subjects)
         return means.to_numpy(dtype="float64")[:, None]
     sizes = cells.groupby(label)["subject_id"].nunique()
-    label = label.where(label.map(sizes) >= least, OTHER)
+    label = label.where(label.map(sizes) >= min_subjects, OTHER)
     shares = _shares(cells["subject_id"], cells["image_id"], label, subjects)
-    kept = [column for column in shares.columns if column != shares.sum().idxmax()]
-    out: np.ndarray = shares[kept].to_numpy(dtype="float64")
+    columns = [column for column in shares.columns if column != shares.sum().idxmax()]
+    out: np.ndarray = shares[columns].to_numpy(dtype="float64")
     missing = shares.isna().all(axis=1).to_numpy()
-    return np.where(missing[:, None], np.nan, out) if len(kept) else np.where(missing, np.nan, 0.0)[:, None][:, :0]
+    return np.where(missing[:, None], np.nan, out) if len(columns) else np.where(missing, np.nan, 0.0)[:, None][:, :0]
 
 
 def _additive(run: ComparedRun, cut: Cut, table: pd.DataFrame, groups: Sequence[str]) -> np.ndarray:
@@ -218,11 +220,11 @@ def _additive(run: ComparedRun, cut: Cut, table: pd.DataFrame, groups: Sequence[
 
     from fp2.cuts import combinations
 
-    parts = dict(zip(table["group"], combinations(run.people, cut), strict=True))
+    parts_of = dict(zip(table["group"], combinations(run.people, cut), strict=True))
     columns = []
-    for place in range(len(cut.by)):
-        own = [parts[group][place] for group in groups]
-        columns += [[float(label == one) for label in own] for one in sorted(set(own))]
+    for index in range(len(cut.by)):
+        values = [parts_of[group][index] for group in groups]
+        columns += [[float(label == value) for label in values] for value in sorted(set(values))]
     return np.array(columns, dtype=np.float64).T
 
 

@@ -72,10 +72,10 @@ def severity(
     """
     if p_value is None or low is None or high is None:
         return None
-    ends = [[level for level in SEVERITIES if end >= bounds.get(level, -1.0)][-1] for end in (low, high)]
+    levels = [[level for level in SEVERITIES if end >= bounds.get(level, -1.0)][-1] for end in (low, high)]
     if p_value > alpha:
-        return SEVERITIES[0] if ends[1] == SEVERITIES[0] else None
-    return " to ".join(dict.fromkeys(ends))
+        return SEVERITIES[0] if levels[1] == SEVERITIES[0] else None
+    return " to ".join(dict.fromkeys(levels))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def fingerprint(
     if not columns:
         return Disparities([], {cut: dict(NO_COMPOSITE) for cut in tables}, [])
     outcomes = [outcome_of(scorers[scorer]) for _, scorer in columns]
-    ends = _refusal_ends(scores, columns, scorers)
+    refusal_values = _refusal_ends(scores, columns, scorers)
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
@@ -152,13 +152,15 @@ def fingerprint(
     panels: list[Panel] = []
     for cut, table in tables.items():
         e = entries_of(wide, table)
-        own = outcomes_in(e.values, outcomes)
-        panels.append(panel := disparity_panel(e.values, e.groups, e.subjects, own, comparison, images=e.images))
+        outcomes_here = outcomes_in(e.values, outcomes)
+        panels.append(
+            panel := disparity_panel(e.values, e.groups, e.subjects, outcomes_here, comparison, images=e.images)
+        )
         rows += [(probe, scorer, cut, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
         primary = [j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary]
         composites[cut] = _composite(panel, e, {j: columns[j][0] for j in primary}, outcomes, comparison)
         coverage += _coverage(e, columns, cut)
-        bounds_of_rows += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
+        bounds_of_rows += [_refusal_bounds(outcome, table, comparison) for outcome in refusal_values]
         tick()
     disparities = corrected(rows, panels, composites, comparison)
     for row, gap_bounds in zip(disparities, bounds_of_rows, strict=True):
@@ -232,8 +234,10 @@ def _refusal_ends(
             out.append(None)
             continue
         outcome = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
-        ends = refusal_ends(outcome["value"], outcome["refused"], scorers[scorer].value_range)
-        keyed = outcome[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        value_bounds = refusal_ends(outcome["value"], outcome["refused"], scorers[scorer].value_range)
+        keyed = outcome[["image_id", "subject_id", "question_id"]].assign(
+            low=value_bounds[:, 0], high=value_bounds[:, 1]
+        )
         keyed = samples_averaged(keyed, ["low", "high"])
         means = keyed.groupby(["image_id", "subject_id"], sort=False)[["low", "high"]].mean()
         for end in ("low", "high"):
@@ -243,13 +247,15 @@ def _refusal_ends(
     return out
 
 
-def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: ComparisonSettings) -> GapBounds | None:
+def _refusal_bounds(
+    refusal_values: pd.DataFrame | None, table: pd.DataFrame, comparison: ComparisonSettings
+) -> GapBounds | None:
     """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
     from fp2.stats.bounds import bounds_between
 
-    if ends is None:
+    if refusal_values is None:
         return None
-    merged = ends.merge(table, on=["image_id", "subject_id"])
+    merged = refusal_values.merge(table, on=["image_id", "subject_id"])
     return bounds_between(
         merged[["low", "high"]].to_numpy(dtype="float64"),
         merged["group"].to_numpy(dtype=object),

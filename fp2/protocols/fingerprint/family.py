@@ -34,10 +34,10 @@ def shares(scorers: Sequence[str], comparison: ComparisonSettings) -> list[float
     if comparison.family == "run":
         return [1 / len(scorers)] * len(scorers)
     sizes = {name: scorers.count(name) for name in dict.fromkeys(scorers)}
-    part = dict.fromkeys(sizes, 1 / len(sizes))
+    share_of = dict.fromkeys(sizes, 1 / len(sizes))
     if comparison.primary in sizes and len(sizes) > 1:
-        part = {name: 0.5 if name == comparison.primary else 0.5 / (len(sizes) - 1) for name in sizes}
-    return [part[name] / sizes[name] for name in scorers]
+        share_of = {name: 0.5 if name == comparison.primary else 0.5 / (len(sizes) - 1) for name in sizes}
+    return [share_of[name] / sizes[name] for name in scorers]
 
 
 def corrected(
@@ -73,8 +73,8 @@ def corrected(
     if comparison.correction == STEP_DOWN:
         adjusted, larger = (_stepped_down(rows, panels, weights, comparison, minimum_effect=m) for m in (False, True))
         apart = adjust_p_values([composite[p_name] for composite in tested])
-        part = sum(weights[size:])
-        adjusted += [None if p is None else min(1.0, p / part) for p in apart]
+        tail = sum(weights[size:])
+        adjusted += [None if p is None else min(1.0, p / tail) for p in apart]
         method = "holm"
     else:
         method = comparison.correction
@@ -89,11 +89,17 @@ def corrected(
     decided = decide(at_look, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
     columns = []
     for (probe, scorer, cut, unadjusted), row in zip(rows, decided, strict=True):
-        own = {"probe": probe, "scorer": scorer, "cut": cut, "family_size": len(counted) + len(tested), **row.to_dict()}
+        entry = {
+            "probe": probe,
+            "scorer": scorer,
+            "cut": cut,
+            "family_size": len(counted) + len(tested),
+            **row.to_dict(),
+        }
         if looks:  # the p-values of the data at this look, and beside them the repeated ones
-            own |= {name: getattr(unadjusted, name) for name in P_VALUES}
-            own |= {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
-        columns.append(own)
+            entry |= {name: getattr(unadjusted, name) for name in P_VALUES}
+            entry |= {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        columns.append(entry)
     return columns
 
 

@@ -37,15 +37,15 @@ class Intersections(Supplement):
 
 def _tests(run: ComparedRun, cuts: Sequence[Cut], n: int) -> list[dict[str, Any]]:
     """Return the test of the interaction of each probe and intersection."""
-    rows, found = [], []
+    rows, by_cut = [], []
     for cut in cuts:
         probes, tests = interactions(run, cut, n)
-        found += [(None, None) if test is None else (test.max_t, test.permuted) for test in tests]
+        by_cut += [(None, None) if test is None else (test.max_t, test.permuted) for test in tests]
         rows += [
             {"probe": probe, "cut": cut.name, "p_value": test.p_value if test else None}
             for probe, test in zip(probes, tests, strict=True)
         ]
-    for row, p in zip(rows, step_down(found), strict=True):
+    for row, p in zip(rows, step_down(by_cut), strict=True):
         row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha)
     return rows
 
@@ -55,15 +55,17 @@ def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)
-    attributes = {name: [parts[k] for parts in labels] for k, name in enumerate(cut.by)}
+    attributes = {name: [values[k] for values in labels] for k, name in enumerate(cut.by)}
     subjects = table["subject_id"].to_numpy(dtype=object)
-    least = run.comparison.min_subjects
-    _, sizes = intersection_table(attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
+    min_subjects = run.comparison.min_subjects
+    _, sizes = intersection_table(attributes, subjects, min_subjects=min_subjects, joiner=LABEL_JOIN)
     wide = outcome_columns(run.scores[run.scores["scorer"] == run.comparison.primary])
     entries = entries_of(wide, table)
     beyond = []
     for j, probe in enumerate(wide.columns.get_level_values("probe")):
-        extra = beyond_additive(entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
+        extra = beyond_additive(
+            entries.values[:, j], attributes, subjects, min_subjects=min_subjects, joiner=LABEL_JOIN
+        )
         beyond.append({"probe": str(probe), "groups": extra})
     return {
         "cut": cut.name,

@@ -64,49 +64,49 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
     wide = wide.reindex(list(zip(keys["image_id"], keys["subject_id"], strict=True)))
     refused = run.answers.groupby(["image_id", "subject_id", "probe"])["refused"].all().unstack("probe")
     refused = refused.reindex(wide.index).fillna(False).astype(bool)
-    kept: dict[tuple[str, str], Any] = {}
-    known: set[tuple[str, bytes]] = set()
+    by_row: dict[tuple[str, str], Any] = {}
+    pairs_seen: set[tuple[str, bytes]] = set()
     names = cast("list[tuple[str, str]]", list(wide.columns))
     for probe, scorer in names:
         if scorer == REFUSAL:
             continue
         absent = wide[probe, scorer].isna() & ~refused[probe]
         pattern = (probe, absent.to_numpy().tobytes())
-        if absent.any() and pattern not in known:
-            known.add(pattern)
-            kept[probe, scorer] = absent.astype("float64").mask(refused[probe])
+        if absent.any() and pattern not in pairs_seen:
+            pairs_seen.add(pattern)
+            by_row[probe, scorer] = absent.astype("float64").mask(refused[probe])
     answered = run.answers[run.answers["status"] == "answered"]
     rates = answered.groupby(["image_id", "subject_id", "probe"])["refused"].mean().unstack("probe")
     for probe in dict.fromkeys(probe for probe, _ in names):
         if (probe, REFUSAL) not in names and probe in rates and (rates[probe] > 0).any():
-            kept[probe, REFUSAL] = rates[probe].astype("float64").reindex(wide.index)
+            by_row[probe, REFUSAL] = rates[probe].astype("float64").reindex(wide.index)
     import pandas as pd
 
-    return pd.DataFrame(kept, index=wide.index)
+    return pd.DataFrame(by_row, index=wide.index)
 
 
 def _rows(run: ComparedRun, columns: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
     names = cast("list[tuple[str, str]]", list(columns.columns))
-    every = tested(run, columns, [rate(SMALLEST)] * len(names))
+    panels = tested(run, columns, [rate(SMALLEST)] * len(names))
     return [
         {
-            "probe": str(names[one.column][0]),
-            "scorer": str(names[one.column][1]),
-            "cut": one.cut,
-            "n_missing": len(set(one.images[one.values > 0])),
-            "n_images": one.row.n_images,
-            "raw": one.row.raw,
-            "p_value": one.row.p_value,
-            "worst_group": one.row.worst_group,
-            "best_group": one.row.best_group,
-            "groups": group_means(one.row, "rate"),
-            "adjusted_p": one.row.adjusted_p,
-            "significant": one.row.significant,
-            "family_size": len(every),
-            "verdict": one.row.verdict,
+            "probe": str(names[column.column][0]),
+            "scorer": str(names[column.column][1]),
+            "cut": column.cut,
+            "n_missing": len(set(column.images[column.values > 0])),
+            "n_images": column.row.n_images,
+            "raw": column.row.raw,
+            "p_value": column.row.p_value,
+            "worst_group": column.row.worst_group,
+            "best_group": column.row.best_group,
+            "groups": group_means(column.row, "rate"),
+            "adjusted_p": column.row.adjusted_p,
+            "significant": column.row.significant,
+            "family_size": len(panels),
+            "verdict": column.row.verdict,
         }
-        for one in every
+        for column in panels
     ]
 
 
@@ -116,8 +116,8 @@ def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, An
     `rows` are those of this block, for refusals without disparities.
     """
     primary = run.comparison.primary
-    own = [row for row in rows if row["scorer"] == REFUSAL]
-    by_key = {(row["probe"], row["scorer"], row["cut"]): row for row in [*own, *run.disparities]}
+    refusal_rows = [row for row in rows if row["scorer"] == REFUSAL]
+    by_key = {(row["probe"], row["scorer"], row["cut"]): row for row in [*refusal_rows, *run.disparities]}
     answered = run.answers[run.answers["status"] == "answered"]
     rates = answered.groupby("probe")["refused"].mean()
     out = []
@@ -198,16 +198,16 @@ def _refusal_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
 def _missing_values(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Table:
     """Return the tests of missing values by one cut, with the rate of each group."""
     groups = list(dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
-    lines = []
+    sentences = []
     for row in rows:
         rates = {group["group"]: Cell(group["rate"], subjects=group["n_subjects"]) for group in row["groups"]}
         tested = [labels[row["probe"]], scorer_label(row["scorer"]), row["n_missing"], row["n_images"], row["raw"]]
         cells = [*tested, row["adjusted_p"], row["verdict"], *(rates.get(group) for group in groups)]
-        lines.append(Row(cells))
+        sentences.append(Row(cells))
     columns = [*MISSING_COLUMNS, *(Column(group, Kind.SHARE, digits=2) for group in groups)]
     differing = sum(bool(row["significant"]) for row in rows)
     title = f"Missing values by {cut_label(cut)}: {differing} of {len(rows)} outcomes differ between groups"
-    return Table("missing", columns, lines, fold=title, cut=cut)
+    return Table("missing", columns, sentences, fold=title, cut=cut)
 
 
 REFUSAL_COLUMNS = [

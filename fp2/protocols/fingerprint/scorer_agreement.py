@@ -46,17 +46,17 @@ class _Pair:
     def kind(self) -> str | None:
         """What the classes are: `class` of two yes/no scorers, `sign` of two scales around 0, else None."""
         both = (self.first, self.second)
-        if all(one.yes_no for one in both):
+        if all(scorer.yes_no for scorer in both):
             return "class"
-        return "sign" if all(one.value_range[0] < 0 < one.value_range[1] for one in both) else None
+        return "sign" if all(scorer.value_range[0] < 0 < scorer.value_range[1] for scorer in both) else None
 
     def both(self, probe: str | None = None) -> pd.DataFrame:
         """Return the answers with both values, with their classes; of one probe, or of all."""
-        found = self.values if probe is None else self.values[self.values["probe"] == probe]
-        found = found.dropna(subset=["first", "second"])
-        return found.assign(
+        values = self.values if probe is None else self.values[self.values["probe"] == probe]
+        values = values.dropna(subset=["first", "second"])
+        return values.assign(
             **{
-                f"{end}_class": _classes(found[end], scorer, self.kind)
+                f"{end}_class": _classes(values[end], scorer, self.kind)
                 for end, scorer in (("first", self.first), ("second", self.second))
             }
         )
@@ -70,13 +70,13 @@ class ScorerAgreement(Supplement):
         if not run.disparities or run.battery.people != 1:
             return None
         scored = set(run.scores["scorer"])
-        found = {
-            dimension: kept
+        by_dimension = {
+            dimension: present
             for dimension, names in dimensions(run.config.scorer).items()
-            if (kept := [name for name in names if name in scored and name in run.scorers])
+            if (present := [name for name in names if name in scored and name in run.scorers])
         }
-        block: dict[str, Any] = {"dimensions": found, "pairs": [], "tests": [], "verdicts": []}
-        several = {dimension: names for dimension, names in found.items() if len(names) > 1}
+        block: dict[str, Any] = {"dimensions": by_dimension, "pairs": [], "tests": [], "verdicts": []}
+        several = {dimension: names for dimension, names in by_dimension.items() if len(names) > 1}
         if not several:
             return block
         pairs = [pair for dimension, names in several.items() for pair in _pairs(run, dimension, names)]
@@ -106,11 +106,11 @@ def summary(verdicts: Sequence[Mapping[str, Any]], dimension: str) -> dict[str, 
 
     Directions and worst groups are counted where a scorer finds a significant difference: elsewhere they are chance.
     """
-    own = [row for row in verdicts if row["dimension"] == dimension]
-    real = [row for row in own if row["significant"]]
+    rows = [row for row in verdicts if row["dimension"] == dimension]
+    real = [row for row in rows if row["significant"]]
     return {
-        "n_verdicts": len(own),
-        "n_verdict_depends": sum("verdict" in row["depends"] for row in own),
+        "n_verdicts": len(rows),
+        "n_verdict_depends": sum("verdict" in row["depends"] for row in rows),
         "n_significant": len(real),
         "n_direction_depends": sum("direction" in row["depends"] for row in real),
         "n_worst_group_depends": sum("worst_group" in row["depends"] for row in real),
@@ -124,7 +124,7 @@ def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_
     scores = run.scores[run.scores["scorer"].isin(names)]
     if REFUSAL not in names:
         scores = scores[~scores["refused"].astype(bool)]
-    by_scorer = {name: own.set_index(KEYS)["value"] for name, own in scores.groupby("scorer")}
+    by_scorer = {name: scores_of.set_index(KEYS)["value"] for name, scores_of in scores.groupby("scorer")}
     for one, other in combinations([name for name in names if name in by_scorer], 2):
         first, second = run.scorers[one], run.scorers[other]
         # of the probes that both score
@@ -141,8 +141,12 @@ def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_
 
 def _classes(values: pd.Series[float], scorer: Scorer, kind: str | None) -> pd.Series[float]:
     """Return the class of each value: itself, or its sign where it is at least the smallest effect of interest."""
-    least = scorer.smallest_effect
-    return values if kind != "sign" else (values >= least).astype("float64") - (values <= -least).astype("float64")
+    smallest_effect = scorer.smallest_effect
+    return (
+        values
+        if kind != "sign"
+        else (values >= smallest_effect).astype("float64") - (values <= -smallest_effect).astype("float64")
+    )
 
 
 def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
@@ -151,9 +155,9 @@ def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
 
     probes = list(dict.fromkeys(pair.values["probe"]))
     for probe in [None, *probes] if len(probes) > 1 else probes:
-        every = pair.values if probe is None else pair.values[pair.values["probe"] == probe]
+        values = pair.values if probe is None else pair.values[pair.values["probe"] == probe]
         both = pair.both(probe)
-        found = clustered_agreement(
+        agreement = clustered_agreement(
             both["first"], both["second"], both["subject_id"],
             classes=None if pair.kind is None else (both["first_class"], both["second_class"]),
             n_bootstrap=RESAMPLES, seed=run.comparison.seed, alpha=run.comparison.alpha,
@@ -162,14 +166,14 @@ def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
             **_named(pair),
             "probe": probe,
             "classes": pair.kind,
-            "n_answers": len(every),
-            "n_both": found.n,
-            "n_subjects": found.n_subjects,
-            "coverage_first": float(every["first"].notna().mean()),
-            "coverage_second": float(every["second"].notna().mean()),
-            "rho": asdict(found.rho),
-            "same_class": found.same,
-            "kappa": None if found.kappa is None else asdict(found.kappa),
+            "n_answers": len(values),
+            "n_both": agreement.n,
+            "n_subjects": agreement.n_subjects,
+            "coverage_first": float(values["first"].notna().mean()),
+            "coverage_second": float(values["second"].notna().mean()),
+            "rho": asdict(agreement.rho),
+            "same_class": agreement.same,
+            "kappa": None if agreement.kappa is None else asdict(agreement.kappa),
         }
 
 
@@ -181,44 +185,44 @@ def _tests(pairs: Sequence[_Pair], run: ComparedRun) -> list[dict[str, Any]]:
     """Return the tests by group of each pair, probe and cut."""
     import pandas as pd
 
-    parts, outcomes = [], {}
+    value_columns, outcomes = [], {}
     for number, pair in enumerate(pairs):
         both = pair.both()
         # as the values of a scorer are: several questions of a probe are averaged
         both = both.assign(refused=False)
         if pair.kind is not None:
             same = (both["first_class"] == both["second_class"]).astype("float64")
-            parts.append(both.assign(value=same, scorer=f"{number} {SAME}"))
+            value_columns.append(both.assign(value=same, scorer=f"{number} {SAME}"))
             outcomes[f"{number} {SAME}"] = (pair, SAME, rate(SMALLEST, higher_is_better=True))
         share = _share(both["first"], pair.first) - _share(both["second"], pair.second)
-        parts.append(both.assign(value=share, scorer=f"{number} {DIFFERENCE}"))
-        least = pair.first.smallest_effect / (pair.first.value_range[1] - pair.first.value_range[0])
-        whole = Outcome(smallest_effect=least, bins=2)
-        outcomes[f"{number} {DIFFERENCE}"] = (pair, DIFFERENCE, whole)
-    columns = outcome_columns(pd.concat(parts, ignore_index=True)) if parts else pd.DataFrame()
+        value_columns.append(both.assign(value=share, scorer=f"{number} {DIFFERENCE}"))
+        smallest_effect = pair.first.smallest_effect / (pair.first.value_range[1] - pair.first.value_range[0])
+        class_outcome = Outcome(smallest_effect=smallest_effect, bins=2)
+        outcomes[f"{number} {DIFFERENCE}"] = (pair, DIFFERENCE, class_outcome)
+    columns = outcome_columns(pd.concat(value_columns, ignore_index=True)) if value_columns else pd.DataFrame()
     names = cast("list[tuple[str, str]]", list(columns.columns))
     if not names:
         return []
-    every = tested(run, columns, [outcomes[key][2] for _, key in names])
+    tests = tested(run, columns, [outcomes[key][2] for _, key in names])
     out = []
-    for one in every:
-        probe, key = names[one.column]
+    for test in tests:
+        probe, key = names[test.column]
         pair, outcome, about = outcomes[key]
         out.append(
             {
                 **_named(pair),
                 "probe": probe,
-                "cut": one.cut,
+                "cut": test.cut,
                 "outcome": outcome,
-                "raw": one.row.raw,
-                "p_value": one.row.p_value,
-                "adjusted_p": one.row.adjusted_p,
-                "significant": one.row.significant,
-                "family_size": len(every),
+                "raw": test.row.raw,
+                "p_value": test.row.p_value,
+                "adjusted_p": test.row.adjusted_p,
+                "significant": test.row.significant,
+                "family_size": len(tests),
                 "smallest_effect": about.smallest_effect,
-                "lowest_group": one.row.worst_group,
-                "highest_group": one.row.best_group,
-                "groups": group_means(one.row, "mean"),
+                "lowest_group": test.row.worst_group,
+                "highest_group": test.row.best_group,
+                "groups": group_means(test.row, "mean"),
             }
         )
     return out
@@ -241,12 +245,12 @@ def _verdicts(rows: Sequence[Mapping[str, Any]], dimension: str, names: Sequence
             "dimension": dimension,
             "probe": probe,
             "cut": cut,
-            "scorers": {name: {key: own[name][key] for key in keys} for name in names if name in own},
-            "significant": any(bool(row["significant"]) for row in own.values()),
-            "depends": _depends(list(own.values())),
+            "scorers": {name: {key: rows_of_key[name][key] for key in keys} for name in names if name in rows_of_key},
+            "significant": any(bool(row["significant"]) for row in rows_of_key.values()),
+            "depends": _depends(list(rows_of_key.values())),
         }
-        for (probe, cut), own in by_key.items()
-        if len(own) > 1
+        for (probe, cut), rows_of_key in by_key.items()
+        if len(rows_of_key) > 1
     ]
 
 
@@ -257,10 +261,10 @@ def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     means = [{group["group"]: group["mean"] for group in row["groups"]} for row in rows]
     turned = False
-    for row, own in zip(rows, means, strict=True):
+    for row, row_means in zip(rows, means, strict=True):
         worst, best = row["worst_group"], row["best_group"]
-        pairs = [one for one in means if one.get(worst) is not None and one.get(best) is not None]
-        if own in pairs:
+        pairs = [mean for mean in means if mean.get(worst) is not None and mean.get(best) is not None]
+        if row_means in pairs:
             # the sign of a scorer's own gap is that of its bad end; another's is compared through its own direction
             signs = {
                 (other[best] - other[worst] > 0) == _upward(two)
@@ -268,12 +272,12 @@ def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 if other in pairs and other[best] != other[worst]
             }
             turned = turned or len(signs) > 1
-    found = {
+    entry = {
         "verdict": len({row["verdict"] for row in rows}) > 1,
         "direction": turned,
         "worst_group": len({row["worst_group"] for row in rows if row["worst_group"] is not None}) > 1,
     }
-    return [name for name, differs in found.items() if differs]
+    return [name for name, differs in entry.items() if differs]
 
 
 def _upward(row: Mapping[str, Any]) -> bool:

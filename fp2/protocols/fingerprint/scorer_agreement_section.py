@@ -77,7 +77,7 @@ def _verdicts(
     dimension: str, cut: str, scorers: Sequence[str], rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> Table:
     """Return what each scorer of a dimension concludes about every probe."""
-    columns, lines = [Column("Probe")], []
+    columns, table_rows = [Column("Probe")], []
     for name in map(scorer_label, scorers):
         columns += [
             Column(sentence(name), Kind.VERDICT),
@@ -95,15 +95,15 @@ def _verdicts(
             worst = Cell(of_scorer["worst_group"], muted=not of_scorer["significant"])
             cells += [of_scorer["verdict"], of_scorer["raw"], of_scorer["adjusted_p"], worst]
         depends = [DEPENDS[name] for name in row["depends"] if name == "verdict" or row["significant"]]
-        lines.append(Row([*cells, Cell(", ".join(depends) or "no", strong=bool(depends))]))
+        table_rows.append(Row([*cells, Cell(", ".join(depends) or "no", strong=bool(depends))]))
     caption = f"Verdicts on {scorer_label(dimension)} by {cut_label(cut)}, by scorer"
-    return Table(f"verdicts_{dimension}", [*columns, Column("Depends on the scorer")], lines, caption, cut=cut)
+    return Table(f"verdicts_{dimension}", [*columns, Column("Depends on the scorer")], table_rows, caption, cut=cut)
 
 
 def _tests(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Table:
     """Return the tests of agreement by one cut, with the mean of each group."""
     groups = list(dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
-    lines = []
+    table_rows = []
     for row in rows:
         means = {group["group"]: Cell(group["mean"], subjects=group["n_subjects"]) for group in row["groups"]}
         cells = [
@@ -115,11 +115,11 @@ def _tests(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str
             Cell(row["adjusted_p"], strong=bool(row["significant"])),
             Cell(row["lowest_group"], muted=not row["significant"]),
         ]
-        lines.append(Row([*cells, *(means.get(group) for group in groups)]))
+        table_rows.append(Row([*cells, *(means.get(group) for group in groups)]))
     differing = sum(bool(row["significant"]) for row in rows)
     fold = f"Agreement by {cut_label(cut)}: {differing} of {len(rows)} tests differ between groups"
     columns = [*TEST_COLUMNS, *(Column(group, Kind.NUMBER, digits=2) for group in groups)]
-    return Table("agreement", columns, lines, fold=fold, cut=cut)
+    return Table("agreement", columns, table_rows, fold=fold, cut=cut)
 
 
 DEPENDS = {"verdict": "verdict", "direction": "direction", "worst_group": "worst group"}

@@ -61,8 +61,8 @@ def tested(run: ComparedRun, columns: pd.DataFrame, outcomes: Sequence[Outcome])
         for e in entries.values()
     ]
     rows = [row for panel in panels for row in panel.rows]
-    every, alpha = range(len(rows)), settings.alpha
-    equal, smaller = step_down(panels, every), step_down(panels, every, minimum_effect=True)
+    indices, alpha = range(len(rows)), settings.alpha
+    equal, smaller = step_down(panels, indices), step_down(panels, indices, minimum_effect=True)
     decided = iter(decide(rows, equal, smaller, [alpha / max(len(rows), 1)] * len(rows), alpha=alpha))
     return [
         TestedOutcome(j, cut, next(decided), e.values[:, j], e.images)

@@ -161,7 +161,7 @@ def with_columns(
     rows: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str, str], Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the disparities with further columns, None where a row has none."""
-    names = dict.fromkeys(name for own in columns.values() for name in own)
+    names = dict.fromkeys(name for columns_of_row in columns.values() for name in columns_of_row)
     empty: dict[str, Any] = dict.fromkeys(names)
     return [{**row, **empty, **columns.get((row["probe"], row["scorer"], row["cut"]), {})} for row in rows]
 
@@ -195,11 +195,13 @@ def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: C
         if row.get("p_value") is not None:
             levels.setdefault(row["scorer"], []).append(row["family_level"])
     alpha, looks, n, out = comparison.alpha, comparison.looks, comparison.n_permutations, []
-    least = 1 / (n + 1) if looks is None else looks.repeated(1 / (n + 1)) or 0.0
-    for scorer, own in levels.items():
+    smallest_p = 1 / (n + 1) if looks is None else looks.repeated(1 / (n + 1)) or 0.0
+    for scorer, scorer_level in levels.items():
         # where the first step of the correction is
-        share = {"holm": own[0], "bonferroni": own[0], STEP_DOWN: sum(own)}.get(comparison.correction, alpha) / alpha
-        if (smallest := least / share) > alpha:
+        share = {"holm": scorer_level[0], "bonferroni": scorer_level[0], STEP_DOWN: sum(scorer_level)}.get(
+            comparison.correction, alpha
+        ) / alpha
+        if (smallest := smallest_p / share) > alpha:
             level = alpha * share if looks is None else looks.level(alpha * share)
             remedy = f"Raise analysis.permutations to {math.ceil(1 / level)}"
             if level * MOST_PERMUTATIONS < 1:

@@ -53,8 +53,8 @@ class Cells:
     def known_means(self, group: int, outcome: int) -> FloatArray:
         """Return the known subject means of one group, (n_g,)."""
         means = self.mean[self.group == group, outcome]
-        known: FloatArray = means[np.isfinite(means)]
-        return known
+        finite: FloatArray = means[np.isfinite(means)]
+        return finite
 
 
 def read_entries(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike | None) -> Entries:
@@ -95,16 +95,16 @@ def read_entries(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, imag
     return Entries(table, group, subject, image, subject_image, names, images is not None)
 
 
-def _codes(labels: ArrayLike, what: str, n: int) -> tuple[IntArray, tuple[str, ...]]:
+def _codes(labels: ArrayLike, noun: str, n: int) -> tuple[IntArray, tuple[str, ...]]:
     array = np.asarray(labels)
     if array.ndim != 1 or array.shape[0] != n:
-        raise ValueError(f"{what} must be one-dimensional with {n} entries, got shape {array.shape}")
+        raise ValueError(f"{noun} must be one-dimensional with {n} entries, got shape {array.shape}")
     if array.dtype.kind == "O":
         if any(item is None or (isinstance(item, float) and item != item) or str(item) == "<NA>" for item in array):
-            raise ValueError(f"{what} holds a missing label")
+            raise ValueError(f"{noun} holds a missing label")
         array = array.astype(str)
     elif array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{what} holds a missing label")
+        raise ValueError(f"{noun} holds a missing label")
     names, code = np.unique(array, return_inverse=True)
     return code.astype(np.intp), tuple(str(name) for name in names)
 

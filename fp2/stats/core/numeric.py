@@ -38,4 +38,4 @@ def nested(values: NDArray[Any], digits: int = 6) -> Any:
     """Return an array as nested lists of `rounded` numbers."""
     if values.ndim == 0:
         return rounded(float(values), digits)
-    return [nested(part, digits) for part in values]
+    return [nested(value, digits) for value in values]

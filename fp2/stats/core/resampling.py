@@ -222,7 +222,7 @@ def _stack(columns: list[Sums]) -> Sums:
     """Put the sums of single outcomes side by side on the last axis."""
     n, s, q = (np.concatenate([c[i] for c in columns], axis=-1) for i in range(3))
     crosses = [c.cross for c in columns if c.cross is not None]
-    return Sums(n, s, q, Cross(*(np.concatenate(part, axis=-1) for part in zip(*crosses, strict=True))))
+    return Sums(n, s, q, Cross(*(np.concatenate(arrays, axis=-1) for arrays in zip(*crosses, strict=True))))
 
 
 def _weighted(y: FloatArray, weights: FloatArray) -> Sums:
@@ -244,6 +244,6 @@ def _weighted(y: FloatArray, weights: FloatArray) -> Sums:
     size = np.broadcast_to(present.sum(axis=0)[:, None].astype(np.float64), weight.shape)
     scale = size / np.where(weight > 0, weight, 1.0)
     root = np.sqrt(scale[:, None] * scale[None])
-    cross = Cross(*((part * root)[..., None] for part in (n, s, q)))
+    cross = Cross(*((term * root)[..., None] for term in (n, s, q)))
     scaled = (s[diagonal, diagonal] * scale, q[diagonal, diagonal] * scale)
     return Sums(size[..., None], scaled[0][..., None], scaled[1][..., None], cross)

@@ -50,7 +50,7 @@ def group_sums(data: UnitData, labels: Labels) -> Sums:
             pairs = [list(pair) for pair in combinations(range(members.shape[1]), 2)]
             between = [_between_units(data, members[:, pair], lab[:, :, pair]) for pair in pairs]
             by_kind = zip(sums.cross, *between, strict=True)
-            sums = sums._replace(cross=Cross(*(_added(list(parts)) for parts in by_kind)))
+            sums = sums._replace(cross=Cross(*(_added(list(terms)) for terms in by_kind)))
         class_sums.append(sums)
     if len(class_sums) == 1:
         return class_sums[0]
@@ -96,20 +96,20 @@ def _by_unit(data: UnitData, unit: IntArray, labels: IntArray) -> Sums:
     """Sum units (S,) by label set (b, S), then by group (or pair of groups) of the label sets."""
     count, y, square = data.contributions(unit)
     # outcomes that miss the same answers share their counts
-    counts, which = np.unique(count, axis=1, return_inverse=True)
+    counts, inverse = np.unique(count, axis=1, return_inverse=True)
     m, (sets, b) = y.shape[1], (len(data.units.label_sets), len(labels))
     extra = [] if data.agreement is None else [data.relative_variance(data.count[unit])]
     table = np.concatenate([y, square, *extra, counts], axis=1)
     hot = _one_hot(labels, sets).reshape(sets * b, -1)
     by_set = (hot @ table).reshape(sets, b, -1)
     first = (2 + len(extra)) * m
-    s, q, n = by_set[:, :, :m], by_set[:, :, m : 2 * m], by_set[:, :, first:][:, :, which.reshape(-1)]
+    s, q, n = by_set[:, :, :m], by_set[:, :, m : 2 * m], by_set[:, :, first:][:, :, inverse.reshape(-1)]
     spread = by_set[:, :, 2 * m : first] if extra else None
     if not data.units.dependent:
         order = data.units.label_sets.argmax(axis=0)
         return Sums(n[order], s[order], q[order], None, None if spread is None else spread[order])
-    cross = Cross(*(_between_groups(data.units.label_sets, part) for part in (n, s, q)))
-    n, s, q = (_diagonal(part) for part in cross)
+    cross = Cross(*(_between_groups(data.units.label_sets, term) for term in (n, s, q)))
+    n, s, q = (_diagonal(term) for term in cross)
     if spread is not None:
         spread = np.tensordot(data.units.label_sets.T.astype(np.float64), spread, axes=1)
     return Sums(n, s, q, cross, spread)
@@ -146,7 +146,7 @@ def _overlapping(data: UnitData, members: IntArray, labels: IntArray) -> Sums:
     y = num / np.where(den > 0, den, 1.0)
     turn = (2, 3, 0, 1)
     cross = Cross(*((a @ z.swapaxes(2, 3)).transpose(turn) for a, z in ((mask, mask), (y, mask), (y, y))))
-    n, s, q = (_diagonal(part) for part in cross)
+    n, s, q = (_diagonal(term) for term in cross)
     if data.agreement is None:
         return Sums(n, s, q, cross)
     spread = data.relative_variance(den.transpose(0, 2, 3, 1)).sum(axis=2)  # (b, G, m)
@@ -174,12 +174,12 @@ def group_histograms(data: UnitData, labels: Labels, histograms: FloatArray) -> 
 
 
 def _overlapping_histograms(data: UnitData, members: IntArray, member: BoolArray, histograms: FloatArray) -> FloatArray:
-    b, subjects, places, groups = member.shape
+    b, subjects, n_slots, groups = member.shape
     out = np.empty((groups, b, *histograms.shape[1:]))
     for column in range(histograms.shape[1]):
         weight = member * data.count[members, column][None, :, :, None]  # (b, S, k, G)
         share = weight / np.maximum(weight.sum(axis=2, keepdims=True), 1.0)
-        flat = share.transpose(3, 0, 1, 2).reshape(groups * b, subjects * places)
+        flat = share.transpose(3, 0, 1, 2).reshape(groups * b, subjects * n_slots)
         out[:, :, column] = (flat @ histograms[members.reshape(-1), column]).reshape(groups, b, -1)
     return out
 
@@ -202,12 +202,12 @@ def weighted_sums(y: FloatArray, weights: FloatArray) -> Sums:
         sums = weights @ table.reshape(len(table), -1)
         return np.moveaxis(sums.reshape(len(weights), -1, m), 0, 1)
 
-    n, s, q = (added(part) for part in (mask, filled, filled * filled))
+    n, s, q = (added(array) for array in (mask, filled, filled * filled))
     if not (present.any(axis=2).sum(axis=1) > 1).any():
         return Sums(n, s, q, None)
     cross = [np.zeros((groups, groups, len(weights), m)) for _ in range(3)]
     for g in range(groups):
         common = (mask[:, [g]] * mask).any(axis=(0, 2))
-        for part, (a, z) in zip(cross, ((mask, mask), (filled, mask), (filled, filled)), strict=True):
-            part[g, common] = added(a[:, [g]] * z[:, common])
+        for array, (a, z) in zip(cross, ((mask, mask), (filled, mask), (filled, filled)), strict=True):
+            array[g, common] = added(a[:, [g]] * z[:, common])
     return Sums(n, s, q, Cross(*cross))

@@ -155,14 +155,14 @@ class Prepared:
 
 def prepare(entries: Entries, cells: Cells, min_subjects: int) -> Prepared | None:
     """Drop the small groups and scale every outcome; None if fewer than two groups have `min_subjects` subjects."""
-    least = max(min_subjects, 2)
+    minimum = max(min_subjects, 2)
     size = np.bincount(cells.group, minlength=len(entries.names))
-    if (size >= least).sum() < 2:
+    if (size >= minimum).sum() < 2:
         return None
-    units, image_unit, image_values = _make_units(entries, size >= least)
+    units, image_unit, image_values = _make_units(entries, size >= minimum)
     unit_count, unit_total = count_and_sum(image_unit, len(units.label_set), image_values)
     answered = np.stack([np.isfinite(cells.mean[cells.group == g]).sum(axis=0) for g in units.kept])
-    eligible = answered >= least
+    eligible = answered >= minimum
     # subjects that are only in groups too small for this outcome leave it, as the small groups did above
     usable = (units.label_sets[units.label_set].astype(np.int64) @ eligible.astype(np.int64)) > 0
     count = np.where(usable, unit_count, 0.0)
@@ -178,16 +178,16 @@ def prepare(entries: Entries, cells: Cells, min_subjects: int) -> Prepared | Non
     return Prepared(units, data, unit_total, image_unit, image_values, y, member, eligible, centre, scale)
 
 
-def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, FloatArray]:
-    """Return the units of the groups that `kept` (n_groups,) marks, and the unit and values of each image.
+def _make_units(entries: Entries, is_kept: BoolArray) -> tuple[Units, IntArray, FloatArray]:
+    """Return the units of the groups that `is_kept` (n_groups,) marks, and the unit and values of each image.
 
     The labels of small groups are dropped first, and with them the images that have no other label.
     """
-    inside = kept[entries.group]
+    inside = is_kept[entries.group]
     _, image = np.unique(entries.subject_image[inside], return_inverse=True)
     group, values = entries.group[inside], entries.values[inside]
     n_images = int(image.max()) + 1
-    member = np.zeros((n_images, len(kept)), dtype=bool)
+    member = np.zeros((n_images, len(is_kept)), dtype=bool)
     member[image, group] = True
     label_sets, image_set = np.unique(member, axis=0, return_inverse=True)
     image_set = image_set.reshape(-1)
@@ -199,8 +199,8 @@ def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, Flo
     unit, unit_subject, unit_set = _number_units(subject, image_set, entries.images_given)
     # groups in the order of the first unit that they appear in; those without a unit are left out
     unit_member = label_sets[unit_set]
-    used = np.flatnonzero(unit_member.any(axis=0))
-    order = used[np.argsort(unit_member[:, used].argmax(axis=0), kind="stable")].astype(np.intp)
+    units_used = np.flatnonzero(unit_member.any(axis=0))
+    order = units_used[np.argsort(unit_member[:, units_used].argmax(axis=0), kind="stable")].astype(np.intp)
     units = Units(order, label_sets[:, order], unit_set, unit_classes(unit_subject), unit_subject)
     return units, unit[image], values
 

@@ -243,7 +243,7 @@ def _share(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> 
 def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequence[DisparityRow]:
     """Return the disparity row of each label."""
     comparison = setting.comparison
-    family = sum(len(setting.battery.classes[one.question]) + 1 for one in setting.options.tables)
+    family = sum(len(setting.battery.classes[table.question]) + 1 for table in setting.options.tables)
     least = default_permutations(family, comparison.alpha) if comparison.n_permutations >= _FULL else 0
     return disparity_panel(
         entries[names].to_numpy(dtype=float),

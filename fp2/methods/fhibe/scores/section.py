@@ -114,10 +114,10 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
 
 def _proportions(row: Mapping[str, Any]) -> Row:
     pair, sizes = row["shares"]["pair"], sizes_of(row["shares"]["groups"])
-    ends = [estimate(pair, name, f"{name}_low", f"{name}_high") for name in ("difference", "ratio")]
+    estimates = [estimate(pair, name, f"{name}_low", f"{name}_high") for name in ("difference", "ratio")]
     published = row["agreement"] == "published_only"
     groups = [replace(group_cell(pair[end], sizes), muted=published) for end in ("worst", "best")]
-    cells: list[Any] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *ends]
+    cells: list[Any] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *estimates]
     return Row(cells, min(sizes[pair["worst"]], sizes[pair["best"]]))
 
 

@@ -93,11 +93,11 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     prompts = prompt_rows(answers, run, options.prompts, options.choose_by)
     chosen = [row["id"] for row in prompts if row["chosen"]]
     scores = run.scores[run.scores["question_id"].isin(chosen)]
-    least, alpha = run.comparison.min_subjects, run.comparison.alpha
+    min_subjects, alpha = run.comparison.min_subjects, run.comparison.alpha
     outcomes = {
         name: {
             "overall": _overall(scores, name, alpha),
-            "by": {cut.name: _by_group(scores, name, run.people, cut, alpha, least) for cut in run.cuts},
+            "by": {cut.name: _by_group(scores, name, run.people, cut, alpha, min_subjects) for cut in run.cuts},
         }
         for name, scorer in run.scorers.items()
         if scorer.yes_no and name != "refusal" and (scores["scorer"] == name).any()
@@ -111,7 +111,9 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         "prompts": prompts,
         "outcomes": outcomes,
         "said": pronoun_shares(chosen_answers, run.people),
-        "occupations": occupations_block(chosen_answers, run.people, run.cuts, options.least_people, alpha, least),
+        "occupations": occupations_block(
+            chosen_answers, run.people, run.cuts, options.least_people, alpha, min_subjects
+        ),
         "reasons": most_frequent(chosen_answers, "positive"),
         "offences": most_frequent(chosen_answers, "negative"),
         "keywords": keyword_counts(chosen_answers, run),

@@ -212,7 +212,7 @@ def _offence(plain: str) -> str:
     if _INNOCENT.search(plain):
         return NOTHING
     if match := _GUILTY.search(plain):
-        return next(part for part in match.groups() if part).split(",")[0].strip(" '\"")
+        return next(group for group in match.groups() if group).split(",")[0].strip(" '\"")
     sentence = re.split(r"[.;!?](?:\s|$)", plain)[0].strip()
     if match := _SUBJECT_HEAD.match(sentence):
         rest = sentence[match.end() :].strip()

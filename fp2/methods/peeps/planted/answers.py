@@ -120,7 +120,7 @@ def _subject_noise(truth: PlantedTruth, cases: Sequence[Case]) -> Floats:
 
 def _normal_by_name(seed: int, names: Sequence[tuple[str, ...]]) -> Floats:
     """Return a standard normal number for each name, equal for equal names; each name is hashed once."""
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    places = {name: index for index, name in enumerate(dict.fromkeys(names))}
     numbers = normal(_uniforms(seed, list(places))[:, 0])
     return numbers[[places[name] for name in names]]
 
@@ -159,9 +159,9 @@ def draw_yes_no(
     if truth.errors.base or truth.errors.by:
         failed = uniform(_pairs(_of_images(truth, images, "failure"), _of_texts(truth, questions))) < failure
         log_odds[failed] = np.nan
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         if unknown_trait(planted, question):
-            log_odds[:, place] = np.nan
+            log_odds[:, index] = np.nan
     yes = expit(log_odds)
     p_yes, p_no = mass * yes, mass * (1.0 - yes)
     total = np.where(np.isnan(log_odds), np.nan, mass)
@@ -189,7 +189,7 @@ def _log_odds(
     found: Floats = _items(truth, questions, words) + np.outer(group, affected)
     found += _noise(truth, images, questions, valence)
     for word, table in planted.trait_effects.items():
-        places = [place for place, other in enumerate(words) if other == word]
+        places = [index for index, other in enumerate(words) if other == word]
         if places:
             found[:, places] += np.array([sums.points(table, image.attributes) for image in images])[:, None]
     return found

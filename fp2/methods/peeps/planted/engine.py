@@ -170,8 +170,8 @@ class PlantedEngine(BaseEngine):
             reasons = [unknown_trait(self.truth.yes_no, question) or "planted error" for question in questions]
             for row, task in enumerate(tasks):
                 values = {name: column[row].tolist() for name, column in columns.items()}
-                for place, (question, reason) in enumerate(zip(questions, reasons, strict=True)):
-                    numbers = {name: column[place] for name, column in values.items()}
+                for index, (question, reason) in enumerate(zip(questions, reasons, strict=True)):
+                    numbers = {name: column[index] for name, column in values.items()}
                     yield _scored(task, question, numbers, reason)
 
 
