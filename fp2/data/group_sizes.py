@@ -29,14 +29,12 @@ def _membership(cut: str, n_subjects: int, without_value: int, in_several: int) 
     return f"Cut {cut}: {'; '.join(sentences)}."
 
 
-def _too_small(cut: str, min_subjects: int, sizes: Mapping[str, int], needed: int | None) -> str:
+def _too_small(cut: str, least: int, sizes: Mapping[str, int], needed: int | None) -> str:
     sizes_text = ", ".join(f"{name} {n}" for name, n in list(sizes.items())[:8]) + (", ..." if len(sizes) > 8 else "")
     remedy = "there is no second group"
     if needed is not None:
         remedy = f"about {needed:,} subjects in the same proportions would be enough, or lower analysis.min_subjects"
-    return (
-        f"Cut {cut}: no comparison, since fewer than two groups have {min_subjects} subjects ({sizes_text}): {remedy}."
-    )
+    return f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({sizes_text}): {remedy}."
 
 
 def _alike(cut: str, groups: Sequence[str]) -> str:

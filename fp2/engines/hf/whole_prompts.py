@@ -185,8 +185,8 @@ def _extended(encoded: EncodedPrompts, name: str, length: int, n_appended: int) 
     """Return a tensor of the prefix [1, ...] extended to `length` tokens."""
     prefix, fill = encoded.token_inputs[name], encoded.fill[name]
     rest = torch.full((1, length - prefix.shape[1]), fill, dtype=prefix.dtype)
-    if n_appended and name == "token_type_ids":
-        rest[:, -n_appended:] = 1  # after the prompt: causal
+    if n_appended and name == "token_type_ids" and not prefix.any():  # where no token has type 1, it means causal
+        rest[:, -n_appended:] = 1  # as after PaliGemma's prompt; Gemma 3 marks image tokens with it
     return torch.cat([prefix, rest], dim=1)
 
 
