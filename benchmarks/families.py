@@ -14,8 +14,10 @@ image processor need torchvision.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import importlib
+import json
 import multiprocessing
 import resource
 import shutil
@@ -98,8 +100,12 @@ def write(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> None:
         writer.writerows(held[kind] for kind in types() if kind in held)
 
 
-def main(words: Sequence[str]) -> int:
+def main() -> None:
     """Write the rows of all types, or of some."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("types", nargs="*", help="types of models; all by default")
+    parser.add_argument("--json", action="store_true", help="print the rows as a JSON object on the last line")
+    options = parser.parse_args()
     usable_torchvision()
     import torch
     import transformers
@@ -110,7 +116,7 @@ def main(words: Sequence[str]) -> int:
     for shared in ("accelerate", "bitsandbytes", "fp2.engines.hf.session", "PIL.Image", "transformers.modeling_utils"):
         importlib.import_module(shared)  # once, before the processes are forked
     torch.set_num_threads(1)
-    kinds = words or types()
+    kinds, rows = options.types or types(), []
     with ThreadPoolExecutor(TOGETHER) as pool:
         futures = {pool.submit(measure, kind): kind for kind in kinds}
         for future in as_completed(futures):
@@ -118,8 +124,10 @@ def main(words: Sequence[str]) -> int:
             row = {"type": futures[future], **{name: cells.get(name, "") for name in COLUMNS}}
             print(", ".join(f"{name}: {cell}" for name, cell in row.items() if cell), flush=True)
             write([row], COLUMNS)
-    return 0
+            rows.append(row)
+    if options.json:
+        print(json.dumps({"families": rows}))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

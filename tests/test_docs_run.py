@@ -19,7 +19,8 @@ from fp2.config import choices
 
 pytestmark = pytest.mark.long
 WITHOUT = {
-    "CHANGELOG", "CONTRIBUTING", "SECURITY", "architecture", "deletions", "dense_storage", "ethics", "glossary",
+    "CHANGELOG", "CONTRIBUTING", "SECURITY", "architecture", "benchmarks", "deletions", "dense_storage", "ethics",
+    "glossary",
     "harnesses", "peeps", "published", "python", "troubleshooting", "validity",
 }  # fmt: skip
 """Pages that name commands in passing and have none of their own; their settings are composed in test_docs.py."""

@@ -142,7 +142,7 @@ def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal)
     from fp2.report.reading import DASH, calibration_words, cut_label, number, plain, probability, scorer_label
 
     pairs = comparison["pairs"]
-    console.print(Text(f"{len(comparison['runs'])} runs, {len(pairs)} pairs", style="bold"))
+    console.print(Text(f"{plural(len(comparison['runs']), 'run')}, {plural(len(pairs), 'pair')}", style="bold"))
     if calibration := calibration_words(pair[side] for pair in pairs for side in ("first", "second")):
         console.print(Text(calibration, style="italic"))
     verdicts_by_scorer: dict[tuple[str, str], list[bool]] = {}

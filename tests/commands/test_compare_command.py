@@ -132,7 +132,7 @@ def test_several_runs_are_compared_in_pairs_with_one_correction(
     other = str(bench.run("cut.by=[region]", folder="other").folder)
     assert fp2("compare", folders[0], folders[1], other, "analysis.permutations=99", *bench.paths) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Not compared: harsh, by gender" in shown
+    assert "Not compared: harsh · by gender" in shown
     assert "no cut in common" in shown
     assert fp2("compare", *folders, folders[0], *bench.paths) == 2
     assert "the same run" in capsys.readouterr().err

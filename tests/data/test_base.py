@@ -23,6 +23,7 @@ GIVEN = {
     "hf": ["data.root=/data", "data.columns={image: image}"],
     "table": ["data.path=/data/p.csv", "data.columns={image: file}"],
     "counterfactual": ["data.path=/data/p.csv"],
+    "vl_gender": ["data.root=/data", "data.checkout=/code"],
 }
 CHOICES = list(choices("data"))
 COMMON = ["data.seed=5", "data.limit=10", "data.offset=3", "data.stratify=[region]", "data.ids=[a,7]"]
@@ -46,7 +47,13 @@ HASHED: dict[str, dict[str, Any]] = {
     "counterfactual": {"kind": "table", "columns": {"image": "image", "subject": "set_id", "set_id": "set_id"}},
     "folder": {"attribute": "group"},
     "hf": {"columns": {"image": "image"}, "split": None},
-}
+    "fairface_hub": {
+        "kind": "hf", "columns": {name: name for name in ("image", "gender", "race", "age", "service_test")},
+        "split": None,
+    },
+    "genderbias_vl": {"part": "VLbias"},
+    "vl_gender": {"task": "skills", "per_gender": 500, "prompt_seed": 42},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHOICES)

@@ -10,21 +10,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from fp2.extension import (
     EACH_ITS_OWN,
-    DataOptions,
     Dataset,
-    DataSource,
     Fp2Error,
     LabelledImages,
-    LoadContext,
-    Local,
-    OmitDefault,
-    Required,
     fairface_labels,
     find_files,
     image_folder,
@@ -38,30 +30,6 @@ TONES_ALONE = (
     "skin tone is known for the AI-Face images only, which were not balanced for gender, age or race and have no "
     "other labels: a difference between skin tones may be confounded with these, which cannot be checked"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrasDataOptions(DataOptions):
-    """`root` is the folder of the lists, `image_root` the folder that their paths start from.
-
-    `images: false` reads the lists alone, for answers that exist already.
-    """
-
-    root: Annotated[Path, Local(), Required("the folder with the official lists")]
-    image_root: Annotated[Path | None, Local()] = None
-    images: Annotated[bool, OmitDefault()] = True
-
-
-class Gras(DataSource[GrasDataOptions]):
-    """The images of GRAS, by its official lists."""
-
-    Options = GrasDataOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of both lists; see `load_gras`."""
-        options = self.options
-        image_root = options.image_root.expanduser() if options.image_root else None
-        return load_gras(options.root.expanduser(), image_root, needs_images=options.images)
 
 
 def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool = True) -> Dataset:

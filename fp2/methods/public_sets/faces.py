@@ -7,20 +7,13 @@ Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label fil
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from fp2.extension import (
     EACH_ITS_OWN,
-    DataOptions,
     Dataset,
-    DataSource,
     Fp2Error,
     LabelledImages,
-    LoadContext,
-    Local,
-    Required,
     age_group,
     fairface_labels,
     find_files,
@@ -35,42 +28,6 @@ FAIRFACE_LABELS = "fairface_label*.csv"
 _UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
 _UTK_GENDERS = ("Male", "Female")
 _UTK_RACES = ("White", "Black", "Asian", "Indian", "Others")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FairFaceOptions(DataOptions):
-    """`root` is the folder of the label files, `image_root` the folder that their paths start from."""
-
-    root: Annotated[Path, Local(), Required("the folder with the label files")]
-    image_root: Annotated[Path | None, Local()] = None
-
-
-class FairFace(DataSource[FairFaceOptions]):
-    """FairFace, by its own label files."""
-
-    Options = FairFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of all label files; see `load_fairface`."""
-        image_root = self.options.image_root
-        return load_fairface(self.options.root.expanduser(), image_root.expanduser() if image_root else None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UtkFaceOptions(DataOptions):
-    """`root` is the folder of the images."""
-
-    root: Annotated[Path, Local(), Required("the folder of the images")]
-
-
-class UtkFace(DataSource[UtkFaceOptions]):
-    """UTKFace, whose labels are in the names of its files."""
-
-    Options = UtkFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images below the folder; see `load_utkface`."""
-        return load_utkface(self.options.root.expanduser())
 
 
 def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:

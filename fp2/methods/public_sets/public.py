@@ -129,3 +129,43 @@ class HuggingFace(DataSource[HuggingFaceOptions]):
         columns = {name: str(column) for name, column in chosen.columns.items()}
         with context.progress.counter("Extracting the images (once)") as tick:
             return load_hf(chosen.root.expanduser(), columns, cache, split=chosen.split, tick=tick)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FairFaceOptions(DataOptions):
+    """`root` is the folder of the label files, `image_root` the folder that their paths start from."""
+
+    root: Annotated[Path, Local(), Required("the folder with the label files")]
+    image_root: Annotated[Path | None, Local()] = None
+
+
+class FairFace(DataSource[FairFaceOptions]):
+    """FairFace, by its own label files."""
+
+    Options = FairFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of all label files; see `load_fairface`."""
+        from fp2.methods.public_sets.faces import load_fairface
+
+        image_root = self.options.image_root
+        return load_fairface(self.options.root.expanduser(), image_root.expanduser() if image_root else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtkFaceOptions(DataOptions):
+    """`root` is the folder of the images."""
+
+    root: Annotated[Path, Local(), Required("the folder of the images")]
+
+
+class UtkFace(DataSource[UtkFaceOptions]):
+    """UTKFace, whose labels are in the names of its files."""
+
+    Options = UtkFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images below the folder; see `load_utkface`."""
+        from fp2.methods.public_sets.faces import load_utkface
+
+        return load_utkface(self.options.root.expanduser())
