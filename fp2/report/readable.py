@@ -214,7 +214,9 @@ def to_pdf(values: Sequence[Value]) -> bytes:
 
 
 def _texts(values: Sequence[Value]) -> Iterator[str]:
-    yield from ("".join(value.parts) for value in values if isinstance(value, Sentence))
+    """Yield the sentences, without those that say how charts are read: a PDF has none."""
+    sentences = [value for value in values if isinstance(value, Sentence) and value.weight is not Weight.DETAIL]
+    yield from ("".join(sentence.parts) for sentence in sentences)
 
 
 def _write_line(pdf: Any, text: str, size: float, style: str = "", gap: float = 0.0) -> None:

@@ -116,7 +116,7 @@ class ChatModel(ModelAdapter):
         self._image_token = int(tokenizer.convert_tokens_to_ids(_CONTEXT))
         inner.img_context_token_id = self._image_token
         text = self.language_model.config
-        self.config = SimpleNamespace(image_token_id=self._image_token, get_text_config=lambda: text)
+        self.config = SimpleNamespace(image_token_id=self._image_token, get_text_config=lambda **_: text)
         end = tokenizer.convert_tokens_to_ids(inner.conv_template.sep.strip())  # ends an answer of `chat`
         self.generation_config = SimpleNamespace(eos_token_id=end)
         self.base_model = self

@@ -82,7 +82,7 @@ def test_dashboard_passport_and_metrics_have_it(whole: tuple[Bench, Path]) -> No
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
     assert "Both analyses by cut" in page
     assert "<strong>scores · recall</strong> within <bdi>brightness &gt; 0.3</bdi>" in page
-    assert "Highest significant disparities between groups" in page
+    assert "Highest significant disparities of the published analysis" in page
     assert "fhibe_scores" in json.dumps(predicate_of(folder))
     metrics = results_of(folder)["fhibe_scores"]["metrics"]
     assert metrics["scores.recall.found_both"] == 1

@@ -54,9 +54,9 @@ def test_the_first_values_are_the_score_beside_chance_and_the_score_of_each_attr
     unit = results["gras"]["units"]["subjects"]
     score = results["gras"]["units"]["images"]["scores"]["published_orientation"]
     said = ["".join(value.parts) for value in values if isinstance(value, Sentence) and value.weight is Weight.LEAD]
-    assert f"{score['value']:.2f} published orientation (ideal 0; by chance {score['null_low']:.1f} to" in said[0]
+    assert f"{score['value']:.2f} published orientation (ideal 0; by chance {score['null_low']:.1f} to" in said[1]
     n = {name: sum(map(bool, tests["significant"])) for name, tests in unit["tests"].items()}
-    assert all(f"{count} by {name.replace('_', ' ')}" in said[2] for name, count in n.items() if count)
+    assert all(f"{count} by {name.replace('_', ' ')}" in said[0] for name, count in n.items() if count)
     chart = next(value for value in values if isinstance(value, Chart))
     by_attribute = unit["scores"]["by_attribute"].values()
     assert [p.value for p in chart.series[0].points] == [one["published_orientation"]["value"] for one in by_attribute]

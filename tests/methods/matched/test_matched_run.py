@@ -122,7 +122,7 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
     assert "Differences within counterfactual sets" in page
     assert "Composite by" not in page
-    assert page.count("data-chart=") == 2  # the comparison, and refusals by group
+    assert page.count("data-chart=") == 3  # the largest differences, the comparison, and refusals by group
     passport = json.loads((folder / "passport.json").read_text())
     assert passport["payload"]
 

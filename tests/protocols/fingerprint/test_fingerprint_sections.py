@@ -43,7 +43,7 @@ def test_rates_of_small_groups_are_not_shown() -> None:
     (table,) = (table for table in tables(suppressed(values, 10)) if table.rows)
     assert [column.label for column in table.columns[-2:]] == ["a", "few"]
     assert [as_cell(cell).value for cell in table.rows[0].cells[-2:]] == [0.1, "too few subjects"]
-    assert "and 2 more" in _said(values)[0]
+    assert "and 4 more" in _said(values)[0]
 
 
 def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
