@@ -27,6 +27,8 @@ def on_files(files: Files, config: Any) -> Files:
         "reference/config.md": _config,
         "reference/python.md": _python,
         "reference/keys.md": lambda: _table("keys.csv", "Keys of the blocks of results.json"),
+        "reference/columns.md": lambda: _table("columns.csv", "Columns of a disparity row"),
+        "reference/published.md": lambda: _table("published.csv", "Published numbers, compared"),
         "reference/coverage.md": lambda: _table("coverage.csv", "Coverage, row by row"),
         "reference/statistics.md": lambda: _table("statistics.csv", "Statistical functions by question"),
         "reference/families.md": lambda: _table("../fp2/engines/hf/families.csv", "Families of transformers"),

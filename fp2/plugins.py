@@ -245,6 +245,10 @@ def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
         return cause
     value = repr(first["input"])
     value_shown = value if len(value) <= 80 else value[:77] + "..."
-    stated = [str(one["msg"]).removeprefix("Value error, ") for one in of_value if one["type"] != "bool_type"]
+    stated = [
+        str(one["msg"]).removeprefix("Value error, ")
+        for one in of_value
+        if len(of_value) < 2 or one["type"] != "bool_type"
+    ]
     message = " or ".join(dict.fromkeys([stated[0], *(text.removeprefix("Input should be ") for text in stated[1:])]))
     return Fp2Error(f"{message}, not {value_shown}", where=key)

@@ -226,6 +226,8 @@ SEVERAL = {
     "pairs": ["pronoun", "skin_tone", "age"],
     "gender_age": ["gender", "age"],
     "gender_age_tone": ["gender", "age", "skin_tone"],
+    "race_and_gender": ["race", "gender"],
+    "visogender": ["gender_oo", "gender_op", "gender_op_same", "gender_op_different"],
 }
 
 NAMED = {"jurisdiction": "location_un_region", "first_region": "first_region"}
@@ -237,11 +239,10 @@ def test_the_cuts_that_ship(path):
     spec = yaml.safe_load(path.read_text())
     assert set(spec) == {"name", "by", "each", "groups"}
     assert spec["name"] == path.stem
-    cuts = resolve_cuts(
-        spec, ["region", "subregion", "pronoun", "age", "skin_tone", "gender", "race", "group", *NAMED.values()]
-    )
-    names = SEVERAL.get(path.stem, [path.stem])
-    assert [(cut.name, cut.by) for cut in cuts] == [(name, (NAMED.get(name, name),)) for name in names]
+    names = "region subregion pronoun age skin_tone gender race group category version"
+    cuts = resolve_cuts(spec, [*names.split(), *NAMED.values(), *SEVERAL["visogender"]])
+    expected = SEVERAL.get(path.stem, [path.stem])
+    assert [(cut.name, cut.by) for cut in cuts] == [(name, (NAMED.get(name, name),)) for name in expected]
 
 
 def _people(**attributes: list[list[str]]) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from fp2.errors import Fp2Error
 from fp2.progress import Terminal
 from fp2.report.comparison import difference_words, differs, reading, sizes_words
 from fp2.report.page import write_page
+from fp2.text import plural
 
 if TYPE_CHECKING:
     from fp2.config import Config
