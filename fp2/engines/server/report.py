@@ -134,12 +134,12 @@ def key_refused(error: RefusedError) -> Fp2Error:
 _SAMPLING = ("temperature", "top_p", "seed")
 
 
-def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: Collection[str] = ()) -> None:
+def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: Collection[str] | None = None) -> None:
     """Raise if every other question would fail too: a wrong key, an unknown model or endpoint, a field that is refused.
 
-    `options` are the user's fields of a request.
+    `options` are the user's fields of a request; without them, which fields the server takes is being tried.
     """
-    if isinstance(error, RefusedError) and error.status in (400, 422):
+    if options is not None and isinstance(error, RefusedError) and error.status in (400, 422):
         words = set(re.findall(r"\w+", str(error)))
         for name in words.intersection(options):
             fix = "Correct it, or remove it (~model.options.NAME)"
