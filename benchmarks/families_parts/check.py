@@ -37,11 +37,11 @@ def cells_of(kind: str, folder: Path) -> dict[str, str]:
     try:
         folder, backend = build.save(kind, folder)
     except Exception as error:  # any class of the library may refuse its own defaults
-        return {"asked": f"cannot be built: {_reason(error)}"}
+        return {"asked": f"cannot be built: {_reason(error, folder)}"}
     try:
         loaded, encoded = _askable(folder, backend)
     except Exception as error:
-        return {"asked": f"cannot be asked: {_reason(error)}"}
+        return {"asked": f"cannot be asked: {_reason(error, folder)}"}
     cells = {"asked": "yes"}
     shared = ""
     plain = WholePrompts(loaded.model, share_features=False, limits=BatchLimits(8, 512))
@@ -166,7 +166,9 @@ def _tried(ask: Callable[[], str]) -> str:
         return f"no: {_reason(error)}"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, folder: Path | None = None) -> str:
     cause = error.__cause__ if error.__cause__ is not None and "cannot be loaded" in str(error) else error
     text = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
+    if folder is not None:  # of this machine, and another each time
+        text = text.replace(str(folder), "the checkpoint")
     return f"{type(cause).__name__}: {text}"[:160].replace("\n", " ").rstrip(": ")

@@ -218,18 +218,19 @@ def with_choices(
     check_attributes_read(people, scorers)
     keys = ["image_id", "subject_id"]
     read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]
-    fields = battery.fields if battery else ()
-    items = Items(battery.asked, fields, people) if battery and fields else None
-    row_of = {pair: row for row, pair in enumerate(zip(*(people[key] for key in keys), strict=True))} if items else {}
     written = {question.question_id: question.choices for question in battery.asked} if battery else {}
-
-    def choices_of(question_id: str, image_id: str, subject_id: str) -> list[Choice]:
-        choices = written[question_id]
-        if items is None:
-            return [Choice(choice, choice) for choice in choices]
-        asked = {question.question_id: question for question in items.of(row_of[image_id, subject_id])}
-        return list(map(Choice, choices, asked[question_id].choices))
-
-    of_answers = [choices_of(*row) for row in answers[["question_id", *keys]].itertuples(index=False, name=None)]
+    rows = answers[["question_id", *keys]].itertuples(index=False, name=None)
+    if battery and battery.fields:
+        items = Items(battery.asked, battery.fields, people)
+        pairs = zip(*(people[key] for key in keys), strict=True)
+        of_item = {
+            (question.question_id, *pair): list(map(Choice, written[question.question_id], question.choices))
+            for row, pair in enumerate(pairs)
+            for question in items.of(row)
+        }
+        of_answers = [of_item[row] for row in rows]
+    else:
+        of_question = {name: list(map(Choice, choices, choices)) for name, choices in written.items()}
+        of_answers = [of_question[name] for name, *_ in rows]
     read_with: dict[str, Any] = {CHOICES: of_answers}
     return answers.assign(**read_with).merge(read, on=keys, how="left")
