@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bench import load_config
 from fairlearn.metrics import MetricFrame
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fp2.ask.answers import RowAnswers
-from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.methods.peeps.planted.engine import simulate
