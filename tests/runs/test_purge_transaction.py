@@ -491,6 +491,7 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
     assert kinds == {"run", "texts", "store"}
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_folder_that_is_gone_since_the_purge_was_killed_stops_no_purge(
     finished: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, moved: bool
