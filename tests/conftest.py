@@ -7,9 +7,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,33 +67,6 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(own_root: Path, squares: Path) -> Bench:
     """A project of its own on the shared images."""
     return Bench(own_root, squares)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Draw the people of one size once for all tests and workers: a project that draws them gets a copy."""
-    from filelock import FileLock
-
-    from fp2.methods.peeps.data import build
-
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "drawn"
-    shared.mkdir(exist_ok=True)
-    draw = build.build_peeps
-
-    def copied(folder: Path, spec: Any, progress: Callable[[int, int], None] | None = None) -> None:
-        people = shared / spec.folder()
-        drawing = shared / f"{spec.folder()}.drawing"
-        with FileLock(f"{people}.lock"):
-            if not people.is_dir():
-                shutil.rmtree(drawing, ignore_errors=True)
-                draw(drawing, spec, progress)
-                drawing.rename(people)
-        shutil.copytree(people, folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "build_peeps", copied)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import load_config
 
-from fp2.compose import config_hash, from_plain, load_config
+from fp2.compose import config_hash, from_plain
 from fp2.config import Config, conf_dir
 from fp2.errors import Fp2Error
 from fp2.tables import VARIANT_PARAMETERS

@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from bench import load_config
 from rooted import ROOTED
 
-from fp2.compose import identity_of, load_config
+from fp2.compose import identity_of
 from fp2.config import choices
 from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
