@@ -86,38 +86,6 @@ def encode(loaded: LoadedModel, form: PromptFormat, prompt: str, shown: Image.Im
     return dict(loaded.processor(text=[prompt], return_tensors="pt", **pictures, **start))
 
 
-def next_logits(loaded: LoadedModel, form: PromptFormat, question: str, shown: Image.Image | None) -> torch.Tensor:
-    inputs = encode(loaded, form, form.text(question, shown is not None), shown)
-    inputs.pop("labels", None)
-    if not loaded.model.config.to_dict().get("use_decoder_only_language_model", True):
-        inputs["decoder_input_ids"] = torch.zeros((1, 1), dtype=torch.long)
-    with torch.no_grad():
-        logits: torch.Tensor = loaded.model(**inputs).logits[0, -1].float()
-    return logits
-
-
-@every_family
-def test_every_family_answers(folders: dict[str, Path], family: str, tasks: list[ImageTask]) -> None:
-    engine = HfEngine(HfSpec(str(folders[family])), DECODING, HfOptions(threads=1))
-    answers = [answer for batch in engine.answer(tasks[:2]) for answer in batch]
-    assert sorted((answer.image_id, answer.question_id) for answer in answers) == sorted(
-        (task.image_id, question.question_id) for task in tasks[:2] for question in task.questions
-    )
-    assert {answer.error for answer in answers} == {None}
-    assert all(1 <= answer.tokens <= DECODING.max_new_tokens for answer in answers)
-
-
-@every_family
-def test_image_and_question_change_the_logits(folders: dict[str, Path], family: str) -> None:
-    loaded, form = loaded_from(folders[family])
-    first = next_logits(loaded, form, KIND, picture(0))
-    assert torch.equal(first, next_logits(loaded, form, KIND, picture(0)))
-    assert (first - next_logits(loaded, form, KIND, picture(1))).abs().max() > 0.05
-    assert (first - next_logits(loaded, form, WORK, picture(0))).abs().max() > 0.05
-    if loaded.facts.text_only:
-        assert (first - next_logits(loaded, form, KIND, None)).abs().max() > 0.05
-
-
 @every_family
 def test_prompts_are_those_that_the_family_was_trained_on(folders: dict[str, Path], family: str) -> None:
     _, form = loaded_from(folders[family])
