@@ -184,29 +184,26 @@ def violations(page: Any, rules: Any = None, *, least: str = "minor") -> list[tu
     return [(rule["id"], node["html"][:200], node["failureSummary"]) for rule in found for node in rule["nodes"]]
 
 
+SCHEMES = {WIDTHS[0]: ("dark", "light"), WIDTHS[-1]: ("light", "dark")}
+"""On a phone and a desk, each dark and light: of the second scheme at a width, the contrast."""
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible_silent_and_closed(browser: Any, addresses: dict[str, str], name: str) -> None:
-    """On a phone and a desk, each dark and light: of the second scheme at a width, the contrast."""
-    own = addresses[name]
+def test_a_page_is_accessible_silent_closed_and_never_wider_than_the_window(
+    browser: Any, addresses: dict[str, str], name: str
+) -> None:
+    own, whole_from = addresses[name], WIDTHS[3] if name == "sweep" else WIDTHS[2]
     with Opened(browser, own, WIDTHS[0], "dark") as one:
-        for width, schemes in ((WIDTHS[0], ("dark", "light")), (WIDTHS[-1], ("light", "dark"))):
+        for width in WIDTHS:
             one.page.set_viewport_size({"width": width, "height": 900})
-            for scheme, rules in zip(schemes, (ALL_RULES, CONTRAST), strict=True):
+            assert one.page.evaluate("document.documentElement.scrollWidth") <= width, width
+            if width >= whole_from and "hostile" not in name:  # whose words can be wider than any window
+                assert one.page.evaluate(CLIPPED) == [], width
+            for scheme, rules in zip(SCHEMES.get(width, ()), (ALL_RULES, CONTRAST), strict=False):
                 one.page.emulate_media(color_scheme=scheme)
                 assert not violations(one.page, rules), (width, scheme)
         assert not one.said
         assert all(address.startswith((own, "data:")) for address in one.asked)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_never_wider_than_the_window(browser: Any, addresses: dict[str, str], name: str) -> None:
-    with Opened(browser, addresses[name], WIDTHS[0], "light") as one:
-        for width in WIDTHS:
-            one.page.set_viewport_size({"width": width, "height": 900})
-            assert one.page.evaluate("document.documentElement.scrollWidth") <= width, width
-            whole_from = WIDTHS[3] if name == "sweep" else WIDTHS[2]
-            if width >= whole_from and "hostile" not in name:  # whose words can be wider than any window
-                assert one.page.evaluate(CLIPPED) == [], width
 
 
 def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(browser: Any, addresses: Any) -> None:
