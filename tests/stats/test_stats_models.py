@@ -61,6 +61,19 @@ def test_distance_of_people_in_several_groups_and_of_too_few():
         fingerprint_distance(values, other[:, :1], groups, subjects, **FAST)
 
 
+@pytest.mark.parametrize("profile", [0.0, 0.15])
+def test_distance_interval_covers_and_its_p_holds_the_level(profile):
+    rng = np.random.default_rng(4)
+    centred = np.array([0, 0, 0, profile]) - profile / 4
+    truth, covered, rejected = np.sqrt((centred**2).mean()), 0, 0
+    for k in range(60):
+        found = fingerprint_distance(*two_models(rng, profile, 2)[:4], n_permutations=59, n_bootstrap=100, seed=k)
+        covered += found.ci_low - 1e-12 <= truth <= found.ci_high
+        rejected += found.p_value <= 0.05
+    assert covered >= 53
+    assert rejected <= 8 if profile == 0 else rejected >= 53
+
+
 def test_the_shrunken_range_follows_from_a_root_finder():
     rng = np.random.default_rng(5)
     means, variances = rng.normal(0, 0.3, (5, 40, 2)), rng.uniform(0.001, 0.2, (5, 40, 2))
