@@ -167,22 +167,19 @@ def attention_block(
     people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
+    values = table["first"].where(table["position"] > 0, 1 - table["first"])
     return {
         "n_pictures": int(people["image_id"].nunique()),
         "n_descriptions": len(table),
         "first_known": int(table["first"].notna().sum()),
         "both_named": int(table["words"].notna().sum()),
-        "left_first": _mean(table["first"].where(table["position"] > 0, 1 - table["first"])),
+        "left_first": float(values.mean()) if values.notna().any() else None,
         "same_person_first_when_mirrored": _stable(table),
         "regressions": [
             _regression(table, outcome, words, attributes, people, comparison)
             for outcome, words in (("words", "log(words of A / words of B)"), ("first", "A is described first"))
         ],
     }
-
-
-def _mean(values: pd.Series[Any]) -> float | None:
-    return float(values.mean()) if values.notna().any() else None
 
 
 def _stable(table: pd.DataFrame) -> float | None:
@@ -262,8 +259,12 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     dropped: list[str] = []
     combined: list[str] = []
     for name in attributes:
-        kept, reference = _groups(people, name, least)
-        references[name] = reference
+        entries = people[["subject_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
+        sizes = entries.groupby(ATTRIBUTE_PREFIX + name)["subject_id"].nunique()
+        large = [str(group) for group in sizes.index[sizes >= least]]
+        small = int((sizes < least).sum())
+        kept = [*large, *([OTHER] if small else [])]
+        references[name] = reference = str(sizes.idxmax()) if len(sizes) else ""
         found = [(group, _difference(rows, name, group, kept)) for group in kept if group != reference]
         found = [(group, column) for group, column in found if np.any(column)]
         if not found:
@@ -279,16 +280,6 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     if combined:
         dropped.append(f"{', '.join(combined)}: linear combinations of the terms before them")
     return _Terms(tuple(names), tuple(of), np.column_stack(columns), references, tuple(dropped))
-
-
-def _groups(people: pd.DataFrame, name: str, least: int) -> tuple[list[str], str]:
-    """Return the groups of an attribute with the small ones pooled, and the largest."""
-    entries = people[["subject_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
-    sizes = entries.groupby(ATTRIBUTE_PREFIX + name)["subject_id"].nunique()
-    large = [str(group) for group in sizes.index[sizes >= least]]
-    small = int((sizes < least).sum())
-    reference = str(sizes.idxmax()) if len(sizes) else ""
-    return [*large, *([OTHER] if small else [])], reference
 
 
 def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> Floats:

@@ -156,7 +156,13 @@ class Diversity(Collects[DiversityOptions]):
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
-        return Analysis(settings=score_settings(job.config, {}), blocks={BLOCK: block | _summary(block)})
+        metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
+        metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
+        metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
+        return Analysis(
+            settings=score_settings(job.config, {}),
+            blocks={BLOCK: block | {"metrics": metrics, "headline": dict(block["totals"])}},
+        )
 
     def recall(self, results: Block) -> Block:
         """Return what stays of a logged run."""
@@ -254,11 +260,3 @@ def _groups(people: pd.DataFrame, attribute: str, min_subjects: int) -> list[tup
         for group, part in entries.groupby("group", sort=True)
         if part["subject_id"].nunique() >= min_subjects
     ]
-
-
-def _summary(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
-    metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
-    metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
-    metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
-    return {"metrics": metrics, "headline": dict(block["totals"])}

@@ -158,10 +158,6 @@ def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
     }
 
 
-def _by_name(grouping: Grouping) -> list[tuple[str, Attribute]]:
-    return [(attribute.name, attribute) for attribute in grouping.attributes]
-
-
 def status_of_cells(rejected: BoolArray, tested: BoolArray, uneven: Sequence[bool]) -> NDArray[np.str_]:
     """Return the status of every cell, (A, K); `uneven` (A,): attributes with a small group of larger spread."""
     found = np.where(np.array(uneven)[:, None], MEAN_OR_SPREAD, MEAN)
@@ -298,8 +294,8 @@ def uneven_attributes(grouping: Grouping, group_means: Mapping[str, Any]) -> lis
 def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:
     """Return a line that names every group of `_uneven_groups`; none where there is none."""
     groups = [
-        f"{group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) {spread:.1f} times as much"
-        for name, attribute in _by_name(grouping)
+        f"{group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) {spread:.1f} times as much"
+        for attribute in grouping.attributes
         for group, spread in _uneven_groups(attribute, group_means).items()
     ]
     meaning = "A trait that differs by such an attribute may differ in its mean or in its spread"

@@ -71,6 +71,8 @@ def matched_block(
         each less the mean of the set) and `pairs` (differences with 95 % intervals). `cuts`: the number of sets that
         vary in each. `metrics` and `headline` as in every block.
     """
+    from fp2.extension import memberships
+
     wide = outcome_columns(scores)
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     unit = dict(zip(zip(people["image_id"], people["subject_id"], strict=True), units(people), strict=True))
@@ -78,7 +80,9 @@ def matched_block(
     found: list[MatchedTest] = []
     sizes: list[dict[str, Any]] = []
     for cut in cuts:
-        table = _lines(varying(people, cut), cut, unit)
+        table = memberships(varying(people, cut), cut)
+        keys = zip(table["image_id"], table["subject_id"], strict=True)
+        table = table.assign(unit=[unit[key] for key in keys])
         sizes.append(_cut(table, cut))
         tests = _tests(wide, columns, table, scorers, comparison) if columns and len(table) else []
         for (probe, scorer), (test, same) in zip(columns, tests, strict=False):
@@ -93,22 +97,18 @@ def matched_block(
         "method": "permutation of the versions inside every set, largest |t| over pairs of versions",
         "cuts": sizes,
         "rows": rows,
-        "metrics": _metrics(primary),
+        "metrics": {
+            f"{row['probe']}.{row['scorer']}.{row['cut']}.{key}": row[key]
+            for row in primary
+            for key in ("raw", "adjusted_p")
+            if row[key] is not None
+        },
         "headline": {
             "scorer": comparison.primary,
             "biased": [[row["probe"], row["cut"]] for row in primary if row["verdict"] == Verdict.BIASED],
             "largest_raw": max((row["raw"] for row in primary if row["raw"] is not None), default=None),
         },
     }
-
-
-def _lines(people: pd.DataFrame, cut: Cut, unit: Mapping[tuple[str, str], str]) -> pd.DataFrame:
-    """Return one row per (image, version) with its unit."""
-    from fp2.extension import memberships
-
-    table = memberships(people, cut)
-    keys = zip(table["image_id"], table["subject_id"], strict=True)
-    return table.assign(unit=[unit[key] for key in keys])
 
 
 def _cut(table: pd.DataFrame, cut: Cut) -> dict[str, Any]:
@@ -203,12 +203,3 @@ def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Compari
             mde80=_minimum_detectable(test, level) if row["status"] == "ok" else None,
         )  # fmt: skip
         row["verdict"] = row["status"] if row["status"] != "ok" else verdict_of(p, larger, small, c.alpha)
-
-
-def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    return {
-        f"{row['probe']}.{row['scorer']}.{row['cut']}.{key}": row[key]
-        for row in rows
-        for key in ("raw", "adjusted_p")
-        if row[key] is not None
-    }

@@ -197,7 +197,9 @@ class Dispatcher:
         if first is None:
             return
         try:
-            self._start_missing()
+            # all workers at first, later those that were lost
+            for place in sorted(set(range(self._n)) - {worker.place for worker in self._workers.values()}):
+                self._start(place)
             yield from self._shared(itertools.chain([first], pictures))
             while self._again:
                 yield from self._shared(iter([self._again.popleft() for _ in range(len(self._again))]))
@@ -213,11 +215,6 @@ class Dispatcher:
         self._again.clear()
         self._suspects.clear()
         self._transport.close()
-
-    def _start_missing(self) -> None:
-        """Start the workers that are not there: all at first, later those that were lost."""
-        for place in sorted(set(range(self._n)) - {worker.place for worker in self._workers.values()}):
-            self._start(place)
 
     def _start(self, place: int) -> None:
         number = self._transport.start(place)

@@ -153,13 +153,12 @@ def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
 
 def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
     groups_held = [
-        group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)
+        group
+        for value in cell
+        for group, held in groups.items()
+        if any((value.startswith(one[:-1]) if one.endswith("*") else value == one) for one in held)
     ]
     return list(dict.fromkeys(groups_held))
-
-
-def _matches(value: str, held: str) -> bool:
-    return value.startswith(held[:-1]) if held.endswith("*") else value == held
 
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
@@ -190,19 +189,6 @@ def _table(
     lacking = [name for name in table.by if name not in attribute_columns(setting.people)]
     if lacking:
         return {**head, "rows": [], "reason": f"the data set has no {', '.join(lacking)}"}, []
-    outcomes = _outcomes(labels, table, setting)
-    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
-    entries = groups.merge(outcomes, on=KEYS)
-    if entries.empty:
-        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
-    names = [name for name in outcomes.columns if name not in KEYS]
-    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
-    compared = zip(names, _compare(entries, names, setting), strict=True)
-    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
-
-
-def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.DataFrame:
-    """Return `image_id, subject_id` and a 0/1 column per label, and one for any other label than the right one."""
     of_question = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
     columns = {
         label: (of_question["label"] == label).astype(float) for label in setting.battery.classes[table.question]
@@ -213,7 +199,15 @@ def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.
         outcomes = outcomes.merge(right, on=KEYS)
         outcomes[WRONG] = (outcomes["label"] != outcomes["right"]).astype(float).where(outcomes["right"].notna())
         outcomes = outcomes.drop(columns="right")
-    return outcomes.drop(columns="label")
+    outcomes = outcomes.drop(columns="label")
+    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
+    entries = groups.merge(outcomes, on=KEYS)
+    if entries.empty:
+        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
+    names = [name for name in outcomes.columns if name not in KEYS]
+    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
+    compared = zip(names, _compare(entries, names, setting), strict=True)
+    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
 
 
 def _group(group: str, entries: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:

@@ -106,13 +106,16 @@ def cross_validate(
 ) -> Losses:  # fmt: skip
     """Return the held-out losses of a forest on `columns` (None: all), and their rises if `shuffled`.
 
-    `tick` is called after each fold.
+    All rows of a subject are in one fold. `tick` is called after each.
     """
+    from sklearn.model_selection import GroupKFold
+
     used = np.arange(len(data.design.columns)) if columns is None else columns
     features = data.design.features if shuffled else ()
     predicted, rises = np.zeros(len(data.y)), np.zeros((len(data.y), len(features)))
     rng = np.random.default_rng([options.seed, 1])
-    for k, (train, test) in enumerate(_folds(data, options)):
+    folds = GroupKFold(options.folds, shuffle=True, random_state=options.seed)
+    for k, (train, test) in enumerate(folds.split(data.design.matrix, groups=data.subjects)):
         forest = _fit(data, train, used, options, options.seed + k)
         held = data.design.matrix[np.ix_(test, used)]
         predicted[test] = _predict(forest, held)
@@ -125,14 +128,6 @@ def cross_validate(
                 rises[test, f] += ((data.y[test] - _predict(forest, moved)) ** 2 - squared) / options.repeats
         tick()
     return Losses(predicted, (data.y - predicted) ** 2, rises)
-
-
-def _folds(data: Data, options: ErrorModelOptions) -> list[tuple[IntArray, IntArray]]:
-    """Return (train, test) rows; all rows of a subject are in one test fold."""
-    from sklearn.model_selection import GroupKFold
-
-    split = GroupKFold(options.folds, shuffle=True, random_state=options.seed)
-    return list(split.split(data.design.matrix, groups=data.subjects))
 
 
 def _fit(data: Data, rows: IntArray, columns: IntArray, options: ErrorModelOptions, seed: int) -> Any:

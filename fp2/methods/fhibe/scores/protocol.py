@@ -76,7 +76,12 @@ class FhibeScores(Collects[ScoresOptions]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse missing or unknown files, and attributes or features that the data set does not have."""
-        _check_files(inputs.config, self.options)
+        files = given_files(inputs.config.task.files, ["scores"])
+        if self.options.simulate is not None and files:
+            raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
+        if self.options.simulate is None and not files.get("scores"):
+            fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
+            raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
         _check_names(inputs.people, self.options)
         return ()
 
@@ -87,7 +92,14 @@ class FhibeScores(Collects[ScoresOptions]):
             numbers = measure(inputs.people, inputs.store.connection, pixels=options.pixels, tick=tick)
         people = inputs.people.join(numbers)
         scores, notes = self._scores(inputs.config, people)
-        self._check_scored(people, scores, inputs)
+        scored = scores.dropna(subset=["value"])
+        if scored.empty:
+            raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
+        pairs = set(zip(scored["image_id"], scored["subject_id"], strict=True))
+        inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
+        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
+            if memberships(people[inside], cut).empty:
+                raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
         people_table = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
         return Collected(
             tables=score_tables(people_table, scores[LONG]),
@@ -142,26 +154,6 @@ class FhibeScores(Collects[ScoresOptions]):
             return simulated_scores(people, options.metrics, options.simulate, options.name, config.seed), []
         path = Path(config.task.files["scores"]).expanduser()
         return read_scores(path, people, options, local_salt(Path(config.paths.state)))
-
-    def _check_scored(self, people: pd.DataFrame, scores: pd.DataFrame, inputs: Inputs) -> None:
-        """Raise if no subject has a score, or none with a score has a value for a cut that was asked for."""
-        scored = scores.dropna(subset=["value"])
-        if scored.empty:
-            raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
-        pairs = set(zip(scored["image_id"], scored["subject_id"], strict=True))
-        inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
-        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
-            if memberships(people[inside], cut).empty:
-                raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
-
-
-def _check_files(config: Config, options: ScoresOptions) -> None:
-    files = given_files(config.task.files, ["scores"])
-    if options.simulate is not None and files:
-        raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
-    if options.simulate is None and not files.get("scores"):
-        fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
-        raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
 
 
 def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:

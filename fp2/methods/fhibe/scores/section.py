@@ -107,7 +107,12 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
         yield Table(f"proportions_{n}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
     for index, within in enumerate(outcome["within"]):
         yield within_table(outcome, within, f"within_{n}_{index}")
-        yield from _within_models(outcome["label"], within)
+        label = outcome["label"]
+        model, patterns = within.get("error_model") or {}, within.get("patterns") or {}
+        if model.get("status") == "ok":
+            yield _explained(model, [Strong(label), " within ", Name(within["condition"])])
+        if patterns.get("status") == "ok":
+            yield _replicated(patterns, [Strong(label), " within ", Name(within["condition"])])
     yield from _error_model(outcome.get("error_model") or {}, outcome["label"], n)
     yield from _patterns(outcome.get("patterns") or {}, outcome["label"], n)
 
@@ -119,15 +124,6 @@ def _proportions(row: Mapping[str, Any]) -> Row:
     groups = [replace(group_cell(pair[end], sizes), muted=published) for end in ("worst", "best")]
     cells: list[Any] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *estimates]
     return Row(cells, min(sizes[pair["worst"]], sizes[pair["best"]]))
-
-
-def _within_models(label: str, within: Mapping[str, Any]) -> Iterator[Sentence]:
-    """Yield what error model and patterns say within a condition."""
-    model, patterns = within.get("error_model") or {}, within.get("patterns") or {}
-    if model.get("status") == "ok":
-        yield _explained(model, [Strong(label), " within ", Name(within["condition"])])
-    if patterns.get("status") == "ok":
-        yield _replicated(patterns, [Strong(label), " within ", Name(within["condition"])])
 
 
 def _explained(model: Mapping[str, Any], what: list[str]) -> Sentence:

@@ -118,8 +118,22 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         "offences": most_frequent(chosen_answers, "negative"),
         "keywords": keyword_counts(chosen_answers, run),
     }  # fmt: skip
-    block["metrics"] = _metrics(block)
-    return block | {"headline": _headline(block)}
+    rates = {
+        f"{name}.rate": outcome["overall"]["rate"]
+        for name, outcome in block["outcomes"].items()
+        if outcome["overall"] is not None
+    }
+    block["metrics"] = {
+        **rates,
+        "occupations.over_represented": float(sum(row["over"] for row in block["occupations"]["rows"])),
+    }
+    return block | {
+        "headline": {
+            "prompts": [row["id"] for row in block["prompts"] if row["chosen"]],
+            "rates": {name: round(value, 4) for name, value in block["metrics"].items() if name.endswith(".rate")},
+            "over_represented_occupations": int(block["metrics"]["occupations.over_represented"]),
+        }
+    }
 
 
 # -- rates of binary outcomes: estimate, interval and group size, over subjects
@@ -162,20 +176,3 @@ def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: 
         }
         for row in proportions.groups
     ]  # fmt: skip
-
-
-def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
-    rates = {
-        f"{name}.rate": outcome["overall"]["rate"]
-        for name, outcome in block["outcomes"].items()
-        if outcome["overall"] is not None
-    }
-    return {**rates, "occupations.over_represented": float(sum(row["over"] for row in block["occupations"]["rows"]))}
-
-
-def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "prompts": [row["id"] for row in block["prompts"] if row["chosen"]],
-        "rates": {name: round(value, 4) for name, value in block["metrics"].items() if name.endswith(".rate")},
-        "over_represented_occupations": int(block["metrics"]["occupations.over_represented"]),
-    }
