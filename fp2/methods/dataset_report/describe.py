@@ -104,12 +104,6 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
         A table with the columns `country` and `group`; countries in any usual spelling.
     min_subjects : int
         Groups with fewer subjects are pooled.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, gives a country two groups, or none to any country of the images; or if the data set
-        has no countries.
     """
     from fp2.extension import find_country, read_table
 

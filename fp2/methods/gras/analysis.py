@@ -67,11 +67,6 @@ def analyse(
     -------
     dict
         Finite JSON values: see docs/methods/gras.md.
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
     grouping = group_answers(answers, people, attributes, options)
     units = {IMAGES: _analyse_unit(answers, grouping, options, IMAGES, tick)}

@@ -131,11 +131,6 @@ def attribution_intervals(
     -------
     DataFrame
         `attribute, group, polarity, share, low, high` (0-1).
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
     import pandas as pd
 

@@ -166,13 +166,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
 
 def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
-    """Raise for an outcome that the engine never gives; note one that it gives for some answers only.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the outcomes that are always there.
-    """
+    """Raise for an outcome that the engine never gives; note one that it gives for some answers only."""
     from fp2.extension import NEVER
 
     question = next((question for question in battery.questions if question.kind == "yes_no"), None)
@@ -187,13 +181,7 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
 
 
 def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
-    """Return a warning with the share of answers that lack the outcome although there is an answer.
-
-    Raises
-    ------
-    Fp2Error
-        If all lack it.
-    """
+    """Return a warning with the share of answers that lack the outcome although there is an answer."""
     answered = answers.answered
     lacking = np.isnan(answers.columns[outcome]) & answered
     n, n_answered = int(lacking.sum()), int(answered.sum())

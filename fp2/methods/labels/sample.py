@@ -140,13 +140,7 @@ class Sheet:
         return [answers[k] for k in np.random.default_rng(seeds).permutation(len(answers))]
 
     def append(self, labeller: str, answer: Answer, label: float | None, *, undo: bool = False) -> None:
-        """Write one label to the disk, unless the person was withdrawn meanwhile.
-
-        Raises
-        ------
-        Fp2Error
-            If it cannot be written.
-        """
+        """Write one label to the disk, unless the person was withdrawn meanwhile."""
         path = _file(self.folder, labeller)
         word = _UNDO if undo else "" if label is None else f"{label:g}"
         with writing(self.state), artifacts.as_user_error(self.folder), _alone(self.folder):
@@ -178,13 +172,7 @@ class Sheet:
         return out
 
     def merge(self) -> Path:
-        """Write `labels.csv` and return its path.
-
-        Raises
-        ------
-        Fp2Error
-            If nothing is labelled.
-        """
+        """Write `labels.csv` and return its path."""
         chance = {(row["image"], row["subject"], row["question"]): row["probability"] for row in self.rows}
         path = self.folder / MERGED
         with writing(self.state), _alone(self.folder):
@@ -204,12 +192,6 @@ def sheet_of(source: Path, here: Config, wanted: Wanted, words: Sequence[str] = 
     """Return the sample of the run in `source`, drawn now if there is none.
 
     `words` state again what a run of somebody else names (`fp2.extension.logged_config`).
-
-    Raises
-    ------
-    Fp2Error
-        For a run without scored texts, an unknown scorer, cut or probe, a scorer without labels, a sample that is too
-        small, and settings other than those that the sample was drawn with.
     """
     with writing(Path(here.paths.state)) as withdrawn:
         return _sheet_of(source, read_tables(source).present(withdrawn), here, wanted, words)
@@ -317,11 +299,6 @@ def stratified(strata: Any, cells: Any, compared: Any, n: int, seed: int) -> tup
     -------
     (chosen, probability)
         Sorted positions of the answers drawn, and the inclusion probability of every answer, (N,).
-
-    Raises
-    ------
-    Fp2Error
-        If there are more strata than answers to draw.
     """
     import numpy as np
 

@@ -70,13 +70,7 @@ class PlantedVqa:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], cues: CueValues) -> PlantedVqa:
-        """Return the part `vqa` of a planted truth.
-
-        Raises
-        ------
-        Fp2Error
-            If points do not fit their cue, or a prompt has an unknown kind.
-        """
+        """Return the part `vqa` of a planted truth."""
         kinds = {
             name: VqaKind(
                 name, int(body["offset"]), Points.read(body["points"], cues, f"vqa.{name}"), tuple(body["phrases"])
@@ -152,13 +146,7 @@ class PlantedProbe:
 
     @classmethod
     def read(cls, name: str, raw: Mapping[str, Any], cues: CueValues) -> PlantedProbe:
-        """Return a probe of a planted truth.
-
-        Raises
-        ------
-        Fp2Error
-            If the number of sentences is wrong, or points do not fit their cue.
-        """
+        """Return a probe of a planted truth."""
         if len(raw["sentences"]) != HIGHEST + 1:
             raise Fp2Error(f"the probe has {len(raw['sentences'])} sentences", where=name, fix=f"Give {HIGHEST + 1}")
         refusal = None
@@ -317,13 +305,7 @@ class Planted:
 
 @lru_cache(maxsize=4)
 def load_planted(path: Path = PLANTED_FILE) -> Planted:
-    """Return the planted truth of a file.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing, or a table does not fit its cue.
-    """
+    """Return the planted truth of a file."""
     import yaml
 
     if not path.is_file():

@@ -76,11 +76,6 @@ def plan_run(
     `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`).
     Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
     the plans as JSON; "-" prints them in place of tables.
-
-    Raises
-    ------
-    Fp2Error
-        For every mistake that `fp2 run` would refuse, except that data are missing.
     """
     jobs = jobs_of([word for word in overrides if not word.startswith("-")])  # several values are a sweep anyway
     with Output(as_json=str(json_path) == "-") as out:

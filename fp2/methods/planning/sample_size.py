@@ -105,13 +105,7 @@ class _PlannedOutcome:
 def plan_power(
     wanted: PowerQuestion, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
-    """Print the sample sizes as a table, and write the requested files.
-
-    Raises
-    ------
-    Fp2Error
-        If neither a pilot nor a spread is given, or a number is out of range, or the pilot cannot be read.
-    """
+    """Print the sample sizes as a table, and write the requested files."""
     _check(wanted)
     if wanted.pilot is not None:
         designs, family = _from_pilot(wanted, overrides)

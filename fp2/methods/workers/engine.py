@@ -84,11 +84,6 @@ def on_devices(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engin
     options : WorkerOptions
     rebuild : callable
         Returns, for options that replace the engine's, a picklable callable that builds the engine.
-
-    Raises
-    ------
-    Fp2Error
-        If a device is unknown.
     """
     from fp2.methods.workers.processes import Processes
 
@@ -99,13 +94,7 @@ def on_devices(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engin
 
 
 def on_ray(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engine:
-    """Return the engine in actors of Ray; parameters as in `on_devices`.
-
-    Raises
-    ------
-    Fp2Error
-        If Ray is missing.
-    """
+    """Return the engine in actors of Ray; parameters as in `on_devices`."""
     from fp2.methods.workers.on_ray import RayActors, check_ray
 
     check_ray()

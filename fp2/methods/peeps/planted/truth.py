@@ -202,13 +202,7 @@ class PointSums:
 
 
 def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTruth:
-    """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one).
-
-    Raises
-    ------
-    Fp2Error
-        If a key, a probe or a value is wrong.
-    """
+    """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one)."""
     is_file = isinstance(spec, (str, Path))
     where = f"{spec}: truth" if is_file else "model.truth"
     default = _read_yaml(Path(__file__).with_name("default.yaml"))
