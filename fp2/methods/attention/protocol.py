@@ -197,6 +197,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
+    from fp2.extension import adjust_p_values
     from fp2.methods.attention.dyads import dyad_fit
 
     whole = table[outcome].notna()
@@ -232,23 +233,16 @@ def _regression(
         for name, of, values in zip(terms.names, terms.of, found, strict=True)
         if name != CONSTANT
     ]
-    tests = _tests(fit, terms, c.alpha)
+    names = [name for name in dict.fromkeys(terms.of) if name]
+    raw = [fit.joint_p([index for index, of in enumerate(terms.of) if of == name]) for name in names]
+    tests = [
+        {"attribute": name, "p_value": p, "adjusted_p": q, "significant": q is not None and q <= c.alpha}
+        for name, p, q in zip(names, raw, adjust_p_values(raw), strict=True)
+    ]
     return {**head, "errors_by": fit.by, "terms": lines, "attributes": tests, "reason": None}
 
 
 _FIELDS = ("estimate", "standard_error", "ci_low", "ci_high", "p_value")
-
-
-def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
-    """Return the joint Wald test of each attribute, corrected over them by Holm's method."""
-    from fp2.extension import adjust_p_values
-
-    names = [name for name in dict.fromkeys(terms.of) if name]
-    raw = [fit.joint_p([index for index, of in enumerate(terms.of) if of == name]) for name in names]
-    return [
-        {"attribute": name, "p_value": p, "adjusted_p": q, "significant": q is not None and q <= alpha}
-        for name, p, q in zip(names, raw, adjust_p_values(raw), strict=True)
-    ]
 
 
 def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, least: int) -> _Terms:

@@ -191,12 +191,15 @@ def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: st
             "significant_hf": int((found.p_hf <= tests.alpha).sum()),
             "significant_friedman": int((found.friedman_p <= tests.alpha).sum()),
         }
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0)
+    means: FloatArray = np.where(finite, values, 0.0).sum(axis=0, dtype=np.float64) / np.where(count > 0, count, np.nan)
     return {
         "attributes": [tests.grouping.names[a] for a in part.attributes],
         "n_units": len(part.images) if tests.units == IMAGES else part.n_subjects,
         "n_traits": int(known.sum()),
         **summary,
-        "means": nested(_column_means(values)),
+        "means": nested(means),
         "traits": {name: nested(column) for name, column in asdict(found).items()},
     }
 
@@ -229,9 +232,3 @@ def _differences(tests: TraitTests, sums: list[CentredSums], significant: BoolAr
 def _mean(x: FloatArray) -> float | None:
     known = x[np.isfinite(x)]
     return rounded(float(known.mean())) if len(known) else None
-
-
-def _column_means(values: NDArray[np.floating]) -> FloatArray:
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    return np.asarray(np.where(known, values, 0.0).sum(axis=0, dtype=np.float64) / np.where(count > 0, count, np.nan))

@@ -83,7 +83,14 @@ def matched_block(
         table = memberships(varying(people, cut), cut)
         keys = zip(table["image_id"], table["subject_id"], strict=True)
         table = table.assign(unit=[unit[key] for key in keys])
-        sizes.append(_cut(table, cut))
+        n_sets = table.groupby("group")["unit"].nunique()
+        sizes.append(
+            {
+                "cut": cut.name,
+                "n_sets": int(table["unit"].nunique()),
+                "versions": [{"version": str(name), "n_sets": int(n)} for name, n in n_sets.items()],
+            }
+        )
         tests = _tests(wide, columns, table, scorers, comparison) if columns and len(table) else []
         for (probe, scorer), (test, same) in zip(columns, tests, strict=False):
             rows.append({"probe": probe, "scorer": scorer, "cut": cut.name, **_row(test, same, scorers[scorer])})
@@ -111,15 +118,6 @@ def matched_block(
     }
 
 
-def _cut(table: pd.DataFrame, cut: Cut) -> dict[str, Any]:
-    sizes = table.groupby("group")["unit"].nunique()
-    return {
-        "cut": cut.name,
-        "n_sets": int(table["unit"].nunique()),
-        "versions": [{"version": str(name), "n_sets": int(n)} for name, n in sizes.items()],
-    }
-
-
 def _tests(
     wide: pd.DataFrame, columns: list[tuple[str, str]], table: pd.DataFrame, scorers: Mapping[str, Scorer],
     c: ComparisonSettings,
@@ -129,9 +127,9 @@ def _tests(
 
     from fp2.extension import matched_panel
 
-    found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
+    values = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
-        found,
+        values,
         table["group"].to_numpy(dtype=object),
         table["unit"].to_numpy(dtype=object),
         higher_is_better=[scorers[scorer].higher_is_better for _, scorer in columns],
@@ -140,7 +138,7 @@ def _tests(
         alpha=c.alpha,
         min_sets=c.min_subjects,
     )
-    known = [column[np.isfinite(column)] for column in found.T]
+    known = [column[np.isfinite(column)] for column in values.T]
     return [(test, not len(y) or float(np.ptp(y)) <= SAME) for test, y in zip(tests, known, strict=True)]
 
 

@@ -136,7 +136,12 @@ class VarianceSection(Section):
             yield Sentence(f"SD of the clearest difference between samples: {first_of(spreads, 6)}.")
         for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
             rows = {labels[row["probe"]]: row for row in block["rows"] if row["cut"] == cut}
-            yield _components(cut, rows)
+            components = {label: {part["name"]: part for part in row["components"]} for label, row in rows.items()}
+            names = list(dict.fromkeys(name for parts in components.values() for name in parts))
+            columns = [Column(sentence(name.replace(" x ", " × ")), Kind.SHARE, digits=2) for name in names]
+            cells = [Row([label, *(_share(parts.get(name)) for name in names)]) for label, parts in components.items()]
+            caption = f"Shares of the variance in percent, by {cut_label(cut)}"
+            yield Table("components", [Column("Probe"), *columns], cells, caption, cut=cut)
             sampled = [_sampled(label, row["samples"]) for label, row in rows.items() if row["samples"]]
             caption = f"The clearest difference in {block['n_samples']} samples of every answer, by {cut_label(cut)}"
             yield Table("samples", SAMPLE_COLUMNS, sampled, caption, cut=cut)
@@ -146,16 +151,6 @@ class VarianceSection(Section):
             share = number(100 * block["share_identical"], 1)
             yield Sentence(f"All samples of an answer are equal in {share} % of the answers.", Weight.DETAIL)
         yield Sentence(HOW_TO_READ.format(estimator=block["estimator"]), Weight.DETAIL)
-
-
-def _components(cut: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the share of each variance component; `rows` are by label of their probe."""
-    components = {label: {part["name"]: part for part in row["components"]} for label, row in rows.items()}
-    names = list(dict.fromkeys(name for parts in components.values() for name in parts))
-    columns = [Column(sentence(name.replace(" x ", " × ")), Kind.SHARE, digits=2) for name in names]
-    cells = [Row([label, *(_share(parts.get(name)) for name in names)]) for label, parts in components.items()]
-    caption = f"Shares of the variance in percent, by {cut_label(cut)}"
-    return Table("components", [Column("Probe"), *columns], cells, caption, cut=cut)
 
 
 def _share(part: Mapping[str, Any] | None) -> Cell:

@@ -101,9 +101,16 @@ def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
     tables, rows = [], []
     for variant in variants:
         of_variant = labels[labels["variant"] == variant]
-        tables_and_rows = [_table(of_variant, table, setting, variant) for table in options.tables]
-        tables += [shown for shown, _ in tables_and_rows]
-        rows += _adjusted([row for _, compared in tables_and_rows for row in compared], run.comparison)
+        compared: list[Compared] = []
+        for table in options.tables:
+            shown, of_table = _table(of_variant, table, setting, variant)
+            tables.append(shown)
+            compared += of_table
+        adjusted = adjust([row for _, row in compared], run.comparison.correction, run.comparison.alpha)
+        rows += [
+            {**head, "family_size": len(compared), **row.to_dict()}
+            for (head, _), row in zip(compared, adjusted, strict=True)
+        ]
     return {
         "variants": variants,
         "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
@@ -253,13 +260,6 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
         replace(comparison, n_permutations=max(comparison.n_permutations, least)),
         images=entries["image_id"].to_numpy(dtype=object),
     ).rows  # fmt: skip
-
-
-def _adjusted(compared: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
-    rows = adjust([row for _, row in compared], comparison.correction, comparison.alpha)
-    return [
-        {**head, "family_size": len(compared), **row.to_dict()} for (head, _), row in zip(compared, rows, strict=True)
-    ]
 
 
 def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:

@@ -248,13 +248,9 @@ def _groups(
             curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
             more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
         if theirs is not None:
-            rate = validation_rate(theirs[faces], subjects, [_crop_name(people[index]) for index in faces])
+            # the evaluation code orders faces by the paths of their crops
+            rate = validation_rate(theirs[faces], subjects, [people[index].crop_path.as_posix() for index in faces])
             more["validation"] = None if rate is None else asdict(rate)
         sizes = {"n_faces": len(faces), "n_group": len(set(subjects))}
         rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(rates), **more})
     return rows
-
-
-def _crop_name(person: Person) -> str:
-    """Return the path of a face's aligned crop, by which the evaluation code orders faces."""
-    return person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png").as_posix()
