@@ -317,7 +317,7 @@ def _write_figure(block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], 
     """Draw power by subjects per group of the outcome that needs the most, a line for each number of images."""
     import numpy as np
 
-    from fp2.extension import ChartHeading, draw_panels
+    from fp2.extension import Heading, draw_panels
     from fp2.methods.planning.power import MOST_SUBJECTS, detection_power
 
     if path.suffix not in (".png", ".svg"):
@@ -350,4 +350,4 @@ def _write_figure(block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], 
     size = f"{row['groups']} groups · SD {row['sd']:.3f}{icc}"
     level = f"level {block['level']:.2g}: {block['alpha']:g} over a family of {block['family_size']}"
     lines = [" · ".join([*filter(None, names), size]), f"{level}; the outcome that needs the most subjects"]
-    draw_panels([chart], path, ChartHeading(title, lines))
+    draw_panels([chart], path, Heading(title, lines))
