@@ -46,10 +46,8 @@ from fp2.extension import (
 )
 from fp2.methods.fhibe.narrow.agreement import (
     JACCARD,
-    MEASURES,
     OWN,
     SHAPES,
-    TITLES,
     Given,
     Labels,
     Unit,
@@ -125,12 +123,13 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
                     continue
                 rows += compared
                 annotators = {name for unit in several for name in given[unit]}
-                alpha = None if kind in SHAPES else krippendorff(list(several.values()))
+                shape = SHAPES.get(kind)
+                alpha = None if shape else krippendorff(list(several.values()))
                 outcomes.append(
                     {
                         "probe": kind,
-                        "label": TITLES.get(kind, kind.replace("_", " ")),
-                        "measure": MEASURES.get(kind, JACCARD),
+                        "label": shape.title if shape else kind.replace("_", " "),
+                        "measure": shape.measure if shape else JACCARD,
                         "n_annotators": len(annotators),
                         "with_data": OWN in annotators,
                         "n_compared": len(several),
