@@ -172,7 +172,27 @@ def prompt_sensitivity(
     if len(answers.templates) < 2:
         return {"sets": [], "attributes": []}
     sets = [_image_set(answers, tests, number, outcome) for number in range(len(tests.grouping.sets))]
-    return {"sets": sets, "attributes": _differences(tests, sums, significant)}
+    observed = tests.group_means(sums)
+    permuted: dict[str, list[float]] = {name: [] for name in observed}
+    for batch in tests.permuted(_FLIP_DRAWS):
+        for b in range(len(batch[0].total)):
+            one = [CentredSums(*(x[b : b + 1] for x in part)) for part in batch]
+            for name, (means, _) in tests.group_means(one).items():
+                permuted[name].append(sign_flips(means))
+    out = []
+    for a, (name, (means, _)) in enumerate(observed.items()):
+        chosen = significant[a]
+        out.append(
+            {
+                "attribute": name,
+                "sign_flips": rounded(sign_flips(means)),
+                "sign_flips_by_chance": rounded(_mean(np.array(permuted[name])) or float("nan")),
+                "sign_flips_significant": rounded(sign_flips(means, chosen)) if chosen.any() else None,
+                "significant_traits": int(chosen.sum()),
+                "rank_correlation": rounded(rank_agreement(means)),
+            }
+        )
+    return {"sets": sets, "attributes": out}
 
 
 def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: str) -> dict[str, Any]:
@@ -202,31 +222,6 @@ def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: st
         "means": nested(means),
         "traits": {name: nested(column) for name, column in asdict(found).items()},
     }
-
-
-def _differences(tests: TraitTests, sums: list[CentredSums], significant: BoolArray) -> list[dict[str, Any]]:
-    """Return per attribute how often signs flip, observed and expected by chance, and the rank correlation."""
-    observed = tests.group_means(sums)
-    permuted: dict[str, list[float]] = {name: [] for name in observed}
-    for batch in tests.permuted(_FLIP_DRAWS):
-        for b in range(len(batch[0].total)):
-            one = [CentredSums(*(x[b : b + 1] for x in part)) for part in batch]
-            for name, (means, _) in tests.group_means(one).items():
-                permuted[name].append(sign_flips(means))
-    out = []
-    for a, (name, (means, _)) in enumerate(observed.items()):
-        chosen = significant[a]
-        out.append(
-            {
-                "attribute": name,
-                "sign_flips": rounded(sign_flips(means)),
-                "sign_flips_by_chance": rounded(_mean(np.array(permuted[name])) or float("nan")),
-                "sign_flips_significant": rounded(sign_flips(means, chosen)) if chosen.any() else None,
-                "significant_traits": int(chosen.sum()),
-                "rank_correlation": rounded(rank_agreement(means)),
-            }
-        )
-    return out
 
 
 def _mean(x: FloatArray) -> float | None:

@@ -25,7 +25,7 @@ from fp2.extension import (
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
 
 if TYPE_CHECKING:
-    from fp2.extension import Battery, Config, DenseAnswers, Engine, Progress, RunTables
+    from fp2.extension import Battery, Config, DenseAnswers, RunTables
 
 BLOCK = "gras"
 METHOD = (
@@ -145,8 +145,21 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
+        from fp2.extension import NEVER
+
         if inputs.engine is not None and inputs.battery is not None:
-            _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
+            outcome = self.options.outcome
+            question = next((question for question in inputs.battery.questions if question.kind == "yes_no"), None)
+            lacking = inputs.engine.lacking(question) if question else {}
+            which = lacking.get(outcome)
+            others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
+            if which == NEVER:
+                what = f"the answers of engine={inputs.engine.identity().get('engine')} never have {outcome}"
+                raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
+            if which:
+                inputs.progress.note(
+                    f"This server gives {outcome} for some answers only; for all of them with {others}"
+                )
         return super().check(inputs)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
@@ -163,21 +176,6 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         battery = facts(asked) if asked else {"notes": []}
         analysis = super().analyse(tables, replace(job, facts={"battery": battery}))
         return replace(analysis, notes=[*as_notes(battery["notes"], Stage.QUESTIONS), *analysis.notes])
-
-
-def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
-    """Raise for an outcome that the engine never gives; note one that it gives for some answers only."""
-    from fp2.extension import NEVER
-
-    question = next((question for question in battery.questions if question.kind == "yes_no"), None)
-    lacking = engine.lacking(question) if question else {}
-    which = lacking.get(options.outcome)
-    others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
-    if which == NEVER:
-        what = f"the answers of engine={engine.identity().get('engine')} never have {options.outcome}"
-        raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
-    if which:
-        progress.note(f"This server gives {options.outcome} for some answers only; for all of them with {others}")
 
 
 def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:

@@ -257,32 +257,31 @@ class Dispatcher:
         for number, message in self._transport.receive(_WAIT):
             worker = self._workers.get(number)
             if worker is not None:
-                yield from self._handle(worker, message, alone=alone)
-
-    def _handle(self, worker: _Worker, message: Message, *, alone: bool) -> Iterator[list[Answer]]:
-        label = self._transport.label(worker.place)
-        match message:
-            case Ready(identity):
-                if identity != self._identity:
-                    fix = "Install the same packages and put the same files of the model on every machine"
-                    raise Fp2Error(f"{label} has another model, or other versions of packages", where="engine", fix=fix)
-                worker.ready = True
-            case Took():
-                worker.waiting.popleft()
-            case Answered(batch, calls, runtime):
-                worker.answered, worker.model_calls, self.runtime = True, calls, runtime
-                _strike(worker.tasks, batch)
-                yield batch
-            case Done():
-                worker.passing = False
-                worker.tasks.clear()  # what is left was not answered, which the caller reports
-                worker.waiting.clear()
-            case Refused(what, where, fix):
-                raise Fp2Error(f"{label}: {what}", where=where, fix=fix)
-            case Raised(line):
-                raise RuntimeError(f"{label}: {line}")
-            case Ended(reason):
-                yield from self._lost(worker, reason, alone=alone)
+                label = self._transport.label(worker.place)
+                match message:
+                    case Ready(identity):
+                        if identity != self._identity:
+                            fix = "Install the same packages and put the same files of the model on every machine"
+                            raise Fp2Error(
+                                f"{label} has another model, or other versions of packages", where="engine", fix=fix
+                            )
+                        worker.ready = True
+                    case Took():
+                        worker.waiting.popleft()
+                    case Answered(batch, calls, runtime):
+                        worker.answered, worker.model_calls, self.runtime = True, calls, runtime
+                        _strike(worker.tasks, batch)
+                        yield batch
+                    case Done():
+                        worker.passing = False
+                        worker.tasks.clear()  # what is left was not answered, which the caller reports
+                        worker.waiting.clear()
+                    case Refused(what, where, fix):
+                        raise Fp2Error(f"{label}: {what}", where=where, fix=fix)
+                    case Raised(line):
+                        raise RuntimeError(f"{label}: {line}")
+                    case Ended(reason):
+                        yield from self._lost(worker, reason, alone=alone)
 
     def _lost(self, worker: _Worker, reason: str, *, alone: bool) -> Iterator[list[Answer]]:
         """Take over what a dead worker held, and start another in its place if it had worked."""

@@ -7,7 +7,7 @@ interval that accounts for several images of one subject, and a test that permut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -153,19 +153,16 @@ def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
     for attribute, groups in options.merge.items():
         column = ATTRIBUTE_PREFIX + attribute
         if column in people:
-            cells = [_groups_of(cell, groups) for cell in people[column]]
+            cells = [
+                list(dict.fromkeys(group for value in cell for group, held in groups.items() if _holds(held, value)))
+                for cell in people[column]
+            ]
             changed[column] = pd.Series(cells, index=people.index, dtype=object)
     return people.assign(**changed)
 
 
-def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    groups_held = [
-        group
-        for value in cell
-        for group, held in groups.items()
-        if any((value.startswith(one[:-1]) if one.endswith("*") else value == one) for one in held)
-    ]
-    return list(dict.fromkeys(groups_held))
+def _holds(held: Sequence[str], value: str) -> bool:
+    return any(value.startswith(one[:-1]) if one.endswith("*") else value == one for one in held)
 
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:

@@ -14,7 +14,7 @@ variance). What makes them safe to read:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -231,21 +231,15 @@ def ratios(above: FloatArray, below: FloatArray, n_resamples: int, seed: int) ->
     above, below : per-subject values (n_subjects, k). Returns (n_resamples, k), NaN where a denominator is 0.
     """
     top, bottom = above.reshape(len(above), -1), below.reshape(len(below), -1)
-    blocks = []
-    for counts in _resamples(len(top), n_resamples, seed):
+    blocks, rng = [], np.random.default_rng(seed)
+    even = np.full(len(top), 1.0 / len(top))
+    for start in range(0, n_resamples, _CHUNK):  # counts: how often each subject is in a resample with replacement
+        counts = rng.multinomial(len(top), even, size=min(_CHUNK, n_resamples - start)).astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             blocks.append((counts @ top) / (counts @ bottom))
     quotients: FloatArray = np.concatenate(blocks)
     quotients[~np.isfinite(quotients)] = np.nan
     return quotients
-
-
-def _resamples(n_subjects: int, n_resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield blocks (b, n_subjects) of how often each subject is in a resample with replacement."""
-    rng = np.random.default_rng(seed)
-    even = np.full(n_subjects, 1.0 / n_subjects)
-    for start in range(0, n_resamples, _CHUNK):
-        yield rng.multinomial(n_subjects, even, size=min(_CHUNK, n_resamples - start)).astype(np.float64)
 
 
 def interval(samples: FloatArray, alpha: float = 0.05) -> tuple[float | None, float | None, float | None]:
