@@ -511,16 +511,8 @@ from fp2.report.section import (
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
-from fp2.report.drawing import (
-    FAINT as FAINT,
-    GRID as GRID,
-    INK as INK,
-    LINES as LINES,
-    figure as figure,
-    save as save,
-    shorten as shorten,
-    style as style,
-)
+from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels
+from fp2.report.terminal import terminal as terminal
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (

@@ -88,7 +88,7 @@ class Dialogues:
         level = int(truth.levels[person, view, probe])
         refusal = self.planted.probes[name].refusal
         if level == REFUSED and refusal is not None:
-            return self.open_turn(question, refusal.sentence)
+            return self.open_turn(question, refusal.says)
         return self.open_turn(question, self.planted.say(name, level, int(truth.phrases[person, view])))
 
     def yes_turn(self, truth: Targets, person: int, view: int, share_rare: float, rng: np.random.Generator) -> Turn:

@@ -42,7 +42,7 @@ def answers(planted: Planted) -> list[str]:
             for level, phrase in itertools.product(range(len(probe.sentences)), range(len(planted.phrases)))
         ]
         if probe.refusal:
-            said.append(probe.refusal.sentence)
+            said.append(probe.refusal.says)
     for side, colour in itertools.product(("left", "right"), planted.cues["clothing"]):
         for form in (planted.pair.first, planted.pair.second, planted.pair.second_short):
             said.append(f"{form.format(side=side, colour=colour)} {form.format(side=side, colour=colour)}")

@@ -43,34 +43,30 @@ class AttentionRatio(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `attention_ratio`, or None where it was not asked for."""
+        import numpy as np
+        import pandas as pd
+
         if not run.config.analysis.published or not run.disparities:
             return None
-        entries = _entries(comparisons(run.scores, run.people))
+        table = comparisons(run.scores, run.people)
+        parts = []
+        for who, sign in (("a", 1.0), ("b", -1.0)):
+            words, area = sign * table["words"], sign * table["area"]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "image_id": table["image_id"],
+                        "subject_id": table[who],
+                        "first_mention": table["first"] if who == "a" else 1 - table["first"],
+                        "token_over_area": np.exp(words - area),
+                        "share_over_share": _share(words) / _share(area),
+                        "token_over_area_geometric": words - area,
+                    }
+                )
+            )
+        entries = pd.concat(parts, ignore_index=True)
         rows = [row for cut in run.cuts for row in _rows(entries, run.people, cut)]
         return {"rule": "the Fingerprint² page: descriptions as units, first value listed", "rows": rows}
-
-
-def _entries(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per description and person: `image_id, subject_id` and `MEASURES`, missing where unknown."""
-    import numpy as np
-    import pandas as pd
-
-    parts = []
-    for who, sign in (("a", 1.0), ("b", -1.0)):
-        words, area = sign * table["words"], sign * table["area"]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "image_id": table["image_id"],
-                    "subject_id": table[who],
-                    "first_mention": table["first"] if who == "a" else 1 - table["first"],
-                    "token_over_area": np.exp(words - area),
-                    "share_over_share": _share(words) / _share(area),
-                    "token_over_area_geometric": words - area,
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
 
 
 def _share(log_ratio: pd.Series[float]) -> pd.Series[float]:

@@ -167,22 +167,19 @@ def attention_block(
     people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
+    values = table["first"].where(table["position"] > 0, 1 - table["first"])
     return {
         "n_pictures": int(people["image_id"].nunique()),
         "n_descriptions": len(table),
         "first_known": int(table["first"].notna().sum()),
         "both_named": int(table["words"].notna().sum()),
-        "left_first": _mean(table["first"].where(table["position"] > 0, 1 - table["first"])),
+        "left_first": float(values.mean()) if values.notna().any() else None,
         "same_person_first_when_mirrored": _stable(table),
         "regressions": [
             _regression(table, outcome, words, attributes, people, comparison)
             for outcome, words in (("words", "log(words of A / words of B)"), ("first", "A is described first"))
         ],
     }
-
-
-def _mean(values: pd.Series[Any]) -> float | None:
-    return float(values.mean()) if values.notna().any() else None
 
 
 def _stable(table: pd.DataFrame) -> float | None:
@@ -200,6 +197,7 @@ def _regression(
     people: pd.DataFrame,
     c: ComparisonSettings,
 ) -> dict[str, Any]:
+    from fp2.extension import adjust_p_values
     from fp2.methods.attention.dyads import dyad_fit
 
     whole = table[outcome].notna()
@@ -235,23 +233,16 @@ def _regression(
         for name, of, values in zip(terms.names, terms.of, found, strict=True)
         if name != CONSTANT
     ]
-    tests = _tests(fit, terms, c.alpha)
+    names = [name for name in dict.fromkeys(terms.of) if name]
+    raw = [fit.joint_p([index for index, of in enumerate(terms.of) if of == name]) for name in names]
+    tests = [
+        {"attribute": name, "p_value": p, "adjusted_p": q, "significant": q is not None and q <= c.alpha}
+        for name, p, q in zip(names, raw, adjust_p_values(raw), strict=True)
+    ]
     return {**head, "errors_by": fit.by, "terms": lines, "attributes": tests, "reason": None}
 
 
 _FIELDS = ("estimate", "standard_error", "ci_low", "ci_high", "p_value")
-
-
-def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
-    """Return the joint Wald test of each attribute, corrected over them by Holm's method."""
-    from fp2.extension import adjust_p_values
-
-    names = [name for name in dict.fromkeys(terms.of) if name]
-    raw = [fit.joint_p([index for index, of in enumerate(terms.of) if of == name]) for name in names]
-    return [
-        {"attribute": name, "p_value": p, "adjusted_p": q, "significant": q is not None and q <= alpha}
-        for name, p, q in zip(names, raw, adjust_p_values(raw), strict=True)
-    ]
 
 
 def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, least: int) -> _Terms:
@@ -262,8 +253,12 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     dropped: list[str] = []
     combined: list[str] = []
     for name in attributes:
-        kept, reference = _groups(people, name, least)
-        references[name] = reference
+        entries = people[["subject_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
+        sizes = entries.groupby(ATTRIBUTE_PREFIX + name)["subject_id"].nunique()
+        large = [str(group) for group in sizes.index[sizes >= least]]
+        small = int((sizes < least).sum())
+        kept = [*large, *([OTHER] if small else [])]
+        references[name] = reference = str(sizes.idxmax()) if len(sizes) else ""
         found = [(group, _difference(rows, name, group, kept)) for group in kept if group != reference]
         found = [(group, column) for group, column in found if np.any(column)]
         if not found:
@@ -279,16 +274,6 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     if combined:
         dropped.append(f"{', '.join(combined)}: linear combinations of the terms before them")
     return _Terms(tuple(names), tuple(of), np.column_stack(columns), references, tuple(dropped))
-
-
-def _groups(people: pd.DataFrame, name: str, least: int) -> tuple[list[str], str]:
-    """Return the groups of an attribute with the small ones pooled, and the largest."""
-    entries = people[["subject_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
-    sizes = entries.groupby(ATTRIBUTE_PREFIX + name)["subject_id"].nunique()
-    large = [str(group) for group in sizes.index[sizes >= least]]
-    small = int((sizes < least).sum())
-    reference = str(sizes.idxmax()) if len(sizes) else ""
-    return [*large, *([OTHER] if small else [])], reference
 
 
 def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> Floats:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from fp2.extension import (
     Block,
@@ -35,7 +34,42 @@ class AttentionSection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield which attributes have an effect, the other terms held constant, and the regressions."""
         for regression in block["regressions"]:
-            yield from _regression(regression)
+            outcome, tests = OUTCOMES[regression["outcome"]], regression["attributes"]
+            significant = [cut_label(test["attribute"]) for test in tests if test["significant"]]
+            effect = f"significant effect of {', '.join(significant)}" if significant else "no significant effect"
+            reason = regression["reason"] or f"{effect}, with area and side in the model"
+            yield Sentence(f"{sentence(outcome)}: {reason}.")
+            rows = [
+                Row(
+                    [
+                        cut_label(test["attribute"]),
+                        regression["references"][test["attribute"]],
+                        Cell(test["adjusted_p"], strong=test["significant"]),
+                    ]
+                )
+                for test in tests
+            ]
+            yield Table(f"{regression['outcome']}_attributes", TEST_COLUMNS, rows, f"{sentence(outcome)}: attributes")
+            rows = [
+                Row(
+                    [
+                        term["term"],
+                        cut_label(term["attribute"] or ""),
+                        Estimate(term["estimate"], term["ci_low"], term["ci_high"]),
+                        term["p_value"],
+                    ]
+                )
+                for term in regression["terms"]
+            ]
+            caption = (
+                f"{sentence(outcome)}: one regression with all terms ({regression['n_descriptions']:,} descriptions of "
+                f"{regression['n_pictures']:,} images)"
+            )
+            yield Table(f"{regression['outcome']}_terms", TERM_COLUMNS, rows, caption)
+            if regression["dropped"]:
+                yield Sentence(
+                    f"{sentence(outcome)}, dropped: {plain('; '.join(regression['dropped']))}.", Weight.DETAIL
+                )
         for text in _descriptions(block):
             yield Sentence(text, Weight.DETAIL)
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
@@ -55,44 +89,6 @@ def _descriptions(block: Block) -> Iterator[str]:
             f"In {number(100 * same, 0)} % of the images the same person comes first in both copies; if only the side "
             "mattered, this would be 0 %."
         )
-
-
-def _regression(regression: Mapping[str, Any]) -> Iterator[Value]:
-    """Yield the conclusion of one regression, the tests of its attributes, and its terms."""
-    outcome, tests = OUTCOMES[regression["outcome"]], regression["attributes"]
-    significant = [cut_label(test["attribute"]) for test in tests if test["significant"]]
-    effect = f"significant effect of {', '.join(significant)}" if significant else "no significant effect"
-    reason = regression["reason"] or f"{effect}, with area and side in the model"
-    yield Sentence(f"{sentence(outcome)}: {reason}.")
-    rows = [
-        Row(
-            [
-                cut_label(test["attribute"]),
-                regression["references"][test["attribute"]],
-                Cell(test["adjusted_p"], strong=test["significant"]),
-            ]
-        )
-        for test in tests
-    ]
-    yield Table(f"{regression['outcome']}_attributes", TEST_COLUMNS, rows, f"{sentence(outcome)}: attributes")
-    rows = [
-        Row(
-            [
-                term["term"],
-                cut_label(term["attribute"] or ""),
-                Estimate(term["estimate"], term["ci_low"], term["ci_high"]),
-                term["p_value"],
-            ]
-        )
-        for term in regression["terms"]
-    ]
-    caption = (
-        f"{sentence(outcome)}: one regression with all terms ({regression['n_descriptions']:,} descriptions of "
-        f"{regression['n_pictures']:,} images)"
-    )
-    yield Table(f"{regression['outcome']}_terms", TERM_COLUMNS, rows, caption)
-    if regression["dropped"]:
-        yield Sentence(f"{sentence(outcome)}, dropped: {plain('; '.join(regression['dropped']))}.", Weight.DETAIL)
 
 
 OUTCOMES = {"words": "more words", "first": "being described first"}

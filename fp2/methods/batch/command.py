@@ -66,13 +66,7 @@ class Planned:
 
 @contextmanager
 def _planned(config: Config, progress: Progress) -> Iterator[Planned]:
-    """Yield what the run of a config plans, with its store open.
-
-    Raises
-    ------
-    Fp2Error
-        If it asks no server.
-    """
+    """Yield what the run of a config plans, with its store open."""
     finish_purges(config, progress)
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs = load_inputs(config, store, progress)
@@ -101,13 +95,7 @@ def _stem(storage: Storage, task: ImageTask) -> Iterator[tuple[Question, str]]:
 
 
 def write(overrides: Sequence[str], form: str | None, folder: Path, *, as_json: bool = False) -> None:
-    """Write the requests of all answers that the store lacks into files of a folder, split by the vendor's limits.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder has requests already, or the batch would cost more than `answers.max_cost`.
-    """
+    """Write the requests of all answers that the store lacks into files of a folder, split by the vendor's limits."""
     config = load_config(overrides)
     vendor = _vendor(form, config)
     if any(folder.glob("requests-*")):
@@ -185,11 +173,6 @@ def read(overrides: Sequence[str], form: str | None, files: Sequence[Path], *, a
     """Take the results in files into the store, as answers under the keys of the run that the settings describe.
 
     A result that failed is a failed answer; one that is missing is left for the next run or batch.
-
-    Raises
-    ------
-    Fp2Error
-        If a file cannot be read, or no result is of this run.
     """
     config = load_config(overrides)
     vendor = _vendor(form, config)

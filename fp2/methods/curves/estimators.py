@@ -111,25 +111,20 @@ class GroupMeans:
     def _moments(self, labels: Labels, leasts: list[int]) -> dict[int, GroupMoments]:
         """Return the moments by the least number of subjects, from sums that they share."""
         if self._by_image:
-            sums = self._image_sums(labels)
+            # per group the sums of n, t, n^2, n t, t^2 over units, and the units with a value: (6, G, b, m);
+            # n: images with a value of a unit; t: the sum of these values
+            units = np.concatenate([c.reshape(-1) for c in self._p.units.classes])
+            label = np.concatenate([lab.reshape(len(lab), -1) for lab in labels], axis=1)
+            n, t = self._data.count[units], self._data.total[units]
+            table = np.concatenate([n, t, n * n, n * t, t * t, (n > 0).astype(np.float64)], axis=1)
+            sets = self._p.units.label_sets
+            hot = (label[None] == np.arange(len(sets))[:, None, None]).astype(np.float64)
+            by_set = (hot.reshape(-1, len(units)) @ table).reshape(len(sets), len(label), 6, -1)
+            by_group = np.tensordot(sets.T.astype(np.float64), by_set, axes=1)
+            sums = np.ascontiguousarray(np.moveaxis(by_group, 2, 0))
             return {least: _of_images(sums, self._answered >= least) for least in leasts}
         shared = group_sums(self._data, labels)
         return {least: studentised_moments(self._p, self._yes_no, self._answered >= least, shared) for least in leasts}
-
-    def _image_sums(self, labels: Labels) -> FloatArray:
-        """Return per group the sums of n, t, n^2, n t, t^2 over units, and the units with a value, (6, G, b, m).
-
-        n: images with a value of a unit; t: the sum of these values.
-        """
-        units = np.concatenate([c.reshape(-1) for c in self._p.units.classes])
-        label = np.concatenate([lab.reshape(len(lab), -1) for lab in labels], axis=1)
-        n, t = self._data.count[units], self._data.total[units]
-        table = np.concatenate([n, t, n * n, n * t, t * t, (n > 0).astype(np.float64)], axis=1)
-        sets = self._p.units.label_sets
-        hot = (label[None] == np.arange(len(sets))[:, None, None]).astype(np.float64)
-        by_set = (hot.reshape(-1, len(units)) @ table).reshape(len(sets), len(label), 6, -1)
-        by_group = np.tensordot(sets.T.astype(np.float64), by_set, axes=1)
-        return np.ascontiguousarray(np.moveaxis(by_group, 2, 0))
 
     def _observed(self, least: int) -> GroupMoments:
         if least not in self._seen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fp2.extension import (
@@ -53,31 +53,28 @@ class MultiverseSection(Section):
         )
         yield from (Sentence(warning, Weight.WARNING) for warning in block["warnings"])
         for about in block["cuts"]:
-            yield from _curves_of_cut(about, [row for row in block["rows"] if row["cut"] == about["cut"]], labels)
+            rows = [row for row in block["rows"] if row["cut"] == about["cut"]]
+            cut, n = about["cut"], len(about["specifications"])
+            drawn_from = f", drawn at random from {about['n_possible']}" if about["n_possible"] > n else ""
+            caption = f"By {cut_label(cut)}: {n} specifications{drawn_from}"
+            claims = [_claim(row, labels) for row in rows]
+            yield Table("claims", CLAIM_COLUMNS, claims, caption, primary=True, cut=cut)
+            computed = [row for row in rows if row["n_computed"]]
+            file = f"multiverse_{''.join(letter if letter.isalnum() or letter in '-_' else '-' for letter in cut)}"
+            if rows[-1]["n_computed"]:  # of several probes, the last row is the composite
+                yield _curve(rows[-1], about, labels, file)
+            for row in computed:
+                name = f"{file}_{rows.index(row) + 1}"
+                yield _curve(row, about, labels, name, every=True)
+                yield _medians(row, labels, name)
+            choices = [
+                Table(
+                    "choices", CHOICE_COLUMNS, _choices(row), [Strong(claim_label(row, labels)), _summary(row)], cut=cut
+                )
+                for row in computed
+            ]
+            yield Part(f"Results by choice, {cut_label(cut)}", choices, folded=True, cut=cut)
         yield Sentence(HOW_TO_READ.format_map({**block, "notes": " ".join(block["notes"])}), Weight.DETAIL)
-
-
-def _curves_of_cut(
-    about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
-) -> Iterator[Value]:  # fmt: skip
-    """Yield the claims by one cut; `about` has its specifications."""
-    cut, n = about["cut"], len(about["specifications"])
-    drawn_from = f", drawn at random from {about['n_possible']}" if about["n_possible"] > n else ""
-    caption = f"By {cut_label(cut)}: {n} specifications{drawn_from}"
-    yield Table("claims", CLAIM_COLUMNS, [_claim(row, labels) for row in rows], caption, primary=True, cut=cut)
-    computed = [row for row in rows if row["n_computed"]]
-    file = f"multiverse_{''.join(letter if letter.isalnum() or letter in '-_' else '-' for letter in cut)}"
-    if rows[-1]["n_computed"]:  # of several probes, the last row is the composite
-        yield _curve(rows[-1], about, labels, file)
-    for row in computed:
-        name = f"{file}_{rows.index(row) + 1}"
-        yield _curve(row, about, labels, name, every=True)
-        yield _medians(row, labels, name)
-    choices = [
-        Table("choices", CHOICE_COLUMNS, _choices(row), [Strong(claim_label(row, labels)), _summary(row)], cut=cut)
-        for row in computed
-    ]
-    yield Part(f"Results by choice, {cut_label(cut)}", choices, folded=True, cut=cut)
 
 
 def _claim(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:

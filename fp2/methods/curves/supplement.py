@@ -40,13 +40,16 @@ class Multiverse(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `multiverse`, or None without `analysis.multiverse` or any disparity."""
+        from fp2.extension import adjust_p_values
+
         primary = run.comparison.primary
         if not run.config.analysis.multiverse or not run.disparities or run.battery.people != 1:
             return None
         probes = list(dict.fromkeys(row["probe"] for row in run.disparities if row["scorer"] == primary))
         tables = {cut.name: members(run.people, cut) for cut in run.cuts}
         choices = {cut.name: choices_of(run, cut, tables[cut.name]) for cut in run.cuts}
-        n = _n_permutations(run, len(probes) + (len(probes) > 1))
+        tests = 2 * (len(probes) + (len(probes) > 1)) * len(run.cuts)  # as many permutations as their family needs
+        n = min(max(PERMUTATIONS, math.ceil(2 * tests / run.comparison.alpha)), run.comparison.n_permutations)
         outcomes = outcomes_of(
             run, [specification for choice in choices.values() for specification in choice.specifications]
         )
@@ -54,9 +57,19 @@ class Multiverse(Supplement):
         for cut in run.cuts:
             choice, table = choices[cut.name], tables[cut.name]
             curves = curves_of(run, cut, choice.specifications, outcomes, table, probes, n, _ticks(run.tick))
-            cuts.append(_described(cut.name, choice))
+            cuts.append(
+                {
+                    "cut": cut.name,
+                    "n_possible": choice.n_possible,
+                    "choices": {name: [_plain(level) for level in levels] for name, levels in choice.levels().items()},
+                    "specifications": [specification.to_dict() for specification in choice.specifications],
+                }
+            )
             rows += [_row(run, cut.name, curve, choice) for curve in curves]
-        _correct(rows)
+        names = [(row, name) for row in rows for name in ("median_p", "share_p")]
+        adjusted = adjust_p_values([row[name] for row, name in names])
+        for (row, name), p in zip(names, adjusted, strict=True):
+            row[f"adjusted_{name}"] = p
         return {
             "method": "specification curve; joint permutation tests over subjects, the same permutations for every one",
             "scorer": primary,
@@ -70,12 +83,6 @@ class Multiverse(Supplement):
             "cuts": cuts,
             "rows": rows,
         }
-
-
-def _n_permutations(run: ComparedRun, claims: int) -> int:
-    """Return as many permutations as the family of joint tests needs, at most those of the run."""
-    tests = 2 * claims * len(run.cuts)
-    return min(max(PERMUTATIONS, math.ceil(2 * tests / run.comparison.alpha)), run.comparison.n_permutations)
 
 
 def _too_few(n: int, family: int, alpha: float) -> list[str]:
@@ -99,16 +106,6 @@ def _ticks(tick: Callable[[], None]) -> Callable[[float], None]:
             done[1] += 1
 
     return advance
-
-
-def _described(cut: str, choices: Choices) -> dict[str, Any]:
-    """Return the specifications of a cut, and the choices in which they differ."""
-    return {
-        "cut": cut,
-        "n_possible": choices.n_possible,
-        "choices": {name: [_plain(level) for level in levels] for name, levels in choices.levels().items()},
-        "specifications": [specification.to_dict() for specification in choices.specifications],
-    }
 
 
 def _row(run: ComparedRun, cut: str, curve: Curve, choices: Choices) -> dict[str, Any]:
@@ -191,14 +188,10 @@ def _by_choice(
                     "n": len(own),
                     "n_same_verdict": sum(point.verdict == verdict for point in own),
                     "n_significant": sum(point.p_value is not None and point.p_value <= alpha for point in own),
-                    "median_estimate": _round(_median(estimates)),
+                    "median_estimate": _round(statistics.median(estimates) if estimates else None),
                 }
             )
     return out
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
 
 
 def _point(point: Point) -> dict[str, Any]:
@@ -207,16 +200,6 @@ def _point(point: Point) -> dict[str, Any]:
     same = {} if point.same_direction is None else {"same_direction": point.same_direction}
     verdict = {} if point.verdict is None else {"verdict": point.verdict}
     return {"status": point.status, **numbers, **verdict, **same}
-
-
-def _correct(rows: Sequence[dict[str, Any]]) -> None:
-    """Set the adjusted p-values of all joint tests: one family, Holm."""
-    from fp2.extension import adjust_p_values
-
-    names = [(row, name) for row in rows for name in ("median_p", "share_p")]
-    adjusted = adjust_p_values([row[name] for row, name in names])
-    for (row, name), p in zip(names, adjusted, strict=True):
-        row[f"adjusted_{name}"] = p
 
 
 def _plain(level: Any) -> Any:

@@ -159,13 +159,7 @@ class ChatModel(ModelAdapter):
         mm_encoder_outputs: dict[str, Any] | None = None,
         **options: Any,
     ) -> torch.Tensor:
-        """Return the new tokens [rows, new].
-
-        Raises
-        ------
-        Fp2Error
-            If the code's language model has no `generate` in this transformers.
-        """
+        """Return the new tokens [rows, new]."""
         new: torch.Tensor
         if not hasattr(self.language_model, "generate"):
             kind = type(self.language_model).__name__

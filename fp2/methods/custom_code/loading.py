@@ -35,13 +35,7 @@ _NATIVE = {  # model_type -> checkpoints of the same family without code of thei
 
 
 def check_allowed(checkpoint: Checkpoint, spec: HfSpec) -> None:
-    """Raise for a checkpoint with an interface of its own whose code is not allowed or cannot be run as requested.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the setting, and native conversions of the model if there are any.
-    """
+    """Raise for a checkpoint with an interface of its own whose code is not allowed or cannot be run as requested."""
     if not spec.trust_remote_code:
         native = _NATIVE.get(checkpoint.model_type)
         raise Fp2Error(
@@ -91,13 +85,7 @@ class CustomCodePrompt(PromptFormat):
 
 
 def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
-    """Load a model with its own code and recognise its interface.
-
-    Raises
-    ------
-    Fp2Error
-        If the code does not run with this transformers, weights are missing, or the interface is unknown.
-    """
+    """Load a model with its own code and recognise its interface."""
     from fp2.methods.custom_code import chat, query
 
     try:

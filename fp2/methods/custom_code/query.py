@@ -120,13 +120,7 @@ class QueryModel(ModelAdapter):
         mm_encoder_outputs: dict[str, EncodedImages] | None = None,
         **inputs: torch.Tensor,
     ) -> Any:
-        """Return `logits` [rows, 1, vocabulary] after the last of `input_ids`, which follow each row's image.
-
-        Raises
-        ------
-        Fp2Error
-            If this version of the code computes them in an unknown way.
-        """
+        """Return `logits` [rows, 1, vocabulary] after the last of `input_ids`, which follow each row's image."""
         if self._around is None:
             raise Fp2Error(
                 "yes/no and choice questions need logits, to which this version of the model's code gives no access",

@@ -104,12 +104,6 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
         A table with the columns `country` and `group`; countries in any usual spelling.
     min_subjects : int
         Groups with fewer subjects are pooled.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, gives a country two groups, or none to any country of the images; or if the data set
-        has no countries.
     """
     from fp2.extension import find_country, read_table
 
@@ -280,12 +274,12 @@ def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:
     return out
 
 
-def heat_map(points: Floats, cells: int = 24) -> list[list[float]] | None:
+def heat_map(points: Floats) -> list[list[float]] | None:
     """Return the shares of points (k, 2) in the cells of a square grid, rows from the top; None without points."""
     inside = points[((points >= 0) & (points <= 1)).all(axis=1)] if len(points) else points
     if not len(inside):
         return None
-    counts, _, _ = np.histogram2d(inside[:, 1], inside[:, 0], bins=cells, range=((0, 1), (0, 1)))
+    counts, _, _ = np.histogram2d(inside[:, 1], inside[:, 0], bins=24, range=((0, 1), (0, 1)))
     return [[float(x) for x in row] for row in counts / counts.sum()]
 
 

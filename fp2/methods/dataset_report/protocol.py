@@ -156,7 +156,13 @@ class Diversity(Collects[DiversityOptions]):
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
-        return Analysis(settings=score_settings(job.config, {}), blocks={BLOCK: block | _summary(block)})
+        metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
+        metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
+        metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
+        return Analysis(
+            settings=score_settings(job.config, {}),
+            blocks={BLOCK: block | {"metrics": metrics, "headline": dict(block["totals"])}},
+        )
 
     def recall(self, results: Block) -> Block:
         """Return what stays of a logged run."""
@@ -205,10 +211,13 @@ class Diversity(Collects[DiversityOptions]):
                 vectors, people, missing = from_model(encoder, config, inputs.people, variant, store, progress)
                 reasons |= {f"{kind}: {reason}": n for reason, n in missing.items()}
             scored.append({"variant": kind, "by": None, "group": None, **self._score(vectors, people, config)})
+            row_of = {image: row for row, image in enumerate(people["image_id"])}
             for name in attributes:
-                for group, rows in _groups(people, name, config.analysis.min_subjects):
-                    own = self._score(vectors[rows], people.iloc[rows], config)
-                    scored.append({"variant": kind, "by": name, "group": group, **own})
+                for group, entries in memberships(people, Cut(name, (name,))).groupby("group", sort=True):
+                    if entries["subject_id"].nunique() >= config.analysis.min_subjects:
+                        rows = [row_of[image] for image in entries["image_id"]]
+                        of_group = self._score(vectors[rows], people.iloc[rows], config)
+                        scored.append({"variant": kind, "by": name, "group": str(group), **of_group})
         return scored, reasons, []
 
     def _score(self, vectors: Floats, people: pd.DataFrame, config: Config) -> dict[str, Any]:
@@ -243,22 +252,3 @@ def counted(people: pd.DataFrame, attributes: Sequence[str], min_subjects: int) 
         "shapes": summary(people[list(SHAPES)]),
         "centres": heat_map(people[["centre_x", "centre_y"]].dropna().to_numpy()),
     }
-
-
-def _groups(people: pd.DataFrame, attribute: str, min_subjects: int) -> list[tuple[str, list[int]]]:
-    """Return the groups with enough subjects, and the rows of their images."""
-    place = {name: row for row, name in enumerate(people["image_id"])}
-    entries = memberships(people, Cut(attribute, (attribute,)))
-    return [
-        (str(group), [place[name] for name in part["image_id"]])
-        for group, part in entries.groupby("group", sort=True)
-        if part["subject_id"].nunique() >= min_subjects
-    ]
-
-
-def _summary(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
-    metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
-    metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
-    metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
-    return {"metrics": metrics, "headline": dict(block["totals"])}

@@ -89,30 +89,21 @@ def _shapes(block: Block) -> Iterator[Value]:
     )
     for name, label in (("centres", "box centres"), ("keypoints", "keypoints")):
         if block[name]:
-            yield _heat_map(name, label, title, block[name])
+            shares = block[name]
+            last = len(shares) - 1
+            series = [
+                Series(
+                    [Point(share, {0: "left", last: "right"}.get(x, "")) for x, share in enumerate(row)],
+                    {0: "top", last: "bottom"}.get(y, ""),
+                )
+                for y, row in enumerate(shares)
+            ]
+            yield Chart(
+                ChartKind.HEAT, f"diversity_report_{name}", title, series, value=Axis("share of the points"),
+                file="diversity_report_shapes", panel=label, on_page=False,
+            )  # fmt: skip
     rows = [Row([row["meaning"], row["n"], row["mean"], quantiles]) for row, quantiles in shapes]
     yield Table("shapes", SHAPE_COLUMNS, rows, title, fold="Boxes, masks and keypoints in numbers")
-
-
-def _heat_map(name: str, label: str, title: str, shares: Sequence[Sequence[float]]) -> Chart:
-    """Return the shares of points in the cells of a grid over the image."""
-    last = len(shares) - 1
-    return Chart(
-        ChartKind.HEAT,
-        f"diversity_report_{name}",
-        title,
-        [
-            Series(
-                [Point(share, {0: "left", last: "right"}.get(x, "")) for x, share in enumerate(row)],
-                {0: "top", last: "bottom"}.get(y, ""),
-            )
-            for y, row in enumerate(shares)
-        ],
-        value=Axis("share of the points"),
-        file="diversity_report_shapes",
-        panel=label,
-        on_page=False,
-    )
 
 
 def _vendi_scores(scores: Sequence[Mapping[str, Any]]) -> Iterator[Value]:

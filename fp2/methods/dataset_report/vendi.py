@@ -116,13 +116,7 @@ FIX = "Give an .npz with `image_id` (n) and `embedding` (n, d), or a table with 
 
 
 def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
-    """Return vectors, and the people whose image has one, in the same order.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, has two vectors of one image, or none of an image of the people.
-    """
+    """Return vectors, and the people whose image has one, in the same order."""
     ids, vectors = _read(path)
     where = "task.files.embeddings"
     if len(set(ids)) < len(ids):
@@ -161,13 +155,7 @@ def _read(path: Path) -> tuple[list[str], Floats]:
 
 
 def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> ImageEncoder:
-    """Return the encoder that `model` names, a dual encoder or one of images only, whose weights are not loaded yet.
-
-    Raises
-    ------
-    Fp2Error
-        If the model is neither, or a dual encoder is to see images without cropping.
-    """
+    """Return the encoder that `model` names, a dual encoder or one of images only, whose weights are not loaded yet."""
     from fp2.extension import create
     from fp2.methods.dual.encoder import ImageEncoder
     from fp2.methods.dual.engine import DualEngine
@@ -187,13 +175,7 @@ def from_model(
     encoder: ImageEncoder, config: Config, people: pd.DataFrame, variant: VariantConfig,
     store: sqlite3.Connection, progress: Progress,
 ) -> tuple[Floats, pd.DataFrame, dict[str, int]]:  # fmt: skip
-    """Return an encoder's vectors of one image variant, their people, and reason -> number of images without one.
-
-    Raises
-    ------
-    Fp2Error
-        If the model cannot be loaded, or embeds no image.
-    """
+    """Return an encoder's vectors of one image variant, their people, and reason -> number of images without one."""
     from fp2.extension import PixelIndex, show
 
     first = people.drop_duplicates("image_id")

@@ -194,12 +194,12 @@ class ImageEncoder:
     def _identity_digest(self) -> str:
         return digest(self.identity())
 
-    def _task_key(self, task: ImageTask) -> str:
-        return self._key(pixels=task.pixel_sha256, variant=task.variant, params=dict(task.variant_params))
-
     def _window(self, window: list[ImageTask]) -> Iterator[ImageEmbedding]:
         """Embed some tasks: look up, decode what is missing ahead of the model, keep what is new."""
-        keys = {id(task): self._task_key(task) for task in window}
+        keys = {
+            id(task): self._key(pixels=task.pixel_sha256, variant=task.variant, params=dict(task.variant_params))
+            for task in window
+        }
         cached = self._cache.get(list(keys.values()))
         missing = [task for task in window if keys[id(task)] not in cached]
         done = {id(task): ImageEmbedding(task, cached[keys[id(task)]]) for task in window if keys[id(task)] in cached}

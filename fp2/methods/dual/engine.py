@@ -108,10 +108,11 @@ class DualEngine(BaseEngine):
         new = [option for question in task.questions for option in question.choices if option not in texts]
         if new := list(dict.fromkeys(new)):
             texts.update(zip(new, self.encoder.embed_texts(new), strict=True))
-        return [self._answer(task, embedding.vector, question, texts) for question in task.questions]
-
-    def _answer(self, task: ImageTask, vector: np.ndarray, question: Question, texts: dict[str, np.ndarray]) -> Answer:
-        similarity = cosine(vector[None], np.stack([texts[option] for option in question.choices]))[0]
-        p = self.encoder.scale.probabilities(self.encoder.scale.logits(similarity))
-        numbers = {"p": [float(x) for x in p], "similarity": [float(x) for x in similarity]}
-        return Answer(task.image_id, question.question_id, question.choices[int(similarity.argmax())], numbers=numbers)
+        answers = []
+        for question in task.questions:
+            similarity = cosine(embedding.vector[None], np.stack([texts[option] for option in question.choices]))[0]
+            p = self.encoder.scale.probabilities(self.encoder.scale.logits(similarity))
+            numbers = {"p": [float(x) for x in p], "similarity": [float(x) for x in similarity]}
+            best = question.choices[int(similarity.argmax())]
+            answers.append(Answer(task.image_id, question.question_id, best, numbers=numbers))
+        return answers

@@ -67,24 +67,12 @@ def analyse(
     -------
     dict
         Finite JSON values: see docs/methods/gras.md.
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
     grouping = group_answers(answers, people, attributes, options)
     units = {IMAGES: _analyse_unit(answers, grouping, options, IMAGES, tick)}
     if not grouping.one_image_each:
         units[SUBJECTS] = _analyse_unit(answers, grouping, options, SUBJECTS, tick)
     mass = mass_part(answers, grouping, options.outcome, options.mass_bound)
-    warnings = [
-        *mass_warnings(mass, options.unanswered_share),
-        *([ONE_IMAGE_EACH] if grouping.one_image_each else []),
-        *_small_groups(grouping, options.min_subjects),
-        *_untested(units[IMAGES]["tests"]),
-        *_uneven_spread(grouping, units.get(SUBJECTS, units[IMAGES])["group_means"]),
-    ]
     tick()
     block = {
         "outcome": options.outcome,
@@ -98,7 +86,7 @@ def analyse(
         "units": units,
         "other_outcomes": _other_outcomes(answers, grouping, options),
         "mass": mass,
-        "warnings": warnings,
+        "warnings": [*mass_warnings(mass, options.unanswered_share), *_warnings(grouping, options, units)],
     }
     return {**block, "metrics": _metrics(block), "headline": _headline(block)}
 
@@ -156,10 +144,6 @@ def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
         },
         "null": nested(np.sort(null.scores["published_orientation"])),
     }
-
-
-def _by_name(grouping: Grouping) -> list[tuple[str, Attribute]]:
-    return [(attribute.name, attribute) for attribute in grouping.attributes]
 
 
 def status_of_cells(rejected: BoolArray, tested: BoolArray, uneven: Sequence[bool]) -> NDArray[np.str_]:
@@ -264,23 +248,32 @@ def _attributes(grouping: Grouping) -> list[dict[str, Any]]:
     return out
 
 
-def _small_groups(grouping: Grouping, least: int) -> list[str]:
-    return [
-        f"Groups by {attribute.name.replace('_', ' ')} with answers about fewer than {least} subjects are not "
-        f"compared: {', '.join(attribute.small)}."
+def _warnings(grouping: Grouping, options: GrasOptions, units: Mapping[str, Any]) -> list[str]:
+    """Return what limits the comparison of groups: small ones, those without a test, and those of uneven spread."""
+    warnings = [ONE_IMAGE_EACH] if grouping.one_image_each else []
+    warnings += [
+        f"Groups by {attribute.name.replace('_', ' ')} with answers about fewer than {options.min_subjects} subjects "
+        f"are not compared: {', '.join(attribute.small)}."
         for attribute in grouping.attributes
         if attribute.small
     ]
-
-
-def _untested(tests: Mapping[str, Any]) -> list[str]:
-    """Return a line for each attribute of which no test is defined: that is no evidence of equality."""
-    return [
+    warnings += [
         f"No test could be made by {name.replace('_', ' ')}: too few answers. Its cells count as unbiased only because "
         "nothing is known about them."
-        for name, part in tests.items()
+        for name, part in units[IMAGES]["tests"].items()
         if all(p is None for row in part["p_value"] for p in row)
     ]
+    group_means = units.get(SUBJECTS, units[IMAGES])["group_means"]
+    uneven = [
+        f"{group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) {spread:.1f} times as much"
+        for attribute in grouping.attributes
+        for group, spread in _uneven_groups(attribute, group_means).items()
+    ]
+    if uneven:
+        vary = "Answers about some small groups vary more than those about the others"
+        meaning = "A trait that differs by such an attribute may differ in its mean or in its spread"
+        warnings.append(f"{vary}: {', '.join(uneven)}. {meaning} (docs/methods/gras.md).")
+    return warnings
 
 
 def _uneven_groups(attribute: Attribute, group_means: Mapping[str, Any]) -> dict[str, float]:
@@ -293,18 +286,6 @@ def _uneven_groups(attribute: Attribute, group_means: Mapping[str, Any]) -> dict
 def uneven_attributes(grouping: Grouping, group_means: Mapping[str, Any]) -> list[bool]:
     """Return for each attribute whether a small group's answers vary more than those about the other groups."""
     return [bool(_uneven_groups(attribute, group_means)) for attribute in grouping.attributes]
-
-
-def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:
-    """Return a line that names every group of `_uneven_groups`; none where there is none."""
-    groups = [
-        f"{group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) {spread:.1f} times as much"
-        for name, attribute in _by_name(grouping)
-        for group, spread in _uneven_groups(attribute, group_means).items()
-    ]
-    meaning = "A trait that differs by such an attribute may differ in its mean or in its spread"
-    vary = "Answers about some small groups vary more than those about the others"
-    return [f"{vary}: {', '.join(groups)}. {meaning} (docs/methods/gras.md)."] if groups else []
 
 
 def _other_outcomes(answers: GrasAnswers, grouping: Grouping, options: GrasOptions) -> dict[str, Any]:

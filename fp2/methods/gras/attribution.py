@@ -72,7 +72,7 @@ def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     keys = ("attribute", "group", "trait", "polarity")
-    cells, values = cell_table(group_means, keys, "template", ["group_mean", "overall_mean"])
+    cells, values = cell_table(group_means, keys, ["group_mean", "overall_mean"])
     _check_rates(cells, values[..., 1])
     above = np.asarray((values[..., 0] > values[..., 1]).all(axis=1))
     counted: dict[tuple[Any, ...], list[bool]] = {}
@@ -114,7 +114,6 @@ def attribution_intervals(
     *,
     units: str = "images",
     smallest_effect: float = 0.0,
-    level: float = 0.95,
 ) -> pd.DataFrame:
     """Return the attribution rates of a run's answers with intervals (`rate_intervals`) from resampled subjects.
 
@@ -127,18 +126,11 @@ def attribution_intervals(
         Means over images, as published, or over subjects.
     smallest_effect : float
         A trait counts only where the group's mean is above the overall mean by more than this in every template.
-    level : float
-        One-sided level of each trait's contribution to the interval.
 
     Returns
     -------
     DataFrame
         `attribute, group, polarity, share, low, high` (0-1).
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
     import pandas as pd
 
@@ -148,7 +140,7 @@ def attribution_intervals(
     own, errors = deviations(tests, tests.observed()[1])[0], StandardErrors()
     for sums in tests.resamples(options.bootstrap):
         errors.add(deviations(tests, sums))
-    low, high = rate_intervals(own, known_errors(tests, errors.result()), polarity, smallest_effect, level)
+    low, high = rate_intervals(own, known_errors(tests, errors.result()), polarity, smallest_effect)
     table = pd.DataFrame(rate_labels(tests, polarity), columns=["attribute", "group", "polarity"])
     return table.assign(share=rates(own, polarity, smallest_effect), low=low, high=high)
 

@@ -122,13 +122,7 @@ class Grouping:
 def group_answers(
     answers: GrasAnswers, people: pd.DataFrame, attributes: Sequence[Cut], options: GrasOptions
 ) -> Grouping:
-    """Return the grouping of the images that were asked about; sizes count images with an answer.
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, there are no attributes, or one has fewer than two groups to compare.
-    """
+    """Return the grouping of the images that were asked about; sizes count images with an answer."""
     values = answers.columns.get(options.outcome)
     if values is None or not np.isfinite(values).any():
         raise Fp2Error(f"no answer has the outcome {options.outcome!r}", where="probe.options.outcome")
@@ -155,11 +149,6 @@ def group_images(
         Subjects that a group needs to be compared.
     answered : array of bool, shape (n,), optional
         The images with any answer, in which sizes of groups are counted; all by default.
-
-    Raises
-    ------
-    Fp2Error
-        If an attribute has fewer than two groups of at least `min_subjects` subjects, answered or not.
     """
     from fp2.extension import memberships
 

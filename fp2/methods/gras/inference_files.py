@@ -57,12 +57,6 @@ def find_inference_files(folder: Path, words: Sequence[str], where: str) -> list
         The known trait words.
     where : str
         The option that names the folder.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder does not exist, a file is about an unknown word, or the files of one model have different
-        columns.
     """
     if not folder.is_dir():
         raise Fp2Error("the folder does not exist", where=f"{where}={folder}", fix="Give the folder of the files")
@@ -77,13 +71,7 @@ def find_inference_files(folder: Path, words: Sequence[str], where: str) -> list
 
 
 def chosen_model(files: Sequence[InferenceFile | BiasAnalysis], model: str | None) -> str:
-    """Return the model whose files are read: `model`, or the only one.
-
-    Raises
-    ------
-    Fp2Error
-        If there are several and none is named, or there is none of this name.
-    """
+    """Return the model whose files are read: `model`, or the only one."""
     models = list(dict.fromkeys(file.model for file in files))
     if model in (None, ALL) and len(models) > 1:
         fix = f"Name one of {', '.join(models)}; on the command line, {MODEL}={ALL} makes a run of each"
@@ -113,12 +101,6 @@ def read_probabilities(
     -------
     (array, shape (n_images, n_words, n_templates), notes)
         NaN where no file has a number.
-
-    Raises
-    ------
-    Fp2Error
-        If a file cannot be read, lists an image twice with different numbers, or has what is no probability; or if no
-        file is about any of the images.
     """
     place = {_plain(image): number for number, image in enumerate(images)}
     row = {word: number for number, word in enumerate(words)}

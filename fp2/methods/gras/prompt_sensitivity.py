@@ -172,37 +172,6 @@ def prompt_sensitivity(
     if len(answers.templates) < 2:
         return {"sets": [], "attributes": []}
     sets = [_image_set(answers, tests, number, outcome) for number in range(len(tests.grouping.sets))]
-    return {"sets": sets, "attributes": _differences(tests, sums, significant)}
-
-
-def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: str) -> dict[str, Any]:
-    """Return the template tests of one image set, with the mean of each trait in each template."""
-    part = tests.grouping.sets[number]
-    values = answers.columns[outcome][part.images]
-    found = template_tests(tests.values[number].by_subject(values) if tests.units == SUBJECTS else values)
-    known = np.isfinite(found.share_template)
-    with np.errstate(invalid="ignore"):
-        summary = {
-            "share_template": _mean(found.share_template),
-            "share_unit": _mean(found.share_unit),
-            "share_rest": _mean(found.share_rest),
-            "kendalls_w": _mean(found.kendalls_w),
-            "significant_gg": int((found.p_gg <= tests.alpha).sum()),
-            "significant_hf": int((found.p_hf <= tests.alpha).sum()),
-            "significant_friedman": int((found.friedman_p <= tests.alpha).sum()),
-        }
-    return {
-        "attributes": [tests.grouping.names[a] for a in part.attributes],
-        "n_units": len(part.images) if tests.units == IMAGES else part.n_subjects,
-        "n_traits": int(known.sum()),
-        **summary,
-        "means": nested(_column_means(values)),
-        "traits": {name: nested(column) for name, column in asdict(found).items()},
-    }
-
-
-def _differences(tests: TraitTests, sums: list[CentredSums], significant: BoolArray) -> list[dict[str, Any]]:
-    """Return per attribute how often signs flip, observed and expected by chance, and the rank correlation."""
     observed = tests.group_means(sums)
     permuted: dict[str, list[float]] = {name: [] for name in observed}
     for batch in tests.permuted(_FLIP_DRAWS):
@@ -223,15 +192,38 @@ def _differences(tests: TraitTests, sums: list[CentredSums], significant: BoolAr
                 "rank_correlation": rounded(rank_agreement(means)),
             }
         )
-    return out
+    return {"sets": sets, "attributes": out}
+
+
+def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: str) -> dict[str, Any]:
+    """Return the template tests of one image set, with the mean of each trait in each template."""
+    part = tests.grouping.sets[number]
+    values = answers.columns[outcome][part.images]
+    found = template_tests(tests.values[number].by_subject(values) if tests.units == SUBJECTS else values)
+    known = np.isfinite(found.share_template)
+    with np.errstate(invalid="ignore"):
+        summary = {
+            "share_template": _mean(found.share_template),
+            "share_unit": _mean(found.share_unit),
+            "share_rest": _mean(found.share_rest),
+            "kendalls_w": _mean(found.kendalls_w),
+            "significant_gg": int((found.p_gg <= tests.alpha).sum()),
+            "significant_hf": int((found.p_hf <= tests.alpha).sum()),
+            "significant_friedman": int((found.friedman_p <= tests.alpha).sum()),
+        }
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0)
+    means: FloatArray = np.where(finite, values, 0.0).sum(axis=0, dtype=np.float64) / np.where(count > 0, count, np.nan)
+    return {
+        "attributes": [tests.grouping.names[a] for a in part.attributes],
+        "n_units": len(part.images) if tests.units == IMAGES else part.n_subjects,
+        "n_traits": int(known.sum()),
+        **summary,
+        "means": nested(means),
+        "traits": {name: nested(column) for name, column in asdict(found).items()},
+    }
 
 
 def _mean(x: FloatArray) -> float | None:
     known = x[np.isfinite(x)]
     return rounded(float(known.mean())) if len(known) else None
-
-
-def _column_means(values: NDArray[np.floating]) -> FloatArray:
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    return np.asarray(np.where(known, values, 0.0).sum(axis=0, dtype=np.float64) / np.where(count > 0, count, np.nan))

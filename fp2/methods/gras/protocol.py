@@ -25,7 +25,7 @@ from fp2.extension import (
 from fp2.methods.gras.options import OUTCOMES, GrasOptions
 
 if TYPE_CHECKING:
-    from fp2.extension import Battery, Config, DenseAnswers, Engine, Progress, RunTables
+    from fp2.extension import Battery, Config, DenseAnswers, RunTables
 
 BLOCK = "gras"
 METHOD = (
@@ -145,8 +145,21 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
+        from fp2.extension import NEVER
+
         if inputs.engine is not None and inputs.battery is not None:
-            _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
+            outcome = self.options.outcome
+            question = next((question for question in inputs.battery.questions if question.kind == "yes_no"), None)
+            lacking = inputs.engine.lacking(question) if question else {}
+            which = lacking.get(outcome)
+            others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
+            if which == NEVER:
+                what = f"the answers of engine={inputs.engine.identity().get('engine')} never have {outcome}"
+                raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
+            if which:
+                inputs.progress.note(
+                    f"This server gives {outcome} for some answers only; for all of them with {others}"
+                )
         return super().check(inputs)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
@@ -165,35 +178,8 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         return replace(analysis, notes=[*as_notes(battery["notes"], Stage.QUESTIONS), *analysis.notes])
 
 
-def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
-    """Raise for an outcome that the engine never gives; note one that it gives for some answers only.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the outcomes that are always there.
-    """
-    from fp2.extension import NEVER
-
-    question = next((question for question in battery.questions if question.kind == "yes_no"), None)
-    lacking = engine.lacking(question) if question else {}
-    which = lacking.get(options.outcome)
-    others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
-    if which == NEVER:
-        what = f"the answers of engine={engine.identity().get('engine')} never have {options.outcome}"
-        raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
-    if which:
-        progress.note(f"This server gives {options.outcome} for some answers only; for all of them with {others}")
-
-
 def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
-    """Return a warning with the share of answers that lack the outcome although there is an answer.
-
-    Raises
-    ------
-    Fp2Error
-        If all lack it.
-    """
+    """Return a warning with the share of answers that lack the outcome although there is an answer."""
     answered = answers.answered
     lacking = np.isnan(answers.columns[outcome]) & answered
     n, n_answered = int(lacking.sum()), int(answered.sum())

@@ -105,7 +105,14 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
         model = chosen_model(every, self.options.model)
         tests = [file for file in every if isinstance(file, BiasAnalysis) and file.model == model]
         if tests:
-            return self._collect_tests(tests, listed, inputs)
+            block, test_notes = published_tests(tests, listed.traits, self.options)
+            return Collected(
+                tables=score_tables(inputs.people, no_scores()),
+                model={"name": tests[0].model},
+                facts={BLOCK: block},
+                notes=[TESTED, *listed.notes, *test_notes],
+                response_set=digest(sorted(sha256_file(file.path) for file in tests)),
+            )
         files = [file for file in every if isinstance(file, InferenceFile) and file.model == model]
         images, words = inputs.people["image_id"].tolist(), [trait.word for trait in listed.traits]
         with inputs.progress.steps("Reading the inference files", len(files)) as tick:
@@ -126,17 +133,6 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
             notes=[SUPPLIED, *asked.notes, *notes],
             response_set=source,
         )  # fmt: skip
-
-    def _collect_tests(self, files: Sequence[BiasAnalysis], listed: TraitList, inputs: Inputs) -> Collected:
-        """Return the published tests of one model, beside the people they are about."""
-        block, notes = published_tests(files, listed.traits, self.options)
-        return Collected(
-            tables=score_tables(inputs.people, no_scores()),
-            model={"name": files[0].model},
-            facts={BLOCK: block},
-            notes=[TESTED, *listed.notes, *notes],
-            response_set=digest(sorted(sha256_file(file.path) for file in files)),
-        )
 
     def recall(self, results: Block) -> Block:
         """Return the published tests, or where the traits and templates of a logged run came from."""

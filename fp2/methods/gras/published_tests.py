@@ -77,11 +77,6 @@ def published_tests(
     traits : sequence of Trait
         The trait words, with their polarity.
     options : GrasOptions
-
-    Raises
-    ------
-    Fp2Error
-        If a file lacks a column, is about an unknown word, or has what is no p-value.
     """
     import pandas as pd
 

@@ -104,7 +104,7 @@ def bias_score(p_values: pd.DataFrame, alpha: float = 0.05) -> BiasScore:
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    cells, p = cell_table(p_values, ("attribute", "trait"), "template", ["p_value"])
+    cells, p = cell_table(p_values, ("attribute", "trait"), ["p_value"])
     values = p[..., 0]
     with np.errstate(invalid="ignore"):
         if ((values < 0) | (values > 1)).any():
@@ -128,7 +128,7 @@ def bias_score(p_values: pd.DataFrame, alpha: float = 0.05) -> BiasScore:
 
 
 def cell_table(
-    frame: pd.DataFrame, keys: tuple[str, ...], across: str, values: list[str]
+    frame: pd.DataFrame, keys: tuple[str, ...], values: list[str]
 ) -> tuple[list[tuple[Any, ...]], FloatArray]:
     """Return the cells (in order of appearance) and their values (cells, templates, len(values)) of a long table.
 
@@ -137,17 +137,17 @@ def cell_table(
     ValueError
         If a column or a label is missing, there are no rows, a row is repeated, or a cell lacks a template.
     """
-    missing = [name for name in (*keys, across, *values) if name not in frame.columns]
+    missing = [name for name in (*keys, "template", *values) if name not in frame.columns]
     if missing:
         raise ValueError(in_number(len(missing), f"the table lacks the [column|columns] {', '.join(missing)}"))
     if frame.empty:
         raise ValueError("the table has no rows")
-    if frame[[*keys, across]].isna().to_numpy().any():
-        raise ValueError(f"a label is missing in {', '.join((*keys, across))}")
+    if frame[[*keys, "template"]].isna().to_numpy().any():
+        raise ValueError(f"a label is missing in {', '.join((*keys, 'template'))}")
     cells: dict[tuple[Any, ...], int] = {}
     columns: dict[Any, int] = {}
     line = [cells.setdefault(cell, len(cells)) for cell in zip(*(frame[key] for key in keys), strict=True)]
-    place = [columns.setdefault(name, len(columns)) for name in frame[across]]
+    place = [columns.setdefault(name, len(columns)) for name in frame["template"]]
     where = np.asarray(line) * len(columns) + np.asarray(place)
     count = np.bincount(where, minlength=len(cells) * len(columns))
     names = list(cells), list(columns)
@@ -155,7 +155,7 @@ def cell_table(
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             cell = ", ".join(str(part) for part in names[0][first // len(columns)])
-            raise ValueError(f"{across} {names[1][first % len(columns)]} of {cell} {what}")
+            raise ValueError(f"template {names[1][first % len(columns)]} of {cell} {what}")
     out = np.empty((len(count), len(values)))
     out[where] = frame[values].to_numpy(dtype=np.float64, na_value=np.nan)
     return names[0], out.reshape(len(cells), len(columns), len(values))

@@ -106,7 +106,19 @@ class GrasSection(Section):
         if unit["wording"]["sets"]:
             yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)), folded=True)
         yield Part("Does the model answer yes or no?", list(_answer_mass(block)), folded=True)
-        yield from _findings(unit)
+        for name, tests in unit["tests"].items():
+            status = tests.get("status", [])  # results of 0.3.0 have none
+            n = Counter(status)
+            message = f"{n[MEAN]} of {len(status)} traits differ significantly in the mean"
+            if n[MEAN_OR_SPREAD]:
+                message += f", {n[MEAN_OR_SPREAD]} in the mean or the spread"
+            yield Finding(
+                f"traits by {cut_label(name)}",
+                None if n[NOT_TESTED] == len(status) else n[MEAN] > 0,
+                message if status else "the version that made this run corrected no test over traits: use fp2 rerun",
+                kind="traits",
+                condition="no trait differs significantly in the mean",
+            )
 
     def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterator[Table]:
         """Yield the models by GRAS Bias Score, the smallest first, images as units."""
@@ -470,26 +482,6 @@ def _answer_mass(block: Block) -> Iterator[Value]:
         ]
         label = f"Answers by {cut_label(attribute['name'])}"
         yield Table("answer_mass", MASS_COLUMNS, rows, label, cut=attribute["name"])
-
-
-def _findings(unit: Unit) -> Iterator[Finding]:
-    """Yield one finding per attribute: whether the mean differs in a trait.
-
-    Traits in which the mean or the spread differs are counted, and are no difference of means.
-    """
-    for name, tests in unit["tests"].items():
-        status = tests.get("status", [])  # results of 0.3.0 have none
-        n = Counter(status)
-        message = f"{n[MEAN]} of {len(status)} traits differ significantly in the mean"
-        if n[MEAN_OR_SPREAD]:
-            message += f", {n[MEAN_OR_SPREAD]} in the mean or the spread"
-        yield Finding(
-            f"traits by {cut_label(name)}",
-            None if n[NOT_TESTED] == len(status) else n[MEAN] > 0,
-            message if status else "the version that made this run corrected no test over traits: use fp2 rerun",
-            kind="traits",
-            condition="no trait differs significantly in the mean",
-        )
 
 
 UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}

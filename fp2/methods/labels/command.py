@@ -26,13 +26,7 @@ def label(
     run: str, wanted: Wanted, labeller: str, overrides: Sequence[str], *, port: int, status: bool, analyse: bool,
     labels: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Serve the labelling page of a run until Ctrl-C; or print the state of the labels, or analyse them.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or nothing of it to be labelled (`fp2.methods.labels.sample.sheet_of`).
-    """
+    """Serve the labelling page of a run until Ctrl-C; or print the state of the labels, or analyse them."""
     from fp2.extension import Progress, finish_purges, in_quotes, print_json, rescore, run_folder, states_again
     from fp2.methods.labels.sample import NEEDED, sheet_of
 

@@ -210,11 +210,11 @@ def error_gap(
     )  # fmt: skip
 
 
-def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[ClassRates]:
+def class_rates(data: Labelled, *, min_subjects: int = 10) -> list[ClassRates]:
     """Return precision and recall of each class that occurs, of all answers and of every group with enough labels."""
     from fp2.extension import wilson
 
-    entries, groups, kept = _weighted_entries(data, min_subjects, least)
+    entries, groups, kept = _weighted_entries(data, min_subjects, LEAST_LABELLED)
     everyone, _, _ = _weighted_entries(replace(data, groups=np.zeros(len(np.asarray(data.score)), dtype=int)), 1, 0)
     seen = everyone.weight > 0
     values = sorted({*everyone.score[seen].tolist(), *everyone.label[seen].tolist()})

@@ -8,7 +8,7 @@ mean of the labellers'.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.extension import Scorer
-    from fp2.methods.labels.correction import Gap, Labelled
+    from fp2.methods.labels.correction import Labelled
 
 CONFIRMED, NOT_CONFIRMED, FOUND, NEITHER = "confirmed", "not_confirmed", "found_by_labels", "none"
 MEANINGS = {
@@ -36,6 +36,8 @@ class MeasurementErrors(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `measurement_error`, or None without labels."""
+        from fp2.methods.labels.correction import LEAST_LABELLED
+
         labels = run.labels
         if labels is None or not len(labels) or not run.disparities:
             return None
@@ -53,7 +55,7 @@ class MeasurementErrors(Supplement):
         labellers = _labellers(labels)
         return {
             "alpha": run.comparison.alpha,
-            "least_labelled": _least(),
+            "least_labelled": LEAST_LABELLED,
             "family": "all rows of this block, Holm; the tests of equal error are a family of their own",
             "labellers": labellers,
             "rows": rows,
@@ -61,15 +63,11 @@ class MeasurementErrors(Supplement):
         }
 
 
-def _least() -> float:
-    from fp2.methods.labels.correction import LEAST_LABELLED
-
-    return LEAST_LABELLED
-
-
 def _row(
     run: ComparedRun, labels: pd.DataFrame, scorer: str, probe: str, cut: Cut, plain_row: Mapping[str, Any]
 ) -> dict[str, Any]:
+    import numpy as np
+
     from fp2.methods.labels.correction import class_rates, corrected_gap, error_gap
 
     own = agreed(labels[(labels["scorer"] == scorer) & (labels["probe"] == probe)])
@@ -80,9 +78,16 @@ def _row(
     scale = run.scorers[scorer].label_scale
     rates = []
     if scale is not None and len(scale.values) <= 3:
-        resolved = _without(data, differ)
+        resolved = replace(data, label=np.where(differ, np.nan, np.asarray(data.label)))
         rates = [asdict(one) for one in class_rates(resolved, min_subjects=run.comparison.min_subjects)]
     lower, higher = found.pair or (None, None)
+    groups = [  # the mean score stands for every group, errors where labels suffice
+        {
+            **asdict(group), "error": wrong.mean, "error_low": wrong.ci_low, "error_high": wrong.ci_high,
+            "absolute_error": far.mean, "absolute_low": far.ci_low, "absolute_high": far.ci_high,
+        }
+        for group, wrong, far in zip(found.groups, error.groups, absolute.groups, strict=True)
+    ]  # fmt: skip
     return {
         "probe": probe, "scorer": scorer, "cut": cut.name, "status": found.status,
         "n_labels": len(own), "plain_verdict": plain_row.get("verdict"),
@@ -90,7 +95,7 @@ def _row(
         "plain_p": plain_row.get("adjusted_p"), "scored_gap": found.scored, "gap": found.gap, "ci_low": found.ci_low,
         "ci_high": found.ci_high, "p_value": found.p_value, "lower_group": lower, "higher_group": higher,
         "power_tuning": found.power, "gain": found.gain, "more_labels": found.more,
-        "error_gap": error.gap, "error_p": error.p_value, "groups": _groups(found, error, absolute), "classes": rates,
+        "error_gap": error.gap, "error_p": error.p_value, "groups": groups, "classes": rates,
     }  # fmt: skip
 
 
@@ -118,26 +123,6 @@ def _labelled(
         0.0 if scale is None else scale.step,
     )
     return data, np.asarray(table["differ"] == True)  # noqa: E712  (missing where there is no label)
-
-
-def _without(data: Labelled, left_out: np.ndarray) -> Labelled:
-    """Return the answers without these labels."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    return replace(data, label=np.where(left_out, np.nan, np.asarray(data.label)))
-
-
-def _groups(found: Gap, error: Gap, absolute: Gap) -> list[dict[str, Any]]:
-    """Return per group its means and errors; the mean score stands for every group, errors where labels suffice."""
-    return [
-        {
-            **asdict(group), "error": wrong.mean, "error_low": wrong.ci_low, "error_high": wrong.ci_high,
-            "absolute_error": far.mean, "absolute_low": far.ci_low, "absolute_high": far.ci_high,
-        }
-        for group, wrong, far in zip(found.groups, error.groups, absolute.groups, strict=True)
-    ]  # fmt: skip
 
 
 def _correct(rows: list[dict[str, Any]], alpha: float) -> None:

@@ -49,7 +49,7 @@ from fp2.methods.labels.table import RESOLVER
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Cut, LabellerAgreement, LabelScale, RunTables
+    from fp2.extension import Cut, LabellerAgreement, LabelScale
 
 FOLDER, SAMPLE, ABOUT, MERGED = "labels", "sample.csv", "about.json", "labels.csv"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -140,13 +140,7 @@ class Sheet:
         return [answers[k] for k in np.random.default_rng(seeds).permutation(len(answers))]
 
     def append(self, labeller: str, answer: Answer, label: float | None, *, undo: bool = False) -> None:
-        """Write one label to the disk, unless the person was withdrawn meanwhile.
-
-        Raises
-        ------
-        Fp2Error
-            If it cannot be written.
-        """
+        """Write one label to the disk, unless the person was withdrawn meanwhile."""
         path = _file(self.folder, labeller)
         word = _UNDO if undo else "" if label is None else f"{label:g}"
         with writing(self.state), artifacts.as_user_error(self.folder), _alone(self.folder):
@@ -178,13 +172,7 @@ class Sheet:
         return out
 
     def merge(self) -> Path:
-        """Write `labels.csv` and return its path.
-
-        Raises
-        ------
-        Fp2Error
-            If nothing is labelled.
-        """
+        """Write `labels.csv` and return its path."""
         chance = {(row["image"], row["subject"], row["question"]): row["probability"] for row in self.rows}
         path = self.folder / MERGED
         with writing(self.state), _alone(self.folder):
@@ -204,48 +192,40 @@ def sheet_of(source: Path, here: Config, wanted: Wanted, words: Sequence[str] = 
     """Return the sample of the run in `source`, drawn now if there is none.
 
     `words` state again what a run of somebody else names (`fp2.extension.logged_config`).
-
-    Raises
-    ------
-    Fp2Error
-        For a run without scored texts, an unknown scorer, cut or probe, a scorer without labels, a sample that is too
-        small, and settings other than those that the sample was drawn with.
     """
     with writing(Path(here.paths.state)) as withdrawn:
-        return _sheet_of(source, read_tables(source).present(withdrawn), here, wanted, words)
-
-
-def _sheet_of(source: Path, tables: RunTables, here: Config, wanted: Wanted, words: Sequence[str]) -> Sheet:
-    """Return the sample of a run whose tables have nobody who was withdrawn."""
-    results = read_results(source)
-    run_id = str(results["run_id"])
-    if not RUN_ID.fullmatch(run_id):
-        raise Fp2Error("the run's id is not valid", where=run_id[:80])
-    if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
-        raise Fp2Error("the answers of this run are not scored texts", where=run_id)
-    config = logged_config(source, here, run_id, words)
-    _, job = logged_protocol(config, tables.people)
-    name = wanted.scorer or str(results["analysis"].get("primary", ""))
-    if name not in job.scorers or not NAME.fullmatch(name):
-        raise Fp2Error(f"the run has no scorer {name!r}", where="--scorer", fix=nearest(name, list(job.scorers)))
-    if (scale := job.scorers[name].label_scale) is None:
-        fix = "Give your own file of labels: fp2 label RUN --labels FILE"
-        raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
-    if getattr(job.scorers[name], "of", "answer") != "answer":
-        what = f"the scorer {name!r} scores the reasoning before an answer, and people label answers"
-        raise Fp2Error(what, where="--scorer", fix=nearest(name, [scorer for scorer in job.scorers if scorer != name]))
-    assert job.battery is not None
-    asked = {question.question_id: question.text for question in job.battery.questions}
-    frame = tables.answers.answered
-    keys = zip(frame["image_id"], frame["subject_id"], frame["question_id"], strict=True)
-    texts = dict(zip(keys, zip(frame["question_id"].map(asked), frame["text"], strict=True), strict=True))
-    folder = Path(here.paths.outputs).expanduser().resolve() / FOLDER / run_id / name
-    if (folder / SAMPLE).is_file():
-        about = _about(folder)
-        _check_same(about, wanted, folder)
-    else:
-        about = _draw(tables.scores, tables.people, job.cuts, scale, name, wanted, folder, config)
-    return Sheet(folder, scale, list(_lines(folder / SAMPLE)), texts, about, Path(here.paths.state))
+        tables = read_tables(source).present(withdrawn)
+        results = read_results(source)
+        run_id = str(results["run_id"])
+        if not RUN_ID.fullmatch(run_id):
+            raise Fp2Error("the run's id is not valid", where=run_id[:80])
+        if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
+            raise Fp2Error("the answers of this run are not scored texts", where=run_id)
+        config = logged_config(source, here, run_id, words)
+        _, job = logged_protocol(config, tables.people)
+        name = wanted.scorer or str(results["analysis"].get("primary", ""))
+        if name not in job.scorers or not NAME.fullmatch(name):
+            raise Fp2Error(f"the run has no scorer {name!r}", where="--scorer", fix=nearest(name, list(job.scorers)))
+        if (scale := job.scorers[name].label_scale) is None:
+            fix = "Give your own file of labels: fp2 label RUN --labels FILE"
+            raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
+        if getattr(job.scorers[name], "of", "answer") != "answer":
+            what = f"the scorer {name!r} scores the reasoning before an answer, and people label answers"
+            raise Fp2Error(
+                what, where="--scorer", fix=nearest(name, [scorer for scorer in job.scorers if scorer != name])
+            )
+        assert job.battery is not None
+        asked = {question.question_id: question.text for question in job.battery.questions}
+        frame = tables.answers.answered
+        keys = zip(frame["image_id"], frame["subject_id"], frame["question_id"], strict=True)
+        texts = dict(zip(keys, zip(frame["question_id"].map(asked), frame["text"], strict=True), strict=True))
+        folder = Path(here.paths.outputs).expanduser().resolve() / FOLDER / run_id / name
+        if (folder / SAMPLE).is_file():
+            about = _about(folder)
+            _check_same(about, wanted, folder)
+        else:
+            about = _draw(tables.scores, tables.people, job.cuts, scale, name, wanted, folder, config)
+        return Sheet(folder, scale, list(_lines(folder / SAMPLE)), texts, about, Path(here.paths.state))
 
 
 def _draw(
@@ -317,11 +297,6 @@ def stratified(strata: Any, cells: Any, compared: Any, n: int, seed: int) -> tup
     -------
     (chosen, probability)
         Sorted positions of the answers drawn, and the inclusion probability of every answer, (N,).
-
-    Raises
-    ------
-    Fp2Error
-        If there are more strata than answers to draw.
     """
     import numpy as np
 

@@ -51,12 +51,6 @@ def read_labels(
     -------
     DataFrame
         See `fp2.ask.labels.LABELS`. Labels of answers that the run does not have are left out.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read, lacks a column, has a value that is none of the scale, an answer twice from one
-        labeller, or no answer of the run.
     """
     given, rows = _read(path, scorers, primary)
     found = _found(given, answers, salt)

@@ -71,6 +71,8 @@ def matched_block(
         each less the mean of the set) and `pairs` (differences with 95 % intervals). `cuts`: the number of sets that
         vary in each. `metrics` and `headline` as in every block.
     """
+    from fp2.extension import memberships
+
     wide = outcome_columns(scores)
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     unit = dict(zip(zip(people["image_id"], people["subject_id"], strict=True), units(people), strict=True))
@@ -78,8 +80,17 @@ def matched_block(
     found: list[MatchedTest] = []
     sizes: list[dict[str, Any]] = []
     for cut in cuts:
-        table = _lines(varying(people, cut), cut, unit)
-        sizes.append(_cut(table, cut))
+        table = memberships(varying(people, cut), cut)
+        keys = zip(table["image_id"], table["subject_id"], strict=True)
+        table = table.assign(unit=[unit[key] for key in keys])
+        n_sets = table.groupby("group")["unit"].nunique()
+        sizes.append(
+            {
+                "cut": cut.name,
+                "n_sets": int(table["unit"].nunique()),
+                "versions": [{"version": str(name), "n_sets": int(n)} for name, n in n_sets.items()],
+            }
+        )
         tests = _tests(wide, columns, table, scorers, comparison) if columns and len(table) else []
         for (probe, scorer), (test, same) in zip(columns, tests, strict=False):
             rows.append({"probe": probe, "scorer": scorer, "cut": cut.name, **_row(test, same, scorers[scorer])})
@@ -93,30 +104,17 @@ def matched_block(
         "method": "permutation of the versions inside every set, largest |t| over pairs of versions",
         "cuts": sizes,
         "rows": rows,
-        "metrics": _metrics(primary),
+        "metrics": {
+            f"{row['probe']}.{row['scorer']}.{row['cut']}.{key}": row[key]
+            for row in primary
+            for key in ("raw", "adjusted_p")
+            if row[key] is not None
+        },
         "headline": {
             "scorer": comparison.primary,
             "biased": [[row["probe"], row["cut"]] for row in primary if row["verdict"] == Verdict.BIASED],
             "largest_raw": max((row["raw"] for row in primary if row["raw"] is not None), default=None),
         },
-    }
-
-
-def _lines(people: pd.DataFrame, cut: Cut, unit: Mapping[tuple[str, str], str]) -> pd.DataFrame:
-    """Return one row per (image, version) with its unit."""
-    from fp2.extension import memberships
-
-    table = memberships(people, cut)
-    keys = zip(table["image_id"], table["subject_id"], strict=True)
-    return table.assign(unit=[unit[key] for key in keys])
-
-
-def _cut(table: pd.DataFrame, cut: Cut) -> dict[str, Any]:
-    sizes = table.groupby("group")["unit"].nunique()
-    return {
-        "cut": cut.name,
-        "n_sets": int(table["unit"].nunique()),
-        "versions": [{"version": str(name), "n_sets": int(n)} for name, n in sizes.items()],
     }
 
 
@@ -129,9 +127,9 @@ def _tests(
 
     from fp2.extension import matched_panel
 
-    found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
+    values = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
-        found,
+        values,
         table["group"].to_numpy(dtype=object),
         table["unit"].to_numpy(dtype=object),
         higher_is_better=[scorers[scorer].higher_is_better for _, scorer in columns],
@@ -140,7 +138,7 @@ def _tests(
         alpha=c.alpha,
         min_sets=c.min_subjects,
     )
-    known = [column[np.isfinite(column)] for column in found.T]
+    known = [column[np.isfinite(column)] for column in values.T]
     return [(test, not len(y) or float(np.ptp(y)) <= SAME) for test, y in zip(tests, known, strict=True)]
 
 
@@ -203,12 +201,3 @@ def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Compari
             mde80=_minimum_detectable(test, level) if row["status"] == "ok" else None,
         )  # fmt: skip
         row["verdict"] = row["status"] if row["status"] != "ok" else verdict_of(p, larger, small, c.alpha)
-
-
-def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    return {
-        f"{row['probe']}.{row['scorer']}.{row['cut']}.{key}": row[key]
-        for row in rows
-        for key in ("raw", "adjusted_p")
-        if row[key] is not None
-    }

@@ -86,7 +86,21 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
     tested = sorted((row for row in rows if row["raw"] is not None), key=lambda row: -row["raw"])
     significant = [row for row in tested if row["significant"]]
     if significant:
-        yield Sentence(_in_words(significant[0], results), Weight.LEAD)
+        row = significant[0]
+        better = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
+        pair = (row["worst_version"], row["best_version"])
+        low, high = pair if better.get(row["scorer"], True) else pair[::-1]
+        yield Sentence(
+            [
+                "Answers about the version ",
+                Strong(plain(low)),
+                f" ({cut_label(row['cut'])}) have a lower ",
+                f"{scorer_label(row['scorer'])} than answers about ",
+                Strong(plain(high)),
+                f" on {probe_labels(results)[row['probe']]}, by {number(row['raw'])}.",
+            ],
+            Weight.LEAD,
+        )
         if more := len(significant) - 1:
             count = f"{plural(more, 'more difference')} {'is' if more == 1 else 'are'} significant in {score}."
             yield Sentence(count, Weight.LEAD)
@@ -103,18 +117,6 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
         ChartKind.INTERVALS, "matched_differing", title, [Series(points)], Axis(f"difference of {score}", 0.0),
         caption=more_rows, in_files=False,
     )  # fmt: skip
-
-
-def _in_words(row: Mapping[str, Any], results: Results) -> list[str]:
-    """Return a significant difference as the texts of a sentence."""
-    better = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
-    pair = (row["worst_version"], row["best_version"])
-    low, high = pair if better.get(row["scorer"], True) else pair[::-1]
-    return [
-        "Answers about the version ", Strong(plain(low)), f" ({cut_label(row['cut'])}) have a lower ",
-        f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(high)),
-        f" on {probe_labels(results)[row['probe']]}, by {number(row['raw'])}.",
-    ]  # fmt: skip
 
 
 def _point(row: Mapping[str, Any], label: str) -> Point:

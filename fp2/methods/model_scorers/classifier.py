@@ -122,7 +122,14 @@ class Classifier(ModelScorer):
                 message = f"a hypothesis has {longest} tokens, more than half of what is read ({limit})"
                 raise Fp2Error(message, where=f"{where}.hypotheses", fix="Shorten it")
         self._device()
-        self._try(loaded)
+        try:
+            (answer,) = self._compute(loaded, "cpu", [""], ["They may be a teacher."])
+            reason = answer.error
+        except Exception as error:  # the model's own code: many kinds, one line
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        if reason:
+            cannot = f"the checkpoint cannot score a text ({reason})"
+            raise Fp2Error(cannot, where=f"scorer.{self.name}.model", fix="Check its tokenizer and its weights")
 
     def _check_labels(self, labels: Sequence[str]) -> None:
         where = f"scorer.{self.name}.labels"
@@ -187,16 +194,6 @@ class Classifier(ModelScorer):
         from fp2.extension import resolve_device
 
         return resolve_device(self.device, f"scorer.{self.name}.device")
-
-    def _try(self, loaded: Loaded) -> None:
-        try:
-            (answer,) = self._compute(loaded, "cpu", [""], ["They may be a teacher."])
-            reason = answer.error
-        except Exception as error:  # the model's own code: many kinds, one line
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        if reason:
-            message = f"the checkpoint cannot score a text ({reason})"
-            raise Fp2Error(message, where=f"scorer.{self.name}.model", fix="Check its tokenizer and its weights")
 
     def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
         """Return the stored value."""

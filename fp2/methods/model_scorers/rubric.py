@@ -62,20 +62,7 @@ def load_rubric(reference: str) -> Rubric:
             raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(str(key), _KEYS))
     if missing := [key for key in _KEYS if key not in content]:
         raise Fp2Error(f"a rubric needs {', '.join(missing)}", where=where)
-    labels = _labels(content["labels"], where)
-    if not isinstance(content["higher_is_better"], bool):
-        raise Fp2Error("higher_is_better is true or false", where=where)
-    rubric = Rubric(
-        str(content["name"]), str(content["version"]), digest(content), content["higher_is_better"],
-        _number(content["smallest_effect"], "smallest_effect", where), " ".join(str(content["instructions"]).split()),
-        {name: value for name, (value, _) in labels.items()}, {name: means for name, (_, means) in labels.items()},
-    )  # fmt: skip
-    if len({value for value in rubric.labels.values() if value is not None}) < 2:
-        raise Fp2Error("a rubric needs labels with two different values", where=where)
-    return rubric
-
-
-def _labels(found: Any, where: str) -> dict[str, tuple[float | None, str]]:
+    found = content["labels"]
     if not isinstance(found, Mapping):
         raise Fp2Error("labels is no mapping of labels", where=where)
     labels: dict[str, tuple[float | None, str]] = {}
@@ -88,7 +75,16 @@ def _labels(found: Any, where: str) -> dict[str, tuple[float | None, str]]:
         labels[name] = (value, str(body["means"]))
     if len({name.casefold() for name in labels}) < len(labels):
         raise Fp2Error("two labels differ in upper and lower case only", where=where)
-    return labels
+    if not isinstance(content["higher_is_better"], bool):
+        raise Fp2Error("higher_is_better is true or false", where=where)
+    rubric = Rubric(
+        str(content["name"]), str(content["version"]), digest(content), content["higher_is_better"],
+        _number(content["smallest_effect"], "smallest_effect", where), " ".join(str(content["instructions"]).split()),
+        {name: value for name, (value, _) in labels.items()}, {name: means for name, (_, means) in labels.items()},
+    )  # fmt: skip
+    if len({value for value in rubric.labels.values() if value is not None}) < 2:
+        raise Fp2Error("a rubric needs labels with two different values", where=where)
+    return rubric
 
 
 def _number(value: Any, what: str, where: str) -> float:

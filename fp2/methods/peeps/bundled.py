@@ -23,11 +23,15 @@ FORM_NAMES: Final = ("she", "they", "he")
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """When a prompt gets no answer to its question, and what is answered instead (possibly nothing)."""
+    """When a question gets no answer, such as a refusal, and what is said instead (possibly nothing)."""
 
     says: str
     threshold: int
     points: Points
+
+    def of(self, seen: Seen) -> bool:
+        """Return whether the question gets no answer."""
+        return self.points.of(seen) >= self.threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class VqaPrompt:
 
     def silent(self, seen: Seen) -> bool:
         """Return whether the prompt gets no answer to its question."""
-        return self.silence is not None and self.silence.points.of(seen) >= self.silence.threshold
+        return self.silence is not None and self.silence.of(seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,7 @@ class PlantedVqa:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], cues: CueValues) -> PlantedVqa:
-        """Return the part `vqa` of a planted truth.
-
-        Raises
-        ------
-        Fp2Error
-            If points do not fit their cue, or a prompt has an unknown kind.
-        """
+        """Return the part `vqa` of a planted truth."""
         kinds = {
             name: VqaKind(
                 name, int(body["offset"]), Points.read(body["points"], cues, f"vqa.{name}"), tuple(body["phrases"])
@@ -109,7 +107,7 @@ class PlantedVqa:
     def answer(self, prompt: str, seen: Seen) -> str:
         """Return the planted answer to a prompt."""
         asked = self._prompt(prompt)
-        if asked.silence is not None and asked.silent(seen):
+        if asked.silence is not None and asked.silence.of(seen):
             return asked.silence.says
         return self.say(prompt, self.form(seen), self.kinds[asked.kind].level(seen))
 
@@ -131,15 +129,6 @@ HIGHEST: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class PlantedRefusal:
-    """When a probe is refused, and the answer then."""
-
-    sentence: str
-    threshold: int
-    points: Points
-
-
-@dataclass(frozen=True, slots=True)
 class PlantedProbe:
     """One probe: its paraphrases (the battery's own first), its points, and ten sentences from low to high status."""
 
@@ -148,22 +137,16 @@ class PlantedProbe:
     points: Points
     answer: str
     sentences: tuple[str, ...]
-    refusal: PlantedRefusal | None
+    refusal: Silence | None
 
     @classmethod
     def read(cls, name: str, raw: Mapping[str, Any], cues: CueValues) -> PlantedProbe:
-        """Return a probe of a planted truth.
-
-        Raises
-        ------
-        Fp2Error
-            If the number of sentences is wrong, or points do not fit their cue.
-        """
+        """Return a probe of a planted truth."""
         if len(raw["sentences"]) != HIGHEST + 1:
             raise Fp2Error(f"the probe has {len(raw['sentences'])} sentences", where=name, fix=f"Give {HIGHEST + 1}")
         refusal = None
         if given := raw.get("refusal"):
-            refusal = PlantedRefusal(given["sentence"], given["threshold"], Points.read(given["points"], cues, name))
+            refusal = Silence(given["sentence"], given["threshold"], Points.read(given["points"], cues, name))
         points = Points.read(raw["points"], cues, name)
         return cls(name, tuple(raw["questions"]), points, raw["answer"], tuple(raw["sentences"]), refusal)
 
@@ -173,7 +156,7 @@ class PlantedProbe:
 
     def refuses(self, seen: Seen) -> bool:
         """Return whether the probe is refused for this image."""
-        return self.refusal is not None and self.refusal.points.of(seen) >= self.refusal.threshold
+        return self.refusal is not None and self.refusal.of(seen)
 
     @property
     def cues(self) -> frozenset[str]:
@@ -257,8 +240,8 @@ class Planted:
     def answer(self, probe: str, seen: Seen) -> str:
         """Return the planted answer to a probe."""
         found = self._probe(probe)
-        if found.refusal is not None and found.refuses(seen):
-            return found.refusal.sentence
+        if found.refusal is not None and found.refusal.of(seen):
+            return found.refusal.says
         return self.say(probe, self.level(probe, seen), self.phrase(seen))
 
     def first_side(self, left: Seen, right: Seen) -> Literal["left", "right"]:
@@ -317,13 +300,7 @@ class Planted:
 
 @lru_cache(maxsize=4)
 def load_planted(path: Path = PLANTED_FILE) -> Planted:
-    """Return the planted truth of a file.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is missing, or a table does not fit its cue.
-    """
+    """Return the planted truth of a file."""
     import yaml
 
     if not path.is_file():

@@ -20,13 +20,7 @@ _POOLS: Final = tuple(POOLS)
 
 
 def see(cues: Cues, variant: Variant = "original") -> Seen:
-    """Return the cues that an image of `cues` shows in one variant.
-
-    Raises
-    ------
-    Fp2Error
-        If the variant is unknown.
-    """
+    """Return the cues that an image of `cues` shows in one variant."""
     if variant not in VARIANTS:
         raise Fp2Error(f"unknown image variant {variant!r}", fix=nearest(variant, VARIANTS))
     person = {
@@ -50,13 +44,7 @@ class Points:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any], cues: CueValues, where: str) -> Points:
-        """Return the points of a mapping from cues to lists.
-
-        Raises
-        ------
-        Fp2Error
-            If a cue is unknown or a list has the wrong length.
-        """
+        """Return the points of a mapping from cues to lists."""
         for cue, values in raw.items():
             if cue not in cues:
                 raise Fp2Error(f"unknown cue {cue!r}", where=where, fix=nearest(cue, cues))

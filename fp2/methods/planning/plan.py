@@ -76,11 +76,6 @@ def plan_run(
     `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`).
     Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
     the plans as JSON; "-" prints them in place of tables.
-
-    Raises
-    ------
-    Fp2Error
-        For every mistake that `fp2 run` would refuse, except that data are missing.
     """
     jobs = jobs_of([word for word in overrides if not word.startswith("-")])  # several values are a sweep anyway
     with Output(as_json=str(json_path) == "-") as out:
@@ -96,8 +91,11 @@ def plan_run(
 def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], spread: Spread, out: Output) -> int:
     """Print the plan of each job; return the exit status: one of several that would be refused stops no other."""
     if missing := _missing(configs[0]):
-        for config in configs:
-            _check_asking(config)
+        for config in configs:  # what `fp2 run` would refuse before it reads any data
+            protocol = build_protocol(config)
+            if isinstance(protocol, Asks):
+                with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+                    load_asking(protocol, config, store, CallerObjects(), Progress(quiet=True))
         _print_sizes(configs, missing, out)
         if lacking[0]:
             _note(TRAITS_MISSING, out)
@@ -113,14 +111,6 @@ def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], spread: Sprea
             status = error.exit_status
             _note(f"{config.model.name}: {error}", out)
     return status
-
-
-def _check_asking(config: Config) -> None:
-    """Raise for what `fp2 run` would refuse before it reads any data."""
-    protocol = build_protocol(config)
-    if isinstance(protocol, Asks):
-        with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
-            load_asking(protocol, config, store, CallerObjects(), Progress(quiet=True))
 
 
 def _plan_job(config: Config, store: ResponseStore, spread: Spread, out: Output) -> None:

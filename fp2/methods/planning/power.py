@@ -50,13 +50,13 @@ class Spread:
         alike = 1.0 if self.icc is None else self.icc
         return self.sd**2 * (alike + (1 - alike) / images)
 
-    def cautious(self, confidence: float = PILOT_LIMIT) -> Spread:
+    def cautious(self) -> Spread:
         """Return the spread with the upper confidence limit of its standard deviation, from chi-squared."""
         if math.isinf(self.df):
             return self
         from scipy.special import chdtri
 
-        return Spread(self.sd * math.sqrt(self.df / float(chdtri(self.df, confidence))), self.icc, self.df)
+        return Spread(self.sd * math.sqrt(self.df / float(chdtri(self.df, PILOT_LIMIT))), self.icc, self.df)
 
 
 def spread_of(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike) -> Spread | None:

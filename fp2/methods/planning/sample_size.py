@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fp2.extension import (
     DASH,
-    FAINT,
-    GRID,
-    INK,
-    LINES,
     Asks,
+    Axis,
+    Chart,
+    ChartKind,
+    Column,
     Fp2Error,
     Job,
+    Kind,
     PlannedFamily,
+    Point,
+    Reference,
+    Row,
+    Sentence,
+    Series,
+    Table,
+    Value,
     artifacts,
     build_protocol,
     config_of,
     cut_label,
-    figure,
     for_battery,
     jobs_of,
     load_config,
     number,
     plain,
     print_json,
-    save,
     scorer_label,
-    shorten,
-    style,
+    terminal,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ PILOT_READING = (
     "In brackets: with the upper 80 % confidence limit of the pilot's variance; with so many subjects the power is at "
     "least the stated one in 80 % of pilots."
 )
+MANY = "> 1,000,000"
 CORRECTED = "Level {level:.2g}: {alpha:g} over a family of {family} tests ({correction}, its first step)."
 
 
@@ -101,13 +105,7 @@ class _PlannedOutcome:
 def plan_power(
     wanted: PowerQuestion, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
-    """Print the sample sizes as a table, and write the requested files.
-
-    Raises
-    ------
-    Fp2Error
-        If neither a pilot nor a spread is given, or a number is out of range, or the pilot cannot be read.
-    """
+    """Print the sample sizes as a table, and write the requested files."""
     _check(wanted)
     if wanted.pilot is not None:
         designs, family = _from_pilot(wanted, overrides)
@@ -124,8 +122,15 @@ def plan_power(
         print_json(block)
         json_path = None
     else:
-        _print(block, Console())
-    _write(block, designs, json_path, figure)
+        for rendered in terminal(_values(block), 0):
+            Console().print(rendered)
+    if json_path is not None:
+        artifacts.write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
+        print(f"{'json':<12} {json_path}")
+    if figure is not None:
+        with artifacts.as_user_error(figure.parent):
+            _write_figure(block, designs, figure)
+        print(f"{'figure':<12} {figure}")
 
 
 def expected_effects(
@@ -273,125 +278,76 @@ def _row(design: _PlannedOutcome, wanted: PowerQuestion, family: PlannedFamily) 
             "needs": needs}  # fmt: skip
 
 
-def _print(block: Mapping[str, Any], console: Console) -> None:
-    power, gap = f"{block['power']:.0%}".replace("%", " %"), block["gap"]
-    title = f"sample size for {power} power at a gap of {gap:g} ({scorer_label(block['scorer'])})"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("outcome", overflow="fold", min_width=16)
-    for name in ("groups", "SD", "ICC", *(f"{k} image{'s' if k > 1 else ''}" for k in block["images"])):
-        table.add_column(name, justify="right")
+def _values(block: Mapping[str, Any]) -> Iterator[Value]:
+    """Yield the table of the sample sizes, and how to read it."""
+    power = f"{block['power']:.0%}".replace("%", " %")
+    columns = [
+        Column("outcome", Kind.NAME), Column("groups", Kind.COUNT), Column("SD", Kind.NUMBER),
+        Column("ICC", Kind.NUMBER, 2), *(Column(_images(k)) for k in block["images"]),
+    ]  # fmt: skip
+    rows = []
     for row in block["rows"]:
-        cells = [_cell(need, block["pilot"] is not None) for need in row["needs"]]
-        table.add_row(
-            Text(f"{plain(row['probe'] or 'any')} by {cut_label(row['cut'])}"), str(row["groups"]), number(row["sd"]),
-            number(row["icc"], 2), *(cells or [DASH] * len(block["images"])),
-        )  # fmt: skip
-    console.print(table)
+        needs = [_needed(need, block["pilot"] is not None) for need in row["needs"]] or [DASH] * len(block["images"])
+        name = f"{row['probe'] or 'any'} by {cut_label(row['cut'])}"
+        rows.append(Row([name, row["groups"], row["sd"], row["icc"], *needs]))
+    title = f"sample size for {power} power at a gap of {block['gap']:g} ({scorer_label(block['scorer'])})"
+    yield Table("sample_sizes", columns, rows, title, primary=True)
     level = CORRECTED.format(
         level=block["level"], alpha=block["alpha"], family=block["family_size"], correction=block["correction"]
     )
-    console.print(Text(READING.format(level=level), style="dim"))
+    yield Sentence(READING.format(level=level))
     if block["pilot"] is not None:
-        console.print(Text(PILOT_READING, style="dim"))
+        yield Sentence(PILOT_READING)
 
 
-def _cell(need: Mapping[str, Any], bracket: bool) -> str:
+def _images(n: int) -> str:
+    return f"{n} image{'s' if n > 1 else ''}"
+
+
+def _needed(need: Mapping[str, Any], cautious: bool) -> str:
     """Return `subjects / images`, with the cautious number of subjects in brackets."""
     if need["subjects"] is None:
-        return "> 1,000,000"
-    subjects, images = f"{need['subjects']:,}", f"{need['subjects'] * need['images']:,}"
-    if not bracket:
-        return f"{subjects} / {images}"
+        return MANY
     most = need["subjects_cautious"]
-    return f"{subjects} /\n{images}\n({'> 1,000,000' if most is None else f'{most:,}'})"  # three lines fit 80 columns
+    bracket = f" ({MANY if most is None else f'{most:,}'})" if cautious else ""
+    return f"{need['subjects']:,} / {need['subjects'] * need['images']:,}{bracket}"
 
 
-def _write(
-    block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], json_path: Path | None, figure: Path | None
-) -> None:
-    if json_path is not None:
-        artifacts.write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
-        print(f"{'json':<12} {json_path}")
-    if figure is None:
-        return
-    if figure.suffix not in (".png", ".svg"):
-        raise Fp2Error("unknown kind of figure", where=str(figure), fix="Name a .png or .svg file")
-    hardest = max(range(len(designs)), key=lambda i: _most(block["rows"][i]))
-    if designs[hardest].spread is None:
-        raise Fp2Error("no outcome varies: there is no power to draw", where=str(figure))
-
-    with artifacts.as_user_error(figure.parent):
-        power_figure(_curves(designs[hardest], block), block, block["rows"][hardest], figure)
-    print(f"{'figure':<12} {figure}")
-
-
-def _most(row: Mapping[str, Any]) -> float:
-    """Return the number of subjects that a row needs with the fewest images."""
-    return max((need["subjects"] or float("inf") for need in row["needs"]), default=-1.0)
-
-
-def _curves(design: _PlannedOutcome, block: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return power by subjects per group, a curve for every number of images."""
+def _write_figure(block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], path: Path) -> None:
+    """Draw power by subjects per group of the outcome that needs the most, a line for each number of images."""
     import numpy as np
 
+    from fp2.extension import Heading, draw_panels
     from fp2.methods.planning.power import MOST_SUBJECTS, detection_power
 
-    assert design.spread is not None
-    needs = next(r["needs"] for r in block["rows"] if (r["cut"], r["probe"]) == (design.cut, design.probe))
-    most = max(2 * (need["subjects"] or MOST_SUBJECTS) for need in needs)
-    grid = sorted({int(n) for n in np.geomspace(5, max(most, 20), 60)})
-    return [
-        {
-            "images": need["images"], "needed": need["subjects"], "subjects": grid,
-            "power": [
-                detection_power(
-                    block["gap"], design.spread, groups=design.groups, subjects=n, images=need["images"],
-                    level=block["level"],
-                )
-                for n in grid
-            ],
-        }
-        for need in needs
-    ]  # fmt: skip
-
-
-def power_figure(
-    curves: Sequence[Mapping[str, Any]], block: Mapping[str, Any], row: Mapping[str, Any], path: Path
-) -> Path:
-    """Draw a line per number of images each, the stated power, and the number of subjects that reaches it.
-
-    Parameters
-    ----------
-    curves
-        `images, needed, subjects, power` of each line.
-    block, row
-        The result of `fp2 plan --power`, and its row that is drawn.
-    path
-        A PNG or SVG file.
-    """
-    with style():
-        drawn = figure(7.2, 4.2)
-        axes = drawn.add_axes((0.1, 0.15, 0.86, 0.63))
-        for index, curve in enumerate(curves):
-            colour, k = LINES[index % len(LINES)], curve["images"]
-            needed = "over a million" if curve["needed"] is None else f"{curve['needed']:,}"
-            label = f"{k} image{'s' if k > 1 else ''} each: {needed} subjects"
-            axes.plot(curve["subjects"], curve["power"], color=colour, linewidth=1.6, label=label)
-            if curve["needed"] is not None:
-                axes.plot(curve["needed"], block["power"], "o", color=colour, markersize=5)
-        axes.axhline(block["power"], color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set(xscale="log", ylim=(0, 1.02), xlabel="subjects in each group", ylabel="power")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
-        axes.grid(color=GRID, linewidth=0.6)
-        axes.legend(frameon=False, loc="lower right", fontsize=8.5)
-        title = f"Power to find a gap of {block['gap']:g}"
-        drawn.text(0.02, 0.93, title, fontsize=12.5, fontweight="bold", color=INK)
-        what = [scorer_label(block["scorer"]), f"by {shorten(cut_label(row['cut']), 40)}"]
-        what += [shorten(plain(row["probe"]), 30)] if row["probe"] else []
-        icc = "" if row["icc"] is None else f", ICC {row['icc']:.2f}"
-        line = f"{' · '.join(what)} · {row['groups']} groups · SD {row['sd']:.3f}{icc}"
-        drawn.text(0.02, 0.88, line, fontsize=8.5, color=FAINT)
-        level = f"level {block['level']:.2g}: {block['alpha']:g} over a family of {block['family_size']}"
-        drawn.text(0.02, 0.83, f"{level}; the outcome that needs the most subjects", fontsize=8.5, color=FAINT)
-        return save(drawn, path)
+    if path.suffix not in (".png", ".svg"):
+        raise Fp2Error("unknown kind of figure", where=str(path), fix="Name a .png or .svg file")
+    most = [max((need["subjects"] or math.inf for need in row["needs"]), default=-1.0) for row in block["rows"]]
+    hardest = most.index(max(most))
+    design, row = designs[hardest], block["rows"][hardest]
+    if design.spread is None:
+        raise Fp2Error("no outcome varies: there is no power to draw", where=str(path))
+    largest = max(2 * (need["subjects"] or MOST_SUBJECTS) for need in row["needs"])
+    series = []
+    for need in row["needs"]:
+        powers = {
+            n: detection_power(
+                block["gap"], design.spread, groups=design.groups, subjects=n, images=need["images"],
+                level=block["level"],
+            )
+            for n in sorted({int(n) for n in np.geomspace(5, max(largest, 20), 60)})
+        }  # fmt: skip
+        needed = "over a million" if need["subjects"] is None else f"{need['subjects']:,}"
+        points = [Point(power, x=n) for n, power in powers.items()]
+        series.append(Series(points, f"{_images(need['images'])} each: {needed} subjects"))
+    title = f"Power to find a gap of {block['gap']:g}"
+    chart = Chart(
+        ChartKind.LINES, "power", title, series, Axis("power", 0.0, 1.0), Axis("subjects in each group"),
+        references=[Reference(block["power"], "power to be reached")],
+    )  # fmt: skip
+    names = [scorer_label(block["scorer"]), f"by {cut_label(row['cut'])}", plain(row["probe"] or "")]
+    icc = "" if row["icc"] is None else f", ICC {row['icc']:.2f}"
+    size = f"{row['groups']} groups · SD {row['sd']:.3f}{icc}"
+    level = f"level {block['level']:.2g}: {block['alpha']:g} over a family of {block['family_size']}"
+    lines = [" · ".join([*filter(None, names), size]), f"{level}; the outcome that needs the most subjects"]
+    draw_panels([chart], path, Heading(title, lines))

@@ -44,11 +44,32 @@ class PromptSensitivity(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""
+        import numpy as np
+
         from fp2.extension import adjust_p_values
+        from fp2.methods.prompt_variation.templates import template_sensitivity
 
         if not run.disparities or run.battery.people != 1:
             return None
-        rows = _rows(run)
+        settings = replace(
+            run.comparison, n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), n_bootstrap=0
+        )
+        scores = run.scores[run.scores["scorer"] == settings.primary]
+        rows: list[dict[str, Any]] = []
+        for probe, part in scores.groupby("probe", sort=False):
+            asked = part["question_id"].map(question_of)
+            if asked.nunique() < 2:
+                continue
+            wide = outcome_columns(part.assign(probe=asked))
+            questions = [str(question) for question in wide.columns.get_level_values("probe")]
+            for cut in run.cuts:
+                entries = entries_of(wide, members(run.people, cut))
+                if not np.isfinite(entries.values).all(axis=1).any():
+                    continue
+                sensitivity = template_sensitivity(
+                    entries.values, entries.groups, entries.subjects, settings, images=entries.images
+                )
+                rows.append({"probe": str(probe), "cut": cut.name, "questions": questions, **asdict(sensitivity)})
         if not rows:
             return None
         adjusted = adjust_p_values([row["interaction_p"] for row in rows])
@@ -72,32 +93,6 @@ class PromptSensitivity(Supplement):
             for row in block["rows"]
             if row["wordings"]
         }
-
-
-def _rows(run: ComparedRun) -> list[dict[str, Any]]:
-    """Return one row per probe with several questions and cut, of the primary scorer."""
-    import numpy as np
-
-    from fp2.methods.prompt_variation.templates import template_sensitivity
-
-    settings = replace(run.comparison, n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), n_bootstrap=0)
-    scores = run.scores[run.scores["scorer"] == settings.primary]
-    rows: list[dict[str, Any]] = []
-    for probe, part in scores.groupby("probe", sort=False):
-        asked = part["question_id"].map(question_of)
-        if asked.nunique() < 2:
-            continue
-        wide = outcome_columns(part.assign(probe=asked))
-        questions = [str(question) for question in wide.columns.get_level_values("probe")]
-        for cut in run.cuts:
-            entries = entries_of(wide, members(run.people, cut))
-            if not np.isfinite(entries.values).all(axis=1).any():
-                continue
-            sensitivity = template_sensitivity(
-                entries.values, entries.groups, entries.subjects, settings, images=entries.images
-            )
-            rows.append({"probe": str(probe), "cut": cut.name, "questions": questions, **asdict(sensitivity)})
-    return rows
 
 
 class PromptSensitivitySection(Section):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fp2.extension import (
     Block,
@@ -39,9 +39,6 @@ from fp2.extension import (
     sentence,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 NOTHING_SAMPLED = "all samples of every answer are equal: the engine ignores the temperature, and one sample is enough"
 ONE_QUESTION = "one question: the variation between wordings cannot be estimated"
 
@@ -58,11 +55,15 @@ class Variance(Supplement):
         rows = list(_rows(run))
         if not rows:
             return None
+        answers = run.answers[run.answers["status"] == "answered"]
+        keys = [answers["image_id"], answers["subject_id"], answers["question_id"].map(question_of)]
+        texts = answers["text"].groupby(keys).agg(["size", "nunique"])
+        several = texts.loc[texts["size"] > 1, "nunique"]
         return {
             "scorer": run.comparison.primary,
             "alpha": run.comparison.alpha,
             "n_samples": run.battery.decoding.samples,
-            "share_identical": _share_identical(run),
+            "share_identical": float((several == 1).mean()) if len(several) else None,
             "estimator": "method of moments from mean squares (Cornfield and Tukey 1956), negative estimates as 0; "
             "generalised confidence intervals (Weerahandi 1993)",
             "rows": rows,
@@ -80,18 +81,6 @@ class Variance(Supplement):
         }
 
 
-def _share_identical(run: ComparedRun) -> float | None:
-    """Return the share of answers whose samples have one text: 1 where an engine samples nothing; None without samples.
-
-    Answers with one known sample do not count.
-    """
-    answers = run.answers[run.answers["status"] == "answered"]
-    keys = [answers["image_id"], answers["subject_id"], answers["question_id"].map(question_of)]
-    texts = answers["text"].groupby(keys).agg(["size", "nunique"])
-    several = texts.loc[texts["size"] > 1, "nunique"]
-    return float((several == 1).mean()) if len(several) else None
-
-
 def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
     """Yield one row per probe with several questions or samples, and cut, of the primary scorer."""
     from fp2.methods.prompt_variation.components import variance_components
@@ -102,7 +91,11 @@ def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
     for probe, part in scores.groupby("probe", sort=False):
         if part["question_id"].nunique() < 2:
             continue
-        wide, shape = _wide(part)
+        wide = outcome_columns(part.assign(probe=part["question_id"]))
+        names, (scorer,) = part["question_id"].unique(), part["scorer"].unique()
+        questions, n_samples = list(dict.fromkeys(map(question_of, names))), 1 + max(map(sample_of, names))
+        columns = [(sample_id(question, sample), scorer) for question in questions for sample in range(n_samples)]
+        wide, shape = wide.reindex(columns=columns), (len(questions), n_samples)
         for cut in run.cuts:
             entries = entries_of(wide, members(run.people, cut))
             values = entries.values.reshape(-1, *shape)
@@ -120,15 +113,6 @@ def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
                 **json_ready(asdict(components)),
                 "samples": None if spread is None else json_ready(asdict(spread)),
             }
-
-
-def _wide(scores: pd.DataFrame) -> tuple[pd.DataFrame, tuple[int, int]]:
-    """Return the scores of one probe and scorer with a column per question and sample, and their numbers."""
-    wide = outcome_columns(scores.assign(probe=scores["question_id"]))
-    names, (scorer,) = scores["question_id"].unique(), scores["scorer"].unique()
-    questions, n_samples = list(dict.fromkeys(map(question_of, names))), 1 + max(map(sample_of, names))
-    columns = [(sample_id(question, sample), scorer) for question in questions for sample in range(n_samples)]
-    return wide.reindex(columns=columns), (len(questions), n_samples)
 
 
 class VarianceSection(Section):
@@ -152,7 +136,12 @@ class VarianceSection(Section):
             yield Sentence(f"SD of the clearest difference between samples: {first_of(spreads, 6)}.")
         for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
             rows = {labels[row["probe"]]: row for row in block["rows"] if row["cut"] == cut}
-            yield _components(cut, rows)
+            components = {label: {part["name"]: part for part in row["components"]} for label, row in rows.items()}
+            names = list(dict.fromkeys(name for parts in components.values() for name in parts))
+            columns = [Column(sentence(name.replace(" x ", " × ")), Kind.SHARE, digits=2) for name in names]
+            cells = [Row([label, *(_share(parts.get(name)) for name in names)]) for label, parts in components.items()]
+            caption = f"Shares of the variance in percent, by {cut_label(cut)}"
+            yield Table("components", [Column("Probe"), *columns], cells, caption, cut=cut)
             sampled = [_sampled(label, row["samples"]) for label, row in rows.items() if row["samples"]]
             caption = f"The clearest difference in {block['n_samples']} samples of every answer, by {cut_label(cut)}"
             yield Table("samples", SAMPLE_COLUMNS, sampled, caption, cut=cut)
@@ -162,16 +151,6 @@ class VarianceSection(Section):
             share = number(100 * block["share_identical"], 1)
             yield Sentence(f"All samples of an answer are equal in {share} % of the answers.", Weight.DETAIL)
         yield Sentence(HOW_TO_READ.format(estimator=block["estimator"]), Weight.DETAIL)
-
-
-def _components(cut: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the share of each variance component; `rows` are by label of their probe."""
-    components = {label: {part["name"]: part for part in row["components"]} for label, row in rows.items()}
-    names = list(dict.fromkeys(name for parts in components.values() for name in parts))
-    columns = [Column(sentence(name.replace(" x ", " × ")), Kind.SHARE, digits=2) for name in names]
-    cells = [Row([label, *(_share(parts.get(name)) for name in names)]) for label, parts in components.items()]
-    caption = f"Shares of the variance in percent, by {cut_label(cut)}"
-    return Table("components", [Column("Probe"), *columns], cells, caption, cut=cut)
 
 
 def _share(part: Mapping[str, Any] | None) -> Cell:

@@ -51,7 +51,7 @@ def load_coco(root: Path) -> Dataset:
                 name = Path(names[entry["image_id"]]).name
                 people.append(Boxed(name, f"{split}/{entry['id']}", (x, y, width, height), attributes=attributes))
         except (KeyError, TypeError, ValueError) as error:
-            raise _malformed(file, error) from None
+            raise Fp2Error(f"the labels are malformed: {type(error).__name__}: {error}", where=str(file)) from None
     table, notes = boxed_people(people, Pictures(root), files[0], crowds)
     return Dataset("coco", None, table, (EACH_ITS_OWN, *notes, *counted({"[crowd|crowds]": len(crowds)})))
 
@@ -66,7 +66,10 @@ def load_facet(root: Path) -> Dataset:
     Attributes: `gender` and `age` (presentation), `skin_tone` (the tones of the Monk scale with the most annotators'
     votes, several if they tie), `occupation` (both classes), `hair_type` and `hair_color`, as far as the file has them.
     """
-    file = _one(root, "annotations.csv", "FACET's annotations.csv")
+    file = next(iter(find_files(root, "annotations.csv")), None)
+    if file is None:
+        fix = "data.root is the folder of the data set"
+        raise Fp2Error("FACET's annotations.csv was not found", where=str(root), fix=fix)
     people = []
     for number, row in read_rows(file, _needing(file, ("filename", "person_id", "bounding_box"))):
         where = f"{file}, row {number}"
@@ -221,17 +224,6 @@ def _wider_images(file: Path) -> Iterator[tuple[str, list[list[int]]]]:
         except (ValueError, StopIteration) as error:
             raise Fp2Error(f"image {number} is malformed: {str(error) or 'the file ends'}", where=str(file)) from None
         yield name.strip(), rows[:n_faces]
-
-
-def _malformed(file: Path, error: Exception) -> Fp2Error:
-    return Fp2Error(f"the labels are malformed: {type(error).__name__}: {error}", where=str(file))
-
-
-def _one(root: Path, name: str, what: str) -> Path:
-    files = find_files(root, name)
-    if not files:
-        raise Fp2Error(f"{what} was not found", where=str(root), fix="data.root is the folder of the data set")
-    return files[0]
 
 
 def _needing(file: Path, columns: Sequence[str]) -> Callable[[list[str]], None]:

@@ -54,7 +54,11 @@ def load_hf(
     tick : callable
         Called with (images written, rows in total).
     """
-    shards = _chosen(find_shards(root), split, root)
+    shards = find_shards(root)
+    splits = list(dict.fromkeys(shard.split for shard in shards))
+    if split is not None and split not in splits:
+        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, splits))
+    shards = [shard for shard in shards if split in (None, shard.split)]
     column = columns.get("image", "")
     folder = cache / digest([[str(s.path.absolute()), *_stamp(s.path)] for s in shards] + [column])[:24]
     try:
@@ -96,13 +100,6 @@ def _split_of(path: Path, root: Path) -> str:
     head = path.stem.split("-")[0]
     folders = [name for name in path.relative_to(root).parts[:-1] if name != "data"]
     return folders[-1] if head.isdecimal() and folders else head
-
-
-def _chosen(shards: list[DataShard], split: str | None, root: Path) -> list[DataShard]:
-    splits = list(dict.fromkeys(shard.split for shard in shards))
-    if split is not None and split not in splits:
-        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, splits))
-    return [shard for shard in shards if split in (None, shard.split)]
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -101,11 +101,6 @@ class VllmEngine(HfEngine):
     options : VllmOptions, optional
     connection, verify_files
         See `HfEngine`.
-
-    Raises
-    ------
-    Fp2Error
-        If a setting of `vllm.LLM` is unknown or out of range, or the model is to be quantised.
     """
 
     Options: ClassVar[type[Any]] = VllmOptions
@@ -130,13 +125,7 @@ class VllmEngine(HfEngine):
             raise Fp2Error("engine=vllm does not support quantisation", where="model.quantisation", fix=fix)
 
     def identity(self) -> dict[str, Any]:
-        """Return everything about the model that can change an answer. Imports neither torch nor vllm.
-
-        Raises
-        ------
-        Fp2Error
-            If vLLM is not installed.
-        """
+        """Return everything about the model that can change an answer. Imports neither torch nor vllm."""
         identity = super().identity()
         identity["engine"] = "vllm"
         identity["family"]["vllm"] = version_family(_version())
@@ -199,13 +188,7 @@ class VllmEngine(HfEngine):
 
 
 def _start(path: str, spec: HfSpec, settings: LlmSettings) -> Any:
-    """Return `vllm.LLM` for a folder: one image a prompt, prefix caching, log-probabilities before any processing.
-
-    Raises
-    ------
-    Fp2Error
-        If it does not start; often only another process of vLLM prints the reason, above the line.
-    """
+    """Return `vllm.LLM` for a folder: one image a prompt, prefix caching, log-probabilities before any processing."""
     try:
         return importlib.import_module("vllm").LLM(
             model=path,
@@ -227,13 +210,7 @@ def _start(path: str, spec: HfSpec, settings: LlmSettings) -> Any:
 
 
 def _version() -> str:
-    """Return the version of vLLM.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not installed.
-    """
+    """Return the version of vLLM."""
     for name in _DISTRIBUTIONS if importlib.util.find_spec("vllm") else ():
         try:
             return importlib.metadata.version(name)

@@ -132,31 +132,28 @@ class VllmSession(Session):
     def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         """Return all answers about images (about one, if answers are scored)."""
         if not batch[0].scored:
-            return self._generate_text(batch)
+            asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
+            budget = self.decoding.reasoning_budget if self._reasoning is not None else 0
+            longer = {"max_tokens": self.decoding.max_new_tokens + budget} if budget else {}
+            generated = self._vllm.generate(
+                [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],
+                [
+                    {**self.decoding.request(), "detokenize": False, **longer}
+                    | ({"seed": self._seed(batch, (row, prompt))} if self.decoding.sampled else {})
+                    for row, _, prompt in asked
+                ],
+            )
+            with self.loaded.lock:
+                return [
+                    self._answer(batch[row], question, prompt, tokens)
+                    for (row, question, prompt), tokens in zip(asked, generated, strict=True)
+                ]
         forms, options = self._answer_tokens(batch[0].questions)
         tokens = {token for sequences in options.values() for sequence in sequences for token in sequence}
         if forms is not None:
             tokens |= {*forms.yes, *forms.no, forms.yes_first, forms.no_first}
         self._vllm.tokens = sorted(tokens)
         return score(batch, forms, options, self._vllm)
-
-    def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
-        asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
-        budget = self.decoding.reasoning_budget if self._reasoning is not None else 0
-        longer = {"max_tokens": self.decoding.max_new_tokens + budget} if budget else {}
-        generated = self._vllm.generate(
-            [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],
-            [
-                {**self.decoding.request(), "detokenize": False, **longer}
-                | ({"seed": self._seed(batch, (row, prompt))} if self.decoding.sampled else {})
-                for row, _, prompt in asked
-            ],
-        )
-        with self.loaded.lock:
-            return [
-                self._answer(batch[row], question, prompt, tokens)
-                for (row, question, prompt), tokens in zip(asked, generated, strict=True)
-            ]
 
 
 def vllm_prompt(encoded: EncodedPrompts, prompt: int, appended: Tokens = ()) -> dict[str, Any]:

@@ -84,11 +84,6 @@ def on_devices(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engin
     options : WorkerOptions
     rebuild : callable
         Returns, for options that replace the engine's, a picklable callable that builds the engine.
-
-    Raises
-    ------
-    Fp2Error
-        If a device is unknown.
     """
     from fp2.methods.workers.processes import Processes
 
@@ -99,13 +94,7 @@ def on_devices(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engin
 
 
 def on_ray(inner: Engine, options: WorkerOptions, rebuild: Rebuild) -> Engine:
-    """Return the engine in actors of Ray; parameters as in `on_devices`.
-
-    Raises
-    ------
-    Fp2Error
-        If Ray is missing.
-    """
+    """Return the engine in actors of Ray; parameters as in `on_devices`."""
     from fp2.methods.workers.on_ray import RayActors, check_ray
 
     check_ray()
@@ -197,7 +186,9 @@ class Dispatcher:
         if first is None:
             return
         try:
-            self._start_missing()
+            # all workers at first, later those that were lost
+            for place in sorted(set(range(self._n)) - {worker.place for worker in self._workers.values()}):
+                self._start(place)
             yield from self._shared(itertools.chain([first], pictures))
             while self._again:
                 yield from self._shared(iter([self._again.popleft() for _ in range(len(self._again))]))
@@ -213,11 +204,6 @@ class Dispatcher:
         self._again.clear()
         self._suspects.clear()
         self._transport.close()
-
-    def _start_missing(self) -> None:
-        """Start the workers that are not there: all at first, later those that were lost."""
-        for place in sorted(set(range(self._n)) - {worker.place for worker in self._workers.values()}):
-            self._start(place)
 
     def _start(self, place: int) -> None:
         number = self._transport.start(place)
@@ -271,32 +257,31 @@ class Dispatcher:
         for number, message in self._transport.receive(_WAIT):
             worker = self._workers.get(number)
             if worker is not None:
-                yield from self._handle(worker, message, alone=alone)
-
-    def _handle(self, worker: _Worker, message: Message, *, alone: bool) -> Iterator[list[Answer]]:
-        label = self._transport.label(worker.place)
-        match message:
-            case Ready(identity):
-                if identity != self._identity:
-                    fix = "Install the same packages and put the same files of the model on every machine"
-                    raise Fp2Error(f"{label} has another model, or other versions of packages", where="engine", fix=fix)
-                worker.ready = True
-            case Took():
-                worker.waiting.popleft()
-            case Answered(batch, calls, runtime):
-                worker.answered, worker.model_calls, self.runtime = True, calls, runtime
-                _strike(worker.tasks, batch)
-                yield batch
-            case Done():
-                worker.passing = False
-                worker.tasks.clear()  # what is left was not answered, which the caller reports
-                worker.waiting.clear()
-            case Refused(what, where, fix):
-                raise Fp2Error(f"{label}: {what}", where=where, fix=fix)
-            case Raised(line):
-                raise RuntimeError(f"{label}: {line}")
-            case Ended(reason):
-                yield from self._lost(worker, reason, alone=alone)
+                label = self._transport.label(worker.place)
+                match message:
+                    case Ready(identity):
+                        if identity != self._identity:
+                            fix = "Install the same packages and put the same files of the model on every machine"
+                            raise Fp2Error(
+                                f"{label} has another model, or other versions of packages", where="engine", fix=fix
+                            )
+                        worker.ready = True
+                    case Took():
+                        worker.waiting.popleft()
+                    case Answered(batch, calls, runtime):
+                        worker.answered, worker.model_calls, self.runtime = True, calls, runtime
+                        _strike(worker.tasks, batch)
+                        yield batch
+                    case Done():
+                        worker.passing = False
+                        worker.tasks.clear()  # what is left was not answered, which the caller reports
+                        worker.waiting.clear()
+                    case Refused(what, where, fix):
+                        raise Fp2Error(f"{label}: {what}", where=where, fix=fix)
+                    case Raised(line):
+                        raise RuntimeError(f"{label}: {line}")
+                    case Ended(reason):
+                        yield from self._lost(worker, reason, alone=alone)
 
     def _lost(self, worker: _Worker, reason: str, *, alone: bool) -> Iterator[list[Answer]]:
         """Take over what a dead worker held, and start another in its place if it had worked."""

@@ -32,13 +32,7 @@ _MB = 1 << 20
 
 
 def check_ray() -> None:
-    """Raise if Ray is not installed.
-
-    Raises
-    ------
-    Fp2Error
-        With how to install it.
-    """
+    """Raise if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise Fp2Error("Ray is not installed", where="engine.ray", fix="pip install 'fp2[ray]'")
 
@@ -75,11 +69,6 @@ class RayActors:
     build : callable
         What builds the engine; it is pickled.
     options : RayOptions
-
-    Raises
-    ------
-    Fp2Error
-        If Ray cannot be started or reached.
     """
 
     def __init__(self, build: Build, options: RayOptions) -> None:

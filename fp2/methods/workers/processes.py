@@ -129,13 +129,7 @@ def _signal(number: int) -> str:
 
 
 def _environment(device: str, n_cpu: int) -> dict[str, str]:
-    """Return the environment of a worker: its GPU alone, or its share of the cores.
-
-    Raises
-    ------
-    Fp2Error
-        If the GPU is hidden from this process.
-    """
+    """Return the environment of a worker: its GPU alone, or its share of the cores."""
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     kind, _, index = device.partition(":")
     if kind == "cuda" and index:

@@ -7,7 +7,7 @@ interval that accounts for several images of one subject, and a test that permut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,16 @@ def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
     tables, rows = [], []
     for variant in variants:
         of_variant = labels[labels["variant"] == variant]
-        tables_and_rows = [_table(of_variant, table, setting, variant) for table in options.tables]
-        tables += [shown for shown, _ in tables_and_rows]
-        rows += _adjusted([row for _, compared in tables_and_rows for row in compared], run.comparison)
+        compared: list[Compared] = []
+        for table in options.tables:
+            shown, of_table = _table(of_variant, table, setting, variant)
+            tables.append(shown)
+            compared += of_table
+        adjusted = adjust([row for _, row in compared], run.comparison.correction, run.comparison.alpha)
+        rows += [
+            {**head, "family_size": len(compared), **row.to_dict()}
+            for (head, _), row in zip(compared, adjusted, strict=True)
+        ]
     return {
         "variants": variants,
         "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
@@ -146,20 +153,16 @@ def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
     for attribute, groups in options.merge.items():
         column = ATTRIBUTE_PREFIX + attribute
         if column in people:
-            cells = [_groups_of(cell, groups) for cell in people[column]]
+            cells = [
+                list(dict.fromkeys(group for value in cell for group, held in groups.items() if _holds(held, value)))
+                for cell in people[column]
+            ]
             changed[column] = pd.Series(cells, index=people.index, dtype=object)
     return people.assign(**changed)
 
 
-def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    groups_held = [
-        group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)
-    ]
-    return list(dict.fromkeys(groups_held))
-
-
-def _matches(value: str, held: str) -> bool:
-    return value.startswith(held[:-1]) if held.endswith("*") else value == held
+def _holds(held: Sequence[str], value: str) -> bool:
+    return any(value.startswith(one[:-1]) if one.endswith("*") else value == one for one in held)
 
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
@@ -190,19 +193,6 @@ def _table(
     lacking = [name for name in table.by if name not in attribute_columns(setting.people)]
     if lacking:
         return {**head, "rows": [], "reason": f"the data set has no {', '.join(lacking)}"}, []
-    outcomes = _outcomes(labels, table, setting)
-    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
-    entries = groups.merge(outcomes, on=KEYS)
-    if entries.empty:
-        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
-    names = [name for name in outcomes.columns if name not in KEYS]
-    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
-    compared = zip(names, _compare(entries, names, setting), strict=True)
-    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
-
-
-def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.DataFrame:
-    """Return `image_id, subject_id` and a 0/1 column per label, and one for any other label than the right one."""
     of_question = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
     columns = {
         label: (of_question["label"] == label).astype(float) for label in setting.battery.classes[table.question]
@@ -213,7 +203,15 @@ def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.
         outcomes = outcomes.merge(right, on=KEYS)
         outcomes[WRONG] = (outcomes["label"] != outcomes["right"]).astype(float).where(outcomes["right"].notna())
         outcomes = outcomes.drop(columns="right")
-    return outcomes.drop(columns="label")
+    outcomes = outcomes.drop(columns="label")
+    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
+    entries = groups.merge(outcomes, on=KEYS)
+    if entries.empty:
+        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
+    names = [name for name in outcomes.columns if name not in KEYS]
+    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
+    compared = zip(names, _compare(entries, names, setting), strict=True)
+    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
 
 
 def _group(group: str, entries: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
@@ -259,13 +257,6 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
         replace(comparison, n_permutations=max(comparison.n_permutations, least)),
         images=entries["image_id"].to_numpy(dtype=object),
     ).rows  # fmt: skip
-
-
-def _adjusted(compared: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
-    rows = adjust([row for _, row in compared], comparison.correction, comparison.alpha)
-    return [
-        {**head, "family_size": len(compared), **row.to_dict()} for (head, _), row in zip(compared, rows, strict=True)
-    ]
 
 
 def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:

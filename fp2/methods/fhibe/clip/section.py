@@ -14,7 +14,6 @@ from fp2.extension import (
     ChartKind,
     Column,
     Estimate,
-    Finding,
     Kind,
     Point,
     Results,
@@ -55,7 +54,28 @@ class ClipSection(Section):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield what differs, the accuracy by image variant, all shares and tests."""
-        yield from _in_short(block)
+        rows = [
+            row for row in block["disparities"] if row["variant"] == block["variants"][0] and row["raw"] is not None
+        ]
+        rows.sort(key=lambda row: (not row["significant"], -row["raw"]))
+        if n := sum(bool(row["significant"]) for row in rows):
+            words = _words(rows[0])
+            largest = f" by {number(rows[0]['raw'])}: the largest of {plural(n, 'significant difference')}."
+            yield Sentence(
+                ["The share of images labelled ", Strong(words), " differs between groups", largest], Weight.LEAD
+            )
+        else:
+            yield Sentence("No share of a zero-shot label differs significantly between groups.", Weight.LEAD)
+        points = [
+            Point(row["raw"], _words(row), low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"],
+                  null_p95=row["null_p95"], filled=bool(row["significant"]), verdict=row["verdict"])
+            for row in rows[:MOST_SHOWN]
+        ]  # fmt: skip
+        yield Chart(
+            ChartKind.INTERVALS, "fhibe_clip_differing", "Differences between groups in the share of a label",
+            [Series(points)], Axis("largest share minus smallest", 0.0), in_files=False,
+            caption=f"The {MOST_SHOWN} largest of {len(rows)}." if len(rows) > MOST_SHOWN else "",
+        )  # fmt: skip
         differences = [Row(_difference(row)) for row in block["headline"]["differences"]]
         caption = "Significant differences (original images)"
         yield from _accuracies(block)
@@ -68,43 +88,14 @@ class ClipSection(Section):
         ]
         yield Table("tests", _TESTS, tests, fold="Tests of all shares")
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
-        yield from _findings(block)
-
-
-def _in_short(block: Block) -> Iterator[Value]:
-    """Yield the largest difference between groups in words, and the differences of the original images as a chart."""
-    rows = [row for row in block["disparities"] if row["variant"] == block["variants"][0] and row["raw"] is not None]
-    rows.sort(key=lambda row: (not row["significant"], -row["raw"]))
-    if n := sum(bool(row["significant"]) for row in rows):
-        words = _words(rows[0])
-        largest = f" by {number(rows[0]['raw'])}: the largest of {plural(n, 'significant difference')}."
-        yield Sentence(
-            ["The share of images labelled ", Strong(words), " differs between groups", largest], Weight.LEAD
-        )
-    else:
-        yield Sentence("No share of a zero-shot label differs significantly between groups.", Weight.LEAD)
-    points = [
-        Point(row["raw"], _words(row), low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"],
-              null_p95=row["null_p95"], filled=bool(row["significant"]), verdict=row["verdict"])
-        for row in rows[:MOST_SHOWN]
-    ]  # fmt: skip
-    yield Chart(
-        ChartKind.INTERVALS, "fhibe_clip_differing", "Differences between groups in the share of a label",
-        [Series(points)], Axis("largest share minus smallest", 0.0), in_files=False,
-        caption=f"The {MOST_SHOWN} largest of {len(rows)}." if len(rows) > MOST_SHOWN else "",
-    )  # fmt: skip
+        for row in block["disparities"]:
+            variant = "" if row["variant"] == block["variants"][0] else f", images {plain(row['variant'])}"
+            name = f"share of “{_label(row['label'])}” ({scorer_label(row['question'])}) by {_by(row)}{variant}"
+            yield row_finding(name, row)
 
 
 def _words(row: Mapping[str, Any]) -> str:
     return f"{_label(row['label'])}, {scorer_label(row['question'])} by {_by(row)}"
-
-
-def _findings(block: Block) -> Iterator[Finding]:
-    """Yield the share of every label by every grouping, in all image variants: they are one family."""
-    for row in block["disparities"]:
-        variant = "" if row["variant"] == block["variants"][0] else f", images {plain(row['variant'])}"
-        name = f"share of “{_label(row['label'])}” ({scorer_label(row['question'])}) by {_by(row)}{variant}"
-        yield row_finding(name, row)
 
 
 def _label(label: str) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,25 +28,23 @@ Unit = tuple[str, str]
 Given = dict[Unit, dict[str, Any]]
 """What each annotator said about each person in an image."""
 OWN = "the data set"
-SHAPES: dict[str, str] = {
-    "person_box": "person_detection",
-    "face_box": "face_detection",
-    "person_mask": "person_segmentation",
-    "keypoints": "pose_estimation",
+
+
+class Shape(NamedTuple):
+    """A kind of shape: the narrow task whose form its entries have, its title, and how two of it are compared."""
+
+    task: str
+    title: str
+    measure: str
+
+
+SHAPES = {
+    "person_box": Shape("person_detection", "Person boxes", "intersection over union"),
+    "face_box": Shape("face_detection", "Face boxes", "intersection over union"),
+    "person_mask": Shape("person_segmentation", "Person masks", "Sørensen-Dice coefficient"),
+    "keypoints": Shape("pose_estimation", "Keypoints", "object keypoint similarity"),
 }
-"""File of shapes -> the narrow task whose form its entries have."""
-TITLES = {
-    "person_box": "Person boxes",
-    "face_box": "Face boxes",
-    "person_mask": "Person masks",
-    "keypoints": "Keypoints",
-}
-MEASURES = {
-    "person_box": "intersection over union",
-    "face_box": "intersection over union",
-    "person_mask": "Sørensen-Dice coefficient",
-    "keypoints": "object keypoint similarity",
-}
+"""Name of a file of shapes -> its kind."""
 JACCARD = "Jaccard similarity of the labels"
 
 
@@ -88,7 +86,7 @@ def krippendorff(units: Iterable[Sequence[Labels]]) -> float | None:
 
 def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: bool) -> Given:
     """Return the shapes of a file, and those of the data set, by person and annotator."""
-    task = narrow_task(SHAPES[kind])
+    task = narrow_task(SHAPES[kind].task)
     content = None if path.suffix.lower() in PARQUET else read_json(path, "annotations")
     entries = read_entries(path, task, content)
     images = people_by_image(people)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fp2.extension import (
     ATTRIBUTE_PREFIX,
@@ -46,10 +46,8 @@ from fp2.extension import (
 )
 from fp2.methods.fhibe.narrow.agreement import (
     JACCARD,
-    MEASURES,
     OWN,
     SHAPES,
-    TITLES,
     Given,
     Labels,
     Unit,
@@ -114,10 +112,31 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
         outcomes = []
         with inputs.progress.steps("Comparing annotations", len(_FILES)) as tick:
             for kind, given in self._given(inputs, people).items():
-                if not (found := _agreements(kind, given, persons)):
+                several = {unit: list(by_name.values()) for unit, by_name in given.items() if len(by_name) > 1}
+                compared = []
+                for unit, annotations in several.items():
+                    compare = similarity(kind, persons, unit) if kind in SHAPES else jaccard
+                    value = agreement(annotations, compare)
+                    if value is not None and value == value:
+                        compared.append((*unit, kind, SCORE, value))
+                if not compared:
                     continue
-                rows += [(*unit, kind, SCORE, value) for unit, value in found.items()]
-                outcomes.append(_outcome(kind, given))
+                rows += compared
+                annotators = {name for unit in several for name in given[unit]}
+                shape = SHAPES.get(kind)
+                alpha = None if shape else krippendorff(list(several.values()))
+                outcomes.append(
+                    {
+                        "probe": kind,
+                        "label": shape.title if shape else kind.replace("_", " "),
+                        "measure": shape.measure if shape else JACCARD,
+                        "n_annotators": len(annotators),
+                        "with_data": OWN in annotators,
+                        "n_compared": len(several),
+                        "n_alone": len(given) - len(several),
+                        "alpha": alpha,
+                    }
+                )
                 tick()
         if not outcomes:
             fix = "Give a second annotation of the same people in the same images, by another annotator"
@@ -177,32 +196,6 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
                 for outcome in results[BLOCK]["outcomes"]
             ]
         }
-
-
-def _agreements(kind: str, given: Given, persons: Mapping[Unit, Person]) -> dict[Unit, float]:
-    agreements = {}
-    for unit, said in given.items():
-        compare = similarity(kind, persons, unit) if kind in SHAPES else jaccard
-        value = agreement(list(said.values()), compare) if len(said) > 1 else None
-        if value is not None and value == value:
-            agreements[unit] = value
-    return agreements
-
-
-def _outcome(kind: str, given: Given) -> dict[str, Any]:
-    several = [said for said in given.values() if len(said) > 1]
-    annotators = {name for said in several for name in said}
-    alpha = None if kind in SHAPES else krippendorff([list(said.values()) for said in several])
-    return {
-        "probe": kind,
-        "label": TITLES.get(kind, kind.replace("_", " ")),
-        "measure": MEASURES.get(kind, JACCARD),
-        "n_annotators": len(annotators),
-        "with_data": OWN in annotators,
-        "n_compared": len(several),
-        "n_alone": len(given) - len(several),
-        "alpha": alpha,
-    }
 
 
 def _own_labels(people: pd.DataFrame) -> dict[str, dict[Unit, Labels]]:

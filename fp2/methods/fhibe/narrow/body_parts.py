@@ -64,26 +64,24 @@ def score_parts(group: list[Person], predictions: Sequence[Prediction], scores: 
         elif said is None or not said.parts:
             scores.add_missing(person)
         else:
-            _add_row(person, geometry, said, scores)
-
-
-def _add_row(person: Person, geometry: Geometry, said: Prediction, scores: TaskScores) -> None:
-    there = visible_parts(geometry)
-    right = {part: float((p >= AT) == (part in there)) for part, p in said.parts.items()}
-    reached = [sum(p >= t - 1e-12 for t in THRESHOLDS) / 10 for part, p in said.parts.items() if part in there]
-    accuracy = sum(right.values()) / len(right)
-    more = {f"accuracy_{_slug(part)}": value for part, value in right.items()}
-    if scores.curves:
-        present = [p for part, p in said.parts.items() if part in there]
-        more |= {f"at_{t:.2f}": sum(p >= t - 1e-12 for p in present) / len(present) for t in THRESHOLDS if present}
-    if scores.published:
-        theirs = visible_parts(geometry, as_published=True)
-        for part, p in said.parts.items():
-            more[f"published_acc_det_{_slug(part)}"] = float((p >= AT) == (part in theirs))
-            if part in theirs:
-                more[f"published_ar_det_{_slug(part)}"] = published.share_reached(p)
-    recall = sum(reached) / len(reached) if reached else None
-    scores.add(person, accuracy, True, accuracy=accuracy, recall=recall, **more)
+            there = visible_parts(geometry)
+            right = {part: float((p >= AT) == (part in there)) for part, p in said.parts.items()}
+            reached = [sum(p >= t - 1e-12 for t in THRESHOLDS) / 10 for part, p in said.parts.items() if part in there]
+            accuracy = sum(right.values()) / len(right)
+            more = {f"accuracy_{_slug(part)}": value for part, value in right.items()}
+            if scores.curves:
+                present = [p for part, p in said.parts.items() if part in there]
+                more |= {
+                    f"at_{t:.2f}": sum(p >= t - 1e-12 for p in present) / len(present) for t in THRESHOLDS if present
+                }
+            if scores.published:
+                theirs = visible_parts(geometry, as_published=True)
+                for part, p in said.parts.items():
+                    more[f"published_acc_det_{_slug(part)}"] = float((p >= AT) == (part in theirs))
+                    if part in theirs:
+                        more[f"published_ar_det_{_slug(part)}"] = published.share_reached(p)
+            recall = sum(reached) / len(reached) if reached else None
+            scores.add(person, accuracy, True, accuracy=accuracy, recall=recall, **more)
 
 
 def _slug(part: str) -> str:

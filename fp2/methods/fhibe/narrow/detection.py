@@ -77,9 +77,9 @@ def matches(overlap: Floats, scores: npt.ArrayLike, threshold: float) -> npt.NDA
     return taken
 
 
-def matched_at(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRESHOLDS) -> Bools:
-    """Return whether each person is matched at each threshold, shape (n_thresholds, n_people)."""
-    return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in thresholds], dtype=bool)
+def matched_at(overlap: Floats, scores: npt.ArrayLike) -> Bools:
+    """Return whether each person is matched at each of `THRESHOLDS`, shape (n_thresholds, n_people)."""
+    return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in THRESHOLDS], dtype=bool)
 
 
 def score_boxes(task: NarrowTask, group: list[Person], predictions: list[Prediction], scores: TaskScores) -> None:

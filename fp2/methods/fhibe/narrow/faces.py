@@ -61,7 +61,9 @@ _FROM_FHIBE: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 _INDEX = {part: index for index, part in enumerate(PARTS)}
 _SIDES = (("l_eye", "r_eye"), ("l_brow", "r_brow"))
-_AS = {"l_ear": "skin", "r_ear": "skin", "ear_r": "background", "neck_l": "neck"}
+_AS_PUBLISHED = {"l_ear": "skin", "r_ear": "skin"}
+_AS = {**_AS_PUBLISHED, "ear_r": "background", "neck_l": "neck"}
+"""Parts that are not annotated -> what they count as; the evaluation code changes only ears."""
 _MAPS = "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format"
 
 
@@ -83,32 +85,23 @@ def from_polygons(size: tuple[int, int], polygons: Mapping[str, Sequence[Any]]) 
     return labels
 
 
-def as_annotated(labels: Labels, *, mirrored: bool = False) -> Labels:
-    """Return a model's map in the classes of the annotation: ears are skin; `mirrored` swaps left and right."""
+def as_annotated(labels: Labels, *, mirrored: bool = False, merged: Mapping[str, str] = _AS) -> Labels:
+    """Return a model's map in the classes of the annotation, by default ours; `mirrored` swaps left and right."""
     table = np.arange(256, dtype=np.uint8)
-    for part, other in _AS.items():
+    for part, other in merged.items():
         table[_INDEX[part]] = _INDEX[other]
     for left, right in _SIDES if mirrored else ():
         table[[_INDEX[left], _INDEX[right]]] = _INDEX[right], _INDEX[left]
     return table[labels]
 
 
-def _ears_as_skin(labels: Labels, *, mirrored: bool) -> Labels:
-    """Return a model's map as FHIBE's evaluation code compares it: of the unannotated parts only ears are changed."""
-    table = np.arange(256, dtype=np.uint8)
-    table[[_INDEX["l_ear"], _INDEX["r_ear"]]] = _INDEX["skin"]
-    for left, right in _SIDES if mirrored else ():
-        table[[_INDEX[left], _INDEX[right]]] = _INDEX[right], _INDEX[left]
-    return table[labels]
-
-
-def part_f1(predicted: Labels, true: Labels, parts: Sequence[str] = SCORED) -> dict[str, float]:
-    """Return the F1 of each part in either map: 2 |found and true| / (|found| + |true|).
+def part_f1(predicted: Labels, true: Labels) -> dict[str, float]:
+    """Return the F1 of each of the parts `SCORED` in either map: 2 |found and true| / (|found| + |true|).
 
     A part in only one of the two maps has 0; one in neither is left out.
     """
     scores = {}
-    for part in parts:
+    for part in SCORED:
         a, b = predicted == _INDEX[part], true == _INDEX[part]
         total = int(a.sum()) + int(b.sum())
         if total:
@@ -142,7 +135,8 @@ def parsing_metrics(
     parts = part_f1(as_annotated(labels, mirrored=mirrored), as_annotated(true))
     metrics = {"f1": mean_f1(parts), **{f"f1_{part}": value for part, value in parts.items()}}
     if as_published:
-        metrics["published_f1"] = published.image_f1(_ears_as_skin(labels, mirrored=mirrored), true)
+        compared = as_annotated(labels, mirrored=mirrored, merged=_AS_PUBLISHED)
+        metrics["published_f1"] = published.image_f1(compared, true)
     return metrics
 
 

@@ -98,7 +98,11 @@ def compare_models(
     approximate: list[bool] = []
     pairs = comparable_pairs(outcomes)
     for a, b in pairs:
-        shared = _shared(scores, a, b)
+        of_metric = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
+        first, second = (of_metric[of_metric["probe"] == outcome["probe"]][[*KEYS, "value"]] for outcome in (a, b))
+        shared: pd.DataFrame = first.rename(columns={"value": "first"}).merge(
+            second.rename(columns={"value": "second"}), on=KEYS
+        )
         entries.append(_pair(shared, a, b, how))
         for cut in cuts:
             table = memberships(people, cut).merge(shared, on=KEYS)
@@ -134,16 +138,6 @@ def _skewed_by_group(table: pd.DataFrame, row: DisparityRow) -> bool:
         return False
     means = (table["first"] - table["second"]).groupby(table["subject_id"]).mean()
     return too_skewed(means, min(group.n_subjects for group in row.groups if group.eligible))
-
-
-def _shared(scores: pd.DataFrame, a: Outcome, b: Outcome) -> pd.DataFrame:
-    """Return the people in images that both have a score for: `image_id, subject_id, first, second`."""
-    of_metric = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
-    first, second = (of_metric[of_metric["probe"] == outcome["probe"]][[*KEYS, "value"]] for outcome in (a, b))
-    shared: pd.DataFrame = first.rename(columns={"value": "first"}).merge(
-        second.rename(columns={"value": "second"}), on=KEYS
-    )
-    return shared
 
 
 def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) -> dict[str, Any]:

@@ -95,8 +95,7 @@ class _Images:
         for person in people:
             paths, key = [person.image_path], person.image_id
             if task.shown == FACE:  # a crop may be named without being there
-                crop, key = person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png"), person.face_id
-                paths = [crop, person.image_path] if person.is_crop else [crop]
+                paths, key = [person.crop_path, *([person.image_path] if person.is_crop else [])], person.face_id
             group = self._groups.setdefault(key, [])
             if person not in group:
                 group.append(person)

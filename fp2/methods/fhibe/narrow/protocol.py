@@ -278,11 +278,19 @@ class FhibeNarrow(Collects[NarrowOptions]):
             {"id": one["probe"], "label": one["label"], "text": one["metrics"][one["metric"]]}
             for one in block["outcomes"]
         ]
+        notes = []
+        for outcome in block["outcomes"]:
+            own = [f"{plural(n, 'subject-image pair')} left out, {reason}" for reason, n in outcome["left_out"].items()]
+            own += [f"{plural(n, 'prediction')} ignored, {reason}" for reason, n in (outcome["ignored"] or {}).items()]
+            own += [outcome["scale_note"]] if outcome["scale_note"] else []
+            own += [f"{plural(outcome['failed'], 'image')} could not be read or predicted"] if outcome["failed"] else []
+            own += [] if outcome["measurable"] else [f"not measurable here, {outcome['why']}"]
+            notes += [f"{outcome['probe']}: {line}" for line in own]
         return Analysis(
             settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
             blocks={BLOCK: block, **({COMPARISONS: {"pairs": pairs}} if pairs else {}), **summary},
             disparities=rows,
-            notes=_notes(block),
+            notes=notes,
             about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},
         )
 
@@ -316,18 +324,6 @@ def _long(scored: Sequence[tuple[TaskScores, Mapping[str, Any]]]) -> pd.DataFram
             )
             parts.append(of_metric.dropna(subset=["value"]))
     return pd.concat(parts, ignore_index=True)[LONG] if parts else pd.DataFrame(columns=LONG)
-
-
-def _notes(block: Mapping[str, Any]) -> list[str]:
-    notes = []
-    for outcome in block["outcomes"]:
-        own = [f"{plural(n, 'subject-image pair')} left out, {reason}" for reason, n in outcome["left_out"].items()]
-        own += [f"{plural(n, 'prediction')} ignored, {reason}" for reason, n in (outcome["ignored"] or {}).items()]
-        own += [outcome["scale_note"]] if outcome["scale_note"] else []
-        own += [f"{plural(outcome['failed'], 'image')} could not be read or predicted"] if outcome["failed"] else []
-        own += [] if outcome["measurable"] else [f"not measurable here, {outcome['why']}"]
-        notes += [f"{outcome['probe']}: {line}" for line in own]
-    return notes
 
 
 def _model_name(sources: Sequence[Source]) -> str:

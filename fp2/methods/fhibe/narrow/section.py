@@ -64,47 +64,45 @@ class NarrowSection(Section):
         """Yield the tasks and models, the highest disparities, and the groups of each task."""
         if results["dataset"]["name"].startswith("peeps"):
             yield Sentence(DRAWN_PEOPLE, Weight.WARNING)
-        yield from _tasks(block)
+        outcomes = block["outcomes"]
+        rows, metrics = [], []
+        for outcome in outcomes:
+            mean: Any = outcome["means"].get(outcome["metric"])
+            if not outcome["measurable"]:
+                mean = Cell(NOT_MEASURABLE, title=plain(outcome["why"]))
+            definition = outcome["metrics"][outcome["metric"]]
+            cells = [outcome[key] for key in ("title", "model", "n_subjects", "n_images", "found_share")]
+            rows.append(Row([*cells, mean, definition]))
+            metrics += [
+                Row([outcome["title"], outcome["model"], name, outcome["means"][name]])
+                for name in outcome["metrics"]
+                if name in outcome["means"]
+            ]
+        yield Table("tasks", _TASKS, rows, "Tasks and models", primary=True)
+        for outcome in outcomes:
+            for remark in (
+                outcome["scale_note"],
+                None if outcome["measurable"] else f"{NOT_MEASURABLE}: {outcome['why']}",
+            ):
+                if remark:
+                    yield Sentence([Strong(outcome["label"]), f": {remark}."], Weight.WARNING)
+        shares = [Point(outcome["found_share"], outcome["label"], filled=outcome["measurable"]) for outcome in outcomes]
+        means = [Point(outcome["means"].get(outcome["metric"]), outcome["label"]) for outcome in outcomes]
+        threshold = Reference(block["measurable_from"], "needed for a result")
+        panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
+        for panel, points, references in panels:
+            yield Chart(
+                ChartKind.BARS, panel, "Share of people found and mean score", [Series(points)],
+                Axis(panel.lower(), 0.0, 1.0), references=references, file="fhibe_narrow_tasks", panel=panel,
+                filled="measurable", on_page=False,
+            )  # fmt: skip
+        yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
         yield from highest_disparities(block, "fhibe_narrow_top")
         for n, outcome in enumerate(block["outcomes"]):
             if values := [*_groups(outcome, n), *_published(outcome, n), *_verification(outcome, n)]:
                 yield Part([Name(outcome["label"])], values)
         yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
         yield from intersection_findings(block, results)
-
-
-def _tasks(block: Block) -> Iterator[Value]:
-    """Yield the share found and the mean score of each task and model, and what limits them."""
-    outcomes = block["outcomes"]
-    rows, metrics = [], []
-    for outcome in outcomes:
-        mean: Any = outcome["means"].get(outcome["metric"])
-        if not outcome["measurable"]:
-            mean = Cell(NOT_MEASURABLE, title=plain(outcome["why"]))
-        definition = outcome["metrics"][outcome["metric"]]
-        cells = [outcome[key] for key in ("title", "model", "n_subjects", "n_images", "found_share")]
-        rows.append(Row([*cells, mean, definition]))
-        metrics += [
-            Row([outcome["title"], outcome["model"], name, outcome["means"][name]])
-            for name in outcome["metrics"]
-            if name in outcome["means"]
-        ]
-    yield Table("tasks", _TASKS, rows, "Tasks and models", primary=True)
-    for outcome in outcomes:
-        for remark in (outcome["scale_note"], None if outcome["measurable"] else f"{NOT_MEASURABLE}: {outcome['why']}"):
-            if remark:
-                yield Sentence([Strong(outcome["label"]), f": {remark}."], Weight.WARNING)
-    shares = [Point(outcome["found_share"], outcome["label"], filled=outcome["measurable"]) for outcome in outcomes]
-    means = [Point(outcome["means"].get(outcome["metric"]), outcome["label"]) for outcome in outcomes]
-    threshold = Reference(block["measurable_from"], "needed for a result")
-    panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
-    for panel, points, references in panels:
-        yield Chart(
-            ChartKind.BARS, panel, "Share of people found and mean score", [Series(points)],
-            Axis(panel.lower(), 0.0, 1.0), references=references, file="fhibe_narrow_tasks", panel=panel,
-            filled="measurable", on_page=False,
-        )  # fmt: skip
-    yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
 
 
 def _groups(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:

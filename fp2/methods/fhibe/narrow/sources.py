@@ -209,7 +209,15 @@ def score_images(
     scores = TaskScores(published=as_published, curves=curves)
     scores.ignored[NOT_IN_RUN] += sum(len(some) for image_id, some in predicted.items() if image_id not in images)
     if task.form in (POSE, PARTS):
-        _check_subjects(predicted, images, task)
+        subjects = {image_id: [person.subject_id for person in group] for image_id, group in images.items()}
+        named = [
+            prediction
+            for image_id in images
+            for prediction in predicted.get(image_id, ())
+            if prediction.subject_id is not None
+        ]
+        if named and not any(prediction.subject_id in subjects[prediction.image_id] for prediction in named):
+            raise unknown_subjects(named[0].subject_id, task)
     for image_id, group in images.items():
         tick()
         of_image = predicted.get(image_id, [])
@@ -224,18 +232,3 @@ def score_images(
         else:
             score_poses(group, of_image, scores, thresholds, keypoints, listed=listed)
     return scores
-
-
-def _check_subjects(
-    predicted: Mapping[str, list[Prediction]], people: Mapping[str, list[Person]], task: NarrowTask
-) -> None:
-    """Refuse predictions that name subjects, if no name is that of a person in the image."""
-    subjects = {image_id: [person.subject_id for person in group] for image_id, group in people.items()}
-    named = [
-        prediction
-        for image_id in people
-        for prediction in predicted.get(image_id, ())
-        if prediction.subject_id is not None
-    ]
-    if named and not any(prediction.subject_id in subjects[prediction.image_id] for prediction in named):
-        raise unknown_subjects(named[0].subject_id, task)

@@ -45,12 +45,16 @@ class Person:
         """Whether the image is a face crop itself."""
         return self.image_path.name.startswith(_CROP)
 
+    @property
+    def crop_path(self) -> Path:
+        """Where the aligned crop of the face would be beside the image."""
+        return self.image_path.with_name(f"{_CROP}and_align_{self.face_id}.png")
+
     def face_crop(self) -> Path | None:
         """Return the aligned face crop: the image itself, or the file beside it; None if there is none."""
         if self.is_crop:
             return self.image_path
-        beside = self.image_path.with_name(f"{_CROP}and_align_{self.face_id}.png")
-        return beside if beside.is_file() else None
+        return self.crop_path if self.crop_path.is_file() else None
 
     def geometry(self) -> Geometry:
         """Return the annotation of the image; without one, the boxes of the people table."""

@@ -104,7 +104,12 @@ def verify(
     fars = FARS if curves else ()
     facts = _facts(people, table)
     whole, (genuine, accepted) = _whole(people, facts, ready, similarity, seed, min_subjects, fars)
-    _add_rows(faces, genuine, accepted, scores)
+    every = np.concatenate(genuine)
+    hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(faces.people))
+    n_pairs = np.bincount(every, minlength=len(faces.people))
+    for person, detected, hit, n in zip(faces.people, faces.detected, hits, n_pairs, strict=True):
+        share = float(hit / n) if n else None
+        scores.add(person, share, detected, accepted=share)
     groups = []
     theirs = pairs.prepare(faces.vectors, "cosine") if as_published else None
     for cut in cuts:
@@ -112,15 +117,6 @@ def verify(
         tick()
     head = {"similarity": similarity, "far": pairs.FAR, "n_faces": len(people)}
     return {**head, "whole": whole, "groups": groups}
-
-
-def _add_rows(faces: Faces, genuine: Pairs, accepted: Bools, scores: TaskScores) -> None:
-    every = np.concatenate(genuine)
-    hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(faces.people))
-    n_pairs = np.bincount(every, minlength=len(faces.people))
-    for person, detected, hit, n in zip(faces.people, faces.detected, hits, n_pairs, strict=True):
-        share = float(hit / n) if n else None
-        scores.add(person, share, detected, accepted=share)
 
 
 def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tuple[str, ...]]]:
@@ -142,7 +138,11 @@ def _whole(
     """Return protocol (ii), and the genuine pairs with whether each is accepted."""
     subjects = [person.subject_id for person in people]
     pronouns = [frozenset(own) for own in facts.get("pronoun", [("",)] * len(people))]
-    tones = [_tone(own) for own in facts["tone"]] if "tone" in facts else [0] * len(people)
+    tones = (
+        [(TONES.index(own[0]) if len(own) == 1 and own[0] in TONES else None) for own in facts["tone"]]
+        if "tone" in facts
+        else [0] * len(people)
+    )
     genuine = pairs.genuine_pairs(subjects)
     blocks = [*pairs.hard_impostor_pairs(subjects, pronouns, tones), (genuine[0][:0], genuine[1][:0])]
     impostor = (np.concatenate([a for a, _ in blocks]), np.concatenate([b for _, b in blocks]))
@@ -161,11 +161,6 @@ def _whole(
         judged = (genuine, ~accepted), (impostor, false)
         block |= _hairstyle_errors(*judged, subjects, facts, min_subjects)
     return block, (genuine, accepted)
-
-
-def _tone(values: tuple[str, ...]) -> int | None:
-    """Return the rank of a skin tone among the six; None without exactly one."""
-    return TONES.index(values[0]) if len(values) == 1 and values[0] in TONES else None
 
 
 def _judged(
@@ -253,13 +248,9 @@ def _groups(
             curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
             more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
         if theirs is not None:
-            rate = validation_rate(theirs[faces], subjects, [_crop_name(people[index]) for index in faces])
+            # the evaluation code orders faces by the paths of their crops
+            rate = validation_rate(theirs[faces], subjects, [people[index].crop_path.as_posix() for index in faces])
             more["validation"] = None if rate is None else asdict(rate)
         sizes = {"n_faces": len(faces), "n_group": len(set(subjects))}
         rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(rates), **more})
     return rows
-
-
-def _crop_name(person: Person) -> str:
-    """Return the path of a face's aligned crop, by which the evaluation code orders faces."""
-    return person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png").as_posix()

@@ -71,28 +71,29 @@ def within_condition(
     """
     of_condition = benchmark(scores, people, cuts, replace(options, within=condition), tick)
     overall = {row["cut"]: row for row in whole["rows"]}
-    rows = [_beside(overall[row["cut"]], row) for row in of_condition["rows"]]
+    rows = []
+    for row in of_condition["rows"]:
+        whole_row = overall[row["cut"]]
+        before, after = whole_row["ours"], row["ours"]
+        rows.append(
+            {
+                "cut": row["cut"],
+                "gap_all": before["raw"],
+                "p_all": before["adjusted_p"],
+                "gap": after["raw"],
+                "ci_low": after["ci_low"],
+                "ci_high": after["ci_high"],
+                "chance": after["null_mean"],
+                "p": after["adjusted_p"],
+                "mde80": after["mde80"],
+                "verdict": after["verdict"],
+                "disparity_all": (whole_row["published"] or {}).get("disparity"),
+                "disparity": (row["published"] or {}).get("disparity"),
+                "change": change(before, after),
+            }
+        )
     sizes = {name: of_condition[name] for name in ("n_images", "n_subjects")}
     return {"condition": condition, **sizes, "rows": rows}
-
-
-def _beside(overall: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
-    before, after = overall["ours"], within["ours"]
-    return {
-        "cut": within["cut"],
-        "gap_all": before["raw"],
-        "p_all": before["adjusted_p"],
-        "gap": after["raw"],
-        "ci_low": after["ci_low"],
-        "ci_high": after["ci_high"],
-        "chance": after["null_mean"],
-        "p": after["adjusted_p"],
-        "mde80": after["mde80"],
-        "verdict": after["verdict"],
-        "disparity_all": (overall["published"] or {}).get("disparity"),
-        "disparity": (within["published"] or {}).get("disparity"),
-        "change": change(before, after),
-    }
 
 
 def change(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -202,7 +202,7 @@ def _compare(
 ) -> _Compared:
     from fp2.extension import default_permutations, disparity
 
-    table = _members(joined, cut).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
+    table = memberships(joined, with_present_values(joined, cut)).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
     scores = table[["group", "subject_id"]].assign(score=table["reversed"])
     groups = published.group_scores(scores, options.min_subjects)
     ordered = published.in_release_order(groups, cut)
@@ -238,11 +238,6 @@ def _compare(
         worst, highest = (best.worst, best.best) if best else (ours.worst_group, ours.best_group)
         row["shares"] = _proportions(values, arrays["group"], arrays["subject_id"], options, worst, highest)
     return _Compared(row, ours, significant, {group.name: group for group in groups})
-
-
-def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
-    """Return `memberships`, without chosen groups of the cut that a condition left empty."""
-    return memberships(joined, with_present_values(joined, cut))
 
 
 def _with_verdicts(compared: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ variance). What makes them safe to read:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -106,13 +106,16 @@ def cross_validate(
 ) -> Losses:  # fmt: skip
     """Return the held-out losses of a forest on `columns` (None: all), and their rises if `shuffled`.
 
-    `tick` is called after each fold.
+    All rows of a subject are in one fold. `tick` is called after each.
     """
+    from sklearn.model_selection import GroupKFold
+
     used = np.arange(len(data.design.columns)) if columns is None else columns
     features = data.design.features if shuffled else ()
     predicted, rises = np.zeros(len(data.y)), np.zeros((len(data.y), len(features)))
     rng = np.random.default_rng([options.seed, 1])
-    for k, (train, test) in enumerate(_folds(data, options)):
+    folds = GroupKFold(options.folds, shuffle=True, random_state=options.seed)
+    for k, (train, test) in enumerate(folds.split(data.design.matrix, groups=data.subjects)):
         forest = _fit(data, train, used, options, options.seed + k)
         held = data.design.matrix[np.ix_(test, used)]
         predicted[test] = _predict(forest, held)
@@ -125,14 +128,6 @@ def cross_validate(
                 rises[test, f] += ((data.y[test] - _predict(forest, moved)) ** 2 - squared) / options.repeats
         tick()
     return Losses(predicted, (data.y - predicted) ** 2, rises)
-
-
-def _folds(data: Data, options: ErrorModelOptions) -> list[tuple[IntArray, IntArray]]:
-    """Return (train, test) rows; all rows of a subject are in one test fold."""
-    from sklearn.model_selection import GroupKFold
-
-    split = GroupKFold(options.folds, shuffle=True, random_state=options.seed)
-    return list(split.split(data.design.matrix, groups=data.subjects))
 
 
 def _fit(data: Data, rows: IntArray, columns: IntArray, options: ErrorModelOptions, seed: int) -> Any:
@@ -236,21 +231,15 @@ def ratios(above: FloatArray, below: FloatArray, n_resamples: int, seed: int) ->
     above, below : per-subject values (n_subjects, k). Returns (n_resamples, k), NaN where a denominator is 0.
     """
     top, bottom = above.reshape(len(above), -1), below.reshape(len(below), -1)
-    blocks = []
-    for counts in _resamples(len(top), n_resamples, seed):
+    blocks, rng = [], np.random.default_rng(seed)
+    even = np.full(len(top), 1.0 / len(top))
+    for start in range(0, n_resamples, _CHUNK):  # counts: how often each subject is in a resample with replacement
+        counts = rng.multinomial(len(top), even, size=min(_CHUNK, n_resamples - start)).astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             blocks.append((counts @ top) / (counts @ bottom))
     quotients: FloatArray = np.concatenate(blocks)
     quotients[~np.isfinite(quotients)] = np.nan
     return quotients
-
-
-def _resamples(n_subjects: int, n_resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield blocks (b, n_subjects) of how often each subject is in a resample with replacement."""
-    rng = np.random.default_rng(seed)
-    even = np.full(n_subjects, 1.0 / n_subjects)
-    for start in range(0, n_resamples, _CHUNK):
-        yield rng.multinomial(n_subjects, even, size=min(_CHUNK, n_resamples - start)).astype(np.float64)
 
 
 def interval(samples: FloatArray, alpha: float = 0.05) -> tuple[float | None, float | None, float | None]:

@@ -111,7 +111,9 @@ def find_patterns(
     if threshold >= y.max():
         threshold = float(y[y < y.max()].max())
     low = y <= threshold
-    half = _discovery(len(names), options.seed)[subject]
+    in_discovery = np.zeros(len(names), dtype=bool)
+    in_discovery[np.random.default_rng([options.seed, 2]).permutation(len(names))[: len(names) // 2]] = True
+    half = in_discovery[subject]
     if not low[half].any() or not low[~half].any():
         return {"status": "too_few", **sizes}
     items = make_items(design, ~half)
@@ -128,13 +130,6 @@ def find_patterns(
         "n_held": sum(rule["held"] for rule in tested),
         "rules": tested,
     }
-
-
-def _discovery(n: int, seed: int) -> BoolArray:
-    """Return which of n subjects are in the discovery half."""
-    chosen = np.zeros(n, dtype=bool)
-    chosen[np.random.default_rng([seed, 2]).permutation(n)[: n // 2]] = True
-    return chosen
 
 
 def make_items(design: FeatureMatrix, held_out: BoolArray) -> Items:
@@ -290,23 +285,24 @@ def follow_up(
         crossed = [(attribute, other) for other in sensitive if other != attribute]
         cuts = [Cut(attribute, (attribute,)), *(Cut(JOIN.join(by), by) for by in crossed)]
         block = benchmark(scores, table, cuts, replace(how, n_bootstrap=0), tick)
-        rows = [_followed_up(row) for row in block["rows"]]
+        rows = [
+            {
+                "cut": row["cut"],
+                "groups": [
+                    {k: g[k] for k in ("group", "n_subjects", "n_images", "mean")} for g in row["ours"]["groups"]
+                ],
+                "gap": row["ours"]["raw"],
+                "chance": row["ours"]["null_mean"],
+                "p": row["ours"]["adjusted_p"],
+                "verdict": row["ours"]["verdict"],
+                "worst": row["ours"]["worst_group"],
+                "best": row["ours"]["best_group"],
+                "disparity": (row["published"] or {}).get("disparity"),
+            }
+            for row in block["rows"]
+        ]
         followed.append({"feature": name, "attribute": attribute, "rows": rows})
     return followed
-
-
-def _followed_up(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "cut": row["cut"],
-        "groups": [{k: g[k] for k in ("group", "n_subjects", "n_images", "mean")} for g in row["ours"]["groups"]],
-        "gap": row["ours"]["raw"],
-        "chance": row["ours"]["null_mean"],
-        "p": row["ours"]["adjusted_p"],
-        "verdict": row["ours"]["verdict"],
-        "worst": row["ours"]["worst_group"],
-        "best": row["ours"]["best_group"],
-        "disparity": (row["published"] or {}).get("disparity"),
-    }
 
 
 def as_attribute(people: pd.DataFrame, feature: str) -> tuple[pd.DataFrame, str]:

@@ -76,18 +76,46 @@ class FhibeScores(Collects[ScoresOptions]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse missing or unknown files, and attributes or features that the data set does not have."""
-        _check_files(inputs.config, self.options)
-        _check_names(inputs.people, self.options)
+        files = given_files(inputs.config.task.files, ["scores"])
+        if self.options.simulate is not None and files:
+            raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
+        if self.options.simulate is None and not files.get("scores"):
+            fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
+            raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
+        attributes = attribute_columns(inputs.people)
+        for where, names, choices in (
+            ("attributes", self.options.attributes, [*attributes, ALL]),
+            ("features", self.options.features, [*attributes, *NUMBERS]),
+        ):
+            for name in names or ():
+                if name not in choices:
+                    closest = nearest(name, choices)
+                    raise Fp2Error(f"the data set has no {name!r}", where=f"{WHERE}.{where}", fix=closest)
+        check_conditions(inputs.people, self.options.within)
         return ()
 
     def collect(self, inputs: Inputs) -> Collected:
         """Measure the features of the images, and read or simulate the scores."""
+        from fp2.extension import local_salt
+
         options = self.options
         with inputs.progress.steps("Measuring the images", len(inputs.people)) as tick:
             numbers = measure(inputs.people, inputs.store.connection, pixels=options.pixels, tick=tick)
         people = inputs.people.join(numbers)
-        scores, notes = self._scores(inputs.config, people)
-        self._check_scored(people, scores, inputs)
+        config, notes = inputs.config, list[str]()
+        if options.simulate is not None:
+            scores = simulated_scores(people, options.metrics, options.simulate, options.name, config.seed)
+        else:
+            path = Path(config.task.files["scores"]).expanduser()
+            scores, notes = read_scores(path, people, options, local_salt(Path(config.paths.state)))
+        scored = scores.dropna(subset=["value"])
+        if scored.empty:
+            raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
+        pairs = set(zip(scored["image_id"], scored["subject_id"], strict=True))
+        inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
+        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
+            if memberships(people[inside], cut).empty:
+                raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
         people_table = people.drop(columns=[name for name in numbers if name not in numbers_of(options)])
         return Collected(
             tables=score_tables(people_table, scores[LONG]),
@@ -133,49 +161,6 @@ class FhibeScores(Collects[ScoresOptions]):
             disparities=rows,
             notes=block["notes"],
         )
-
-    def _scores(self, config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-        from fp2.extension import local_salt
-
-        options = self.options
-        if options.simulate is not None:
-            return simulated_scores(people, options.metrics, options.simulate, options.name, config.seed), []
-        path = Path(config.task.files["scores"]).expanduser()
-        return read_scores(path, people, options, local_salt(Path(config.paths.state)))
-
-    def _check_scored(self, people: pd.DataFrame, scores: pd.DataFrame, inputs: Inputs) -> None:
-        """Raise if no subject has a score, or none with a score has a value for a cut that was asked for."""
-        scored = scores.dropna(subset=["value"])
-        if scored.empty:
-            raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
-        pairs = set(zip(scored["image_id"], scored["subject_id"], strict=True))
-        inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
-        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
-            if memberships(people[inside], cut).empty:
-                raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
-
-
-def _check_files(config: Config, options: ScoresOptions) -> None:
-    files = given_files(config.task.files, ["scores"])
-    if options.simulate is not None and files:
-        raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
-    if options.simulate is None and not files.get("scores"):
-        fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
-        raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
-
-
-def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:
-    """Raise for attributes and features that the data set does not have, before anything is measured."""
-    attributes = attribute_columns(people)
-    for where, names, choices in (
-        ("attributes", options.attributes, [*attributes, ALL]),
-        ("features", options.features, [*attributes, *NUMBERS]),
-    ):
-        for name in names or ():
-            if name not in choices:
-                fix = nearest(name, choices)
-                raise Fp2Error(f"the data set has no {name!r}", where=f"{WHERE}.{where}", fix=fix)
-    check_conditions(people, options.within)
 
 
 def _model_name(config: Config, scores: pd.DataFrame) -> str:

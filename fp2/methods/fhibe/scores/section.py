@@ -65,7 +65,16 @@ class ScoresSection(Section):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the outcomes, the highest disparities, and the analyses of each outcome."""
-        yield _outcomes(block)
+        rows = []
+        for scored in block["outcomes"]:
+            whole = scored["benchmark"]
+            both = sum(row["agreement"] == "both" for row in whole["rows"])
+            highest = whole["top"][0]["disparity"] if whole["top"] else None
+            detail = "some scores are below 0, of which D is not defined" if whole["negative"] else ""
+            cells = [scored["label"], Cell(whole["direction"], detail), whole["n_subjects"], whole["n_images"],
+                     whole["overall"], highest, whole["n_cases"], both]  # fmt: skip
+            rows.append(Row(cells))
+        yield Table("outcomes", _OUTCOMES, rows, "Scores", primary=True)
         yield from highest_disparities(block, "fhibe_scores_top")
         for n, outcome in enumerate(block["outcomes"]):
             yield Part([Name(outcome["label"])], [*_analyses(outcome, n)])
@@ -73,20 +82,6 @@ class ScoresSection(Section):
             HOW_TO_READ.format(correction=correction_label(results["analysis"]["correction"])), Weight.DETAIL
         )
         yield from intersection_findings(block, results)
-
-
-def _outcomes(block: Block) -> Table:
-    """Return a row per score."""
-    rows = []
-    for outcome in block["outcomes"]:
-        whole = outcome["benchmark"]
-        both = sum(row["agreement"] == "both" for row in whole["rows"])
-        highest = whole["top"][0]["disparity"] if whole["top"] else None
-        detail = "some scores are below 0, of which D is not defined" if whole["negative"] else ""
-        cells = [outcome["label"], Cell(whole["direction"], detail), whole["n_subjects"], whole["n_images"],
-                 whole["overall"], highest, whole["n_cases"], both]  # fmt: skip
-        rows.append(Row(cells))
-    return Table("outcomes", _OUTCOMES, rows, "Scores", primary=True)
 
 
 def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
@@ -107,7 +102,12 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
         yield Table(f"proportions_{n}", _PROPORTIONS, [_proportions(row) for row in shares], caption)
     for index, within in enumerate(outcome["within"]):
         yield within_table(outcome, within, f"within_{n}_{index}")
-        yield from _within_models(outcome["label"], within)
+        label = outcome["label"]
+        model, patterns = within.get("error_model") or {}, within.get("patterns") or {}
+        if model.get("status") == "ok":
+            yield _explained(model, [Strong(label), " within ", Name(within["condition"])])
+        if patterns.get("status") == "ok":
+            yield _replicated(patterns, [Strong(label), " within ", Name(within["condition"])])
     yield from _error_model(outcome.get("error_model") or {}, outcome["label"], n)
     yield from _patterns(outcome.get("patterns") or {}, outcome["label"], n)
 
@@ -119,15 +119,6 @@ def _proportions(row: Mapping[str, Any]) -> Row:
     groups = [replace(group_cell(pair[end], sizes), muted=published) for end in ("worst", "best")]
     cells: list[Any] = [cut_label(row["cut"]), *groups, AGREEMENT[row["agreement"]], *estimates]
     return Row(cells, min(sizes[pair["worst"]], sizes[pair["best"]]))
-
-
-def _within_models(label: str, within: Mapping[str, Any]) -> Iterator[Sentence]:
-    """Yield what error model and patterns say within a condition."""
-    model, patterns = within.get("error_model") or {}, within.get("patterns") or {}
-    if model.get("status") == "ok":
-        yield _explained(model, [Strong(label), " within ", Name(within["condition"])])
-    if patterns.get("status") == "ok":
-        yield _replicated(patterns, [Strong(label), " within ", Name(within["condition"])])
 
 
 def _explained(model: Mapping[str, Any], what: list[str]) -> Sentence:

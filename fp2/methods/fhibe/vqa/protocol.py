@@ -36,7 +36,7 @@ from fp2.methods.fhibe.vqa.scorers import KINDS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Config, Cut, Scorer
+    from fp2.extension import Config, Scorer
 
 BLOCK = "fhibe_vqa"
 
@@ -94,10 +94,11 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     chosen = [row["id"] for row in prompts if row["chosen"]]
     scores = run.scores[run.scores["question_id"].isin(chosen)]
     min_subjects, alpha = run.comparison.min_subjects, run.comparison.alpha
+    of_cuts = {cut.name: memberships(run.people, cut) for cut in run.cuts}
     outcomes = {
         name: {
-            "overall": _overall(scores, name, alpha),
-            "by": {cut.name: _by_group(scores, name, run.people, cut, alpha, min_subjects) for cut in run.cuts},
+            "overall": next(iter(_rates(scores, name, None, alpha, 1)), None),
+            "by": {cut: _rates(scores, name, groups, alpha, min_subjects) for cut, groups in of_cuts.items()},
         }
         for name, scorer in run.scorers.items()
         if scorer.yes_no and name != "refusal" and (scores["scorer"] == name).any()
@@ -118,43 +119,45 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         "offences": most_frequent(chosen_answers, "negative"),
         "keywords": keyword_counts(chosen_answers, run),
     }  # fmt: skip
-    block["metrics"] = _metrics(block)
-    return block | {"headline": _headline(block)}
+    rates = {
+        f"{name}.rate": outcome["overall"]["rate"]
+        for name, outcome in block["outcomes"].items()
+        if outcome["overall"] is not None
+    }
+    block["metrics"] = {
+        **rates,
+        "occupations.over_represented": float(sum(row["over"] for row in block["occupations"]["rows"])),
+    }
+    return block | {
+        "headline": {
+            "prompts": [row["id"] for row in block["prompts"] if row["chosen"]],
+            "rates": {name: round(value, 4) for name, value in block["metrics"].items() if name.endswith(".rate")},
+            "over_represented_occupations": int(block["metrics"]["occupations.over_represented"]),
+        }
+    }
 
 
-# -- rates of binary outcomes: estimate, interval and group size, over subjects
-
-
-def _by_group(
-    scores: pd.DataFrame, scorer: str, people: pd.DataFrame, cut: Cut, alpha: float, min_subjects: int
+def _rates(
+    scores: pd.DataFrame, scorer: str, groups: pd.DataFrame | None, alpha: float, min_subjects: int
 ) -> list[dict[str, Any]]:
     """Return the rate of each group with at least `min_subjects` subjects, with its 1 - alpha interval.
 
-    Refusals and answers off topic are left out; a subject's rate is over all their other answers.
+    Refusals and answers off topic are left out; a subject's rate is over all their other answers. `groups` are
+    memberships; None: all subjects are one group.
     """
-    table = _valid(scores, scorer).merge(memberships(people, cut), on=["image_id", "subject_id"])
-    return _rates(table["value"], table["group"], table["subject_id"], alpha, min_subjects) if len(table) else []
-
-
-def _overall(scores: pd.DataFrame, scorer: str, alpha: float) -> dict[str, Any] | None:
-    """Return the rate over all subjects; None without a valid answer."""
-    valid = _valid(scores, scorer)
-    rows = _rates(valid["value"], ["all"] * len(valid), valid["subject_id"], alpha, 1) if len(valid) else []
-    return rows[0] if rows else None
-
-
-def _valid(scores: pd.DataFrame, scorer: str) -> pd.DataFrame:
-    rows = scores[(scores["scorer"] == scorer) & scores["value"].notna() & ~scores["refused"].astype(bool)]
-    return rows[["image_id", "subject_id", "value"]]
-
-
-def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: int) -> list[dict[str, Any]]:
     import numpy as np
 
     from fp2.extension import proportions_by_group
 
-    arrays: list[np.ndarray] = [np.asarray(values, float), np.asarray(groups, str), np.asarray(subjects, str)]
-    proportions = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)
+    valid = scores[(scores["scorer"] == scorer) & scores["value"].notna() & ~scores["refused"].astype(bool)]
+    valid = valid[["image_id", "subject_id", "value"]]
+    table = valid.assign(group="all") if groups is None else valid.merge(groups, on=["image_id", "subject_id"])
+    if table.empty:
+        return []
+    proportions = proportions_by_group(
+        np.asarray(table["value"], float), np.asarray(table["group"], str), np.asarray(table["subject_id"], str),
+        alpha=alpha, min_subjects=min_subjects,
+    )  # fmt: skip
     return [
         {
             "group": row.group, "rate": row.rate, "ci_low": row.ci_low, "ci_high": row.ci_high,
@@ -162,20 +165,3 @@ def _rates(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: 
         }
         for row in proportions.groups
     ]  # fmt: skip
-
-
-def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
-    rates = {
-        f"{name}.rate": outcome["overall"]["rate"]
-        for name, outcome in block["outcomes"].items()
-        if outcome["overall"] is not None
-    }
-    return {**rates, "occupations.over_represented": float(sum(row["over"] for row in block["occupations"]["rows"]))}
-
-
-def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "prompts": [row["id"] for row in block["prompts"] if row["chosen"]],
-        "rates": {name: round(value, 4) for name, value in block["metrics"].items() if name.endswith(".rate")},
-        "over_represented_occupations": int(block["metrics"]["occupations.over_represented"]),
-    }

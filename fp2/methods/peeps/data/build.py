@@ -209,11 +209,6 @@ def build_peeps(
     workers : int, optional
         Number of processes; by default the cores of this machine, at most four, and one for a small data set. The
         bytes do not depend on it.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder exists, it cannot be written, or a process dies.
     """
     root = out_dir / f"{spec.release}_downsampled_public"
     try:

@@ -202,10 +202,9 @@ def figure(cues: Cues, placement: BodyPlacement, name: str) -> str:
     return f'<g transform="{placement.transform}">{figure_markup(parts, colours, name)}</g>'
 
 
-def rasterise(elements: str, size: int, *, crisp: bool = False) -> Image.Image:
-    """Return SVG elements (pixel units) as an RGB image of `size` by `size`; `crisp` turns anti-aliasing off."""
-    edges = ' shape-rendering="crispEdges"' if crisp else ""
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" fill="none"{edges}>{elements}</svg>'
+def rasterise(elements: str, size: int) -> Image.Image:
+    """Return SVG elements (pixel units) as an RGB image of `size` by `size`."""
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" fill="none">{elements}</svg>'
     png = resvg_py.svg_to_bytes(svg_string=svg, skip_system_fonts=True)
     return Image.open(io.BytesIO(png)).convert("RGB")
 

@@ -138,11 +138,6 @@ def ensure_peeps(cache_dir: Path, spec: PeepsSpec, progress: Callable[[int, int]
 
     They are drawn into a temporary folder that is renamed when complete, under a lock, so that an interrupted or
     simultaneous run leaves nothing half done. The folder's name has the digest of the spec and the generator.
-
-    Raises
-    ------
-    Fp2Error
-        As `build_peeps`.
     """
     from filelock import FileLock
 

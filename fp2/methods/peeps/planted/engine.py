@@ -107,13 +107,7 @@ class PlantedEngine(BaseEngine):
         return ModelProfile(without_effects=not self.truth.has_effects)
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return the version of the method; a blind answer is drawn for a subject without attributes.
-
-        Raises
-        ------
-        Fp2Error
-            If the question is a choice: a truth has sentences and log odds of Yes, and no likelihoods of options.
-        """
+        """Return the version of the method; a blind answer is drawn for a subject without attributes."""
         if question.kind == "yes_no":
             return {"name": YES_NO_METHOD, "truth": self.truth.yes_no_digest}
         if question.kind not in ("text", "number"):
@@ -134,13 +128,7 @@ class PlantedEngine(BaseEngine):
         return {"device": "cpu", "batch_size": self._batch_size, "attention": None, "sharing": None}
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers, some images at a time; a question that the truth does not know is a failed answer.
-
-        Raises
-        ------
-        Fp2Error
-            If the truth names an attribute that no subject shown in a batch has.
-        """
+        """Yield answers, some images at a time; a question that the truth does not know is a failed answer."""
         waiting = iter(tasks)
         while batch := list(itertools.islice(waiting, self._batch_size)):
             visible = [task for task in batch if task.variant not in HIDES_PERSON]
@@ -190,11 +178,6 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
     DataFrame
         The answers table, with a column `level` (-1 without one). `response_key` is a digest of (truth, subject, image,
         text): it is unique here, but is not the key that the store would use.
-
-    Raises
-    ------
-    Fp2Error
-        If the truth names an attribute that `people` lacks.
     """
     import pandas as pd
 
@@ -228,13 +211,7 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
 def simulate_yes_no(
     people: pd.DataFrame, questions: Sequence[Question], truth: PlantedTruth
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the numbers of the yes/no answers of every row of `people`: column -> (n_rows, n_questions).
-
-    Raises
-    ------
-    Fp2Error
-        If the truth names an attribute that `people` lacks.
-    """
+    """Return the numbers of the yes/no answers of every row of `people`: column -> (n_rows, n_questions)."""
     subjects, images, known = _people(people, truth)
     return draw_yes_no(truth, list(map(SubjectImage, subjects, images, known)), questions)
 

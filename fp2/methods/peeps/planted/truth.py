@@ -202,13 +202,7 @@ class PointSums:
 
 
 def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTruth:
-    """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one).
-
-    Raises
-    ------
-    Fp2Error
-        If a key, a probe or a value is wrong.
-    """
+    """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one)."""
     is_file = isinstance(spec, (str, Path))
     where = f"{spec}: truth" if is_file else "model.truth"
     default = _read_yaml(Path(__file__).with_name("default.yaml"))
@@ -219,30 +213,30 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
         merged[key] = {**default[key], **_mapping(own.get(key), f"{where}.{key}")}
     noise = _mapping(merged["yes_no"]["noise"], f"{where}.yes_no.noise")
     merged["yes_no"]["noise"] = {**default["yes_no"]["noise"], **noise}
-    return _checked(merged, where)
-
-
-def _checked(spec: Mapping[str, Any], where: str) -> PlantedTruth:
-    """Return the truth of a complete mapping."""
-    probes = _read_each(ProbeTruth, spec["probes"], f"{where}.probes")
+    probes = _read_each(ProbeTruth, merged["probes"], f"{where}.probes")
     for name in ("effects", "refusals"):
-        _check_names(_mapping(spec[name], f"{where}.{name}"), (*probes, EVERY_PROBE), "probe", f"{where}.{name}")
-    errors = _read(ErrorRate, spec["errors"], f"{where}.errors")
-    start = _read(_Start, {"seed": spec["seed"], "base": spec["base"]}, where)
-    yes_no = _read_yes_no(spec["yes_no"], f"{where}.yes_no")
+        _check_names(_mapping(merged[name], f"{where}.{name}"), (*probes, EVERY_PROBE), "probe", f"{where}.{name}")
+    errors = _read(ErrorRate, merged["errors"], f"{where}.errors")
+    start = _read(_Start, {"seed": merged["seed"], "base": merged["base"]}, where)
+    yes_no = _read_yes_no(merged["yes_no"], f"{where}.yes_no")
+    probe_of: dict[str, str] = {}
+    for name, probe in probes.items():
+        for text in probe.texts:
+            if probe_of.setdefault(text, name) != name:
+                raise Fp2Error(f"the question {text!r} belongs to two probes", where=f"{where}.probes")
     return PlantedTruth(
         seed=start.seed,
         base=start.base,
-        noise=_read(Noise, spec["noise"], f"{where}.noise"),
+        noise=_read(Noise, merged["noise"], f"{where}.noise"),
         sentences={name: probe.sentences for name, probe in probes.items()},
-        refusal_texts={name: probe.refusal or str(spec["refusal_text"]) for name, probe in probes.items()},
-        probe_of=_probe_of(probes, where),
-        effects=_read_each(Points, spec["effects"], f"{where}.effects"),
-        refusals=_read_each(Rate, spec["refusals"], f"{where}.refusals"),
+        refusal_texts={name: probe.refusal or str(merged["refusal_text"]) for name, probe in probes.items()},
+        probe_of=probe_of,
+        effects=_read_each(Points, merged["effects"], f"{where}.effects"),
+        refusals=_read_each(Rate, merged["refusals"], f"{where}.refusals"),
         errors=Rate(errors.rate, errors.by),
         yes_no=yes_no,
-        digest=digest({key: spec[key] for key in _WORDS}),
-        yes_no_digest=digest({**spec["yes_no"], "valences": yes_no.valences}),
+        digest=digest({key: merged[key] for key in _WORDS}),
+        yes_no_digest=digest({**merged["yes_no"], "valences": yes_no.valences}),
     )
 
 
@@ -270,16 +264,6 @@ def _read_yes_no(spec: Mapping[str, Any], where: str) -> YesNoTruth:
         "mass": _read(Rate, spec["mass"], f"{where}.mass"),
     }
     return _read(YesNoTruth, {**spec, **sections}, where)
-
-
-def _probe_of(probes: Mapping[str, ProbeTruth], where: str) -> dict[str, str]:
-    """Return question text -> probe; a text cannot belong to two probes."""
-    found: dict[str, str] = {}
-    for name, probe in probes.items():
-        for text in probe.texts:
-            if found.setdefault(text, name) != name:
-                raise Fp2Error(f"the question {text!r} belongs to two probes", where=f"{where}.probes")
-    return found
 
 
 def _read(kind: type[T], value: Any, where: str) -> T:
