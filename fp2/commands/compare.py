@@ -37,11 +37,6 @@ def compare_runs(
 
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
     in place of the tables.
-
-    Raises
-    ------
-    Fp2Error
-        If a run cannot be read, or no two have a cut, scorer and probe in common.
     """
     from fp2.progress import Progress
     from fp2.run import finish_purges
@@ -251,13 +246,7 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
 
 
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
-    """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or its results cannot be read.
-    """
+    """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table."""
     from fp2.ask.dense_answers import QUESTIONS
     from fp2.report.reading import MIN_CELL, plain
     from fp2.report.section import tables_of
@@ -291,13 +280,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
 
 
 def write_side_by_side(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    """Print the tables, or write them as JSON (to `-`: standard output).
-
-    Raises
-    ------
-    Fp2Error
-        If a figure is asked for.
-    """
+    """Print the tables, or write them as JSON (to `-`: standard output)."""
     if figure is not None:
         fix = "Leave out --figure; the figures of each run are in its folder"
         raise Fp2Error("runs without disparities are compared in tables", where="--figure", fix=fix)

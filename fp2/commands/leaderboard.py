@@ -46,13 +46,7 @@ class Outputs:
 
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
-    """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
-    """
+    """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them."""
     from fp2.report.leaderboard import boards, rank, with_places
     from fp2.report.section import across_table
     from fp2.report.terminal import terminal

@@ -24,11 +24,6 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
     """Print what can be chosen: everything, or some kinds (`models`, `data`, `protocols`, ...); as tables, or as JSON.
 
     `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown kind.
     """
     prepare(overrides)
     groups = {

@@ -25,13 +25,7 @@ KINDS = {
 
 
 def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
-    """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files.
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown kind, a name that is no Python name, a name that is taken, and a folder that exists.
-    """
+    """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files."""
     if kind not in KINDS:
         raise Fp2Error(f"{kind!r} cannot be created", where="fp2 new", fix=nearest(kind, KINDS))
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):

@@ -13,13 +13,7 @@ from fp2.text import printable
 
 
 def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = False) -> int:
-    """Print what was verified and what failed; return 0 if everything is valid, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If a key cannot be read, or the file is no passport.
-    """
+    """Print what was verified and what failed; return 0 if everything is valid, else 1."""
     from fp2.report.passport import DELETION_TYPE
     from fp2.report.verify import payload_digest, verify_passport
 
@@ -40,14 +34,7 @@ def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = Fal
 
 
 def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = False) -> None:
-    """Add a signature over the same statement to a passport; a second one by the same key is refused.
-
-    Raises
-    ------
-    Fp2Error
-        If the key or the passport cannot be read, it is signed by this key already, or it does not verify with the
-        files beside it: nobody should sign what was changed.
-    """
+    """Add a signature over the same statement to a passport; a second one by the same key is refused."""
     from fp2.report.keys import load_key
     from fp2.report.passport import countersign, write_atomically
     from fp2.report.verify import verify_passport
@@ -63,7 +50,7 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
     with as_user_error(passport.parent):
         try:
             write_atomically(draft, json.dumps(signed, indent=2) + "\n")
-            checked = verify_passport(draft, [signer.public_path], deletions=True)
+            checked = verify_passport(draft, [signer.public_path], deletions=True)  # nobody signs what was changed
             if not checked.ok:
                 raise Fp2Error(f"not signed: {checked.failures[0]}", where=str(passport))
             write_atomically(passport, draft.read_text(encoding="utf-8"))
@@ -77,13 +64,7 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
 def readable(
     passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, as_json: bool = False
 ) -> int:
-    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid.
-
-    Raises
-    ------
-    Fp2Error
-        If no file is asked for, or the passport cannot be read or, with keys, its signatures are not valid.
-    """
+    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid."""
     from fp2.report.readable import document, to_html, to_pdf
     from fp2.report.verify import Verification, payload_digest, read_unverified, verify_passport
 

@@ -26,11 +26,6 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
         Names of the config group `model`, or repositories of the hub.
     overrides : sequence of str
         Further settings; without `models`, the models of the run or sweep that they stand for.
-
-    Raises
-    ------
-    Fp2Error
-        If nothing is named, a name is unknown, or the lock file cannot be read or written.
     """
     if not models and not overrides:
         fix = "Give the names of models, or an experiment: fp2 pin experiment=page"

@@ -31,13 +31,6 @@ def run(
     """Finish what was interrupted, print what would be removed, ask, remove it, and print what was removed.
 
     Returns the exit status: 1 if something of the people is still there.
-
-    Raises
-    ------
-    Fp2Error
-        If nothing is selected, an id is empty, or several kinds of selection are mixed; if `as_json` without `dry` or
-        `yes`; or, unless `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and
-        passport.
     """
     from fp2.progress import Progress
     from fp2.runs.purge import finish_pending

@@ -46,12 +46,6 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
 
     `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
     is asked: the config hash must be the logged one.
-
-    Raises
-    ------
-    Fp2Error
-        If the run cannot be read, its config has another hash than its results, or it was not written by this project
-        and names something outside that `overrides` do not state again.
     """
     from fp2.runs.asked_again import compared, copy_without
     from fp2.runs.origin import logged_overrides

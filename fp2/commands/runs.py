@@ -51,13 +51,7 @@ def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Print the results of a run as at its end, or as JSON.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run.
-    """
+    """Print the results of a run as at its end, or as JSON."""
     from fp2.report.terminal import print_results
     from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_results
@@ -75,13 +69,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
 
 
 def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = False) -> int:
-    """Print where the configs of two runs differ; return 0 if they are the same, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or its config cannot be read.
-    """
+    """Print where the configs of two runs differ; return 0 if they are the same, else 1."""
     flat_configs = [_flat_config(word, overrides) for word in (first, second)]
     rows = [
         {"key": key, "first": flat_configs[0].get(key), "second": flat_configs[1].get(key)}
@@ -133,11 +121,6 @@ def gate(
 
     What is not met is printed, and reports are written. `word` is a run, or the folder or id of a sweep, of which every
     run is checked.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, its protocol is not installed, or a report cannot be written.
     """
     from fp2.report.gate import Check, check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
@@ -197,13 +180,7 @@ def export(
     keys: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
-
-    Raises
-    ------
-    Fp2Error
-        If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
-    """
+    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
     from fp2.engines.forms import form_of
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
     from fp2.runs.folders import recording
@@ -282,13 +259,7 @@ def _export_answers(
 
 
 def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
-    """Print one line per check of the run that `word` names; return 0 if none fails, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run.
-    """
+    """Print one line per check of the run that `word` names; return 0 if none fails, else 1."""
     from fp2.runs.checks import CHECKS, check_run
     from fp2.runs.reader import run_folder
 
@@ -311,13 +282,7 @@ def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_j
 
 
 def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or it has no scored answers that are compared.
-    """
+    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table."""
     from fp2.report.reading import plain
     from fp2.report.terminal import terminal
     from fp2.run import finish_purges
@@ -354,11 +319,6 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
         Where runs are (`paths.*`, `tracking.*`), and `report.*`.
     folder : Path, optional
         Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
-
-    Raises
-    ------
-    Fp2Error
-        If no run is named, one cannot be read, or the report cannot be written.
     """
     from fp2.run import finish_purges
     from fp2.runs.sweep_report import make_report, places_of
@@ -385,11 +345,6 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     word : str
         Its folder, or its id or config hash (the first characters will do) in the output folder.
     here : Config
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such finished run, or it is logged already, or the store cannot be used.
     """
     from fp2.run import finish_purges
     from fp2.runs.folders import record_folder

@@ -22,11 +22,6 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     ----------
     run : str, optional
         The run's folder, or the beginning of its id or config hash; by default the run that said last what it does.
-
-    Raises
-    ------
-    Fp2Error
-        If no such run is in progress.
     """
     outputs = Path(load_config(overrides).paths.outputs)
     folder = running(outputs, run)

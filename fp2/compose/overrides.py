@@ -108,13 +108,7 @@ def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
-    """Compose `overrides` (already prepared) into an OmegaConf config.
-
-    Raises
-    ------
-    Fp2Error
-        With the nearest valid name, for an unknown group, choice or key and for a value of the wrong type.
-    """
+    """Compose `overrides` (already prepared) into an OmegaConf config."""
     from hydra import compose
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -185,13 +179,7 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
 
 
 def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
-    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None.
-
-    Raises
-    ------
-    Fp2Error
-        If the protocol cannot tell which, such as from files that are missing.
-    """
+    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None."""
     from fp2.protocols.base import Collects
 
     protocol = build_protocol(config)
@@ -203,13 +191,7 @@ def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
 
 
 def check_pins(configs: Sequence[Config]) -> None:
-    """Refuse models whose own code would run at no pinned commit, all of them in one line.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the models, and the command that pins them.
-    """
+    """Refuse models whose own code would run at no pinned commit, all of them in one line."""
     models = {config.model.name: asdict(config.model) for config in configs if is_from_hub(config)}
     names = [name for name, model in models.items() if may_run_unpinned_code(model)]
     if names:

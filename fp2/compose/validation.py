@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 def build_protocol(config: Config) -> Protocol:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` if a model is asked.
-
-    Raises
-    ------
-    Fp2Error
-        If it is unknown or cannot be imported, is named in the wrong place, or an option is wrong.
-    """
+    """Return the protocol that a config names: `task.name`, or `probe.protocol` if a model is asked."""
     from fp2.protocols.base import Asks, Collects
 
     asks = config.task.name == ASK
@@ -62,11 +56,6 @@ def validate(cfg: Any) -> Config:
     """Turn a composed Hydra config into a checked `Config`, in which a hub model has its pinned revision.
 
     A logged config (`from_plain`) keeps the revision that it was logged with.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first key whose value is out of range or does not fit the others.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

@@ -74,11 +74,6 @@ def compare(
         `primary`: the primary scorer;
         `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
         one row per cut, probe and group of enough subjects; `family`: what p-values are corrected over; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If they share no cut, scorer or probe, or their subjects can neither be matched nor be told apart.
     """
     runs = (first, second)
     cuts, scorers = common(runs)
@@ -119,13 +114,7 @@ def compare(
 
 
 def common(runs: Sequence[LoggedRun]) -> tuple[list[Cut], list[str]]:
-    """Return the cuts and the scorers that two runs have in common.
-
-    Raises
-    ------
-    Fp2Error
-        If they have none.
-    """
+    """Return the cuts and the scorers that two runs have in common."""
     return _same_cuts(runs), _same_scorers(runs)
 
 

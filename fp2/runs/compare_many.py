@@ -32,11 +32,6 @@ def compare_all(
         `runs`: their names; `pairs`: a block for each pair, as `fp2.runs.compare.compare` returns it, with p-values
         corrected over all pairs; `not_compared`: pairs that share no cut, scorer, probe or subject, each with the
         reason; `family`: what p-values are corrected over; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If a run is named twice, or no pair can be compared.
     """
     check_runs(runs)
     names = run_labels([run.results for run in runs])
@@ -89,13 +84,7 @@ def _notes(pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def check_runs(runs: Sequence[LoggedRun]) -> None:
-    """Raise for fewer than two runs, or a run that is there twice.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the run.
-    """
+    """Raise for fewer than two runs, or a run that is there twice."""
     if len(runs) < 2:
         raise Fp2Error("there are fewer than two runs to compare", where="runs")
     ids = [run.run_id for run in runs]

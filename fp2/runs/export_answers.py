@@ -52,11 +52,6 @@ def export_answers(
         Of the file (`fp2.engines.forms`); by default that of its suffix.
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
-
-    Raises
-    ------
-    Fp2Error
-        If the run has no answers, the form is unknown, the data set is not here, or the file cannot be written.
     """
     chosen = form_of(path, form, where="--format", exists=False)
     results = read_results(folder)
@@ -156,13 +151,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
 
 
 def _moved(config: Config, hidden: Mapping[str, str]) -> Config:
-    """Return the config with the data set at other places.
-
-    Raises
-    ------
-    Fp2Error
-        For an option of the data set that names no place.
-    """
+    """Return the config with the data set at other places."""
     from fp2.compose import from_plain
     from fp2.data.base import local_options
 
@@ -178,13 +167,7 @@ def _moved(config: Config, hidden: Mapping[str, str]) -> Config:
 
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:
-    """Return the rows with the ids of the data set in place of salted keys.
-
-    Raises
-    ------
-    Fp2Error
-        If the data set is not here, or is another one.
-    """
+    """Return the rows with the ids of the data set in place of salted keys."""
     from fp2.data.base import load_configured
     from fp2.store.salted_keys import local_salt, salted
 

@@ -91,11 +91,6 @@ def recorded_folders(state: Path) -> dict[str, Path]:
     """Return run id -> folder of every recorded run; one that is gone (deleted or moved by hand) is included.
 
     In a copy of a project, those of the original are not (`folders_of_original`).
-
-    Raises
-    ------
-    Fp2Error
-        If a record cannot be read.
     """
     return {run_id: folder for run_id, (folder, original) in _records(state).items() if original is None}
 

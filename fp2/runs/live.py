@@ -193,11 +193,6 @@ def running(outputs: Path, word: str | None = None) -> Path | None:
     ----------
     word : str, optional
         The run: a folder, or the beginning of its id or config hash.
-
-    Raises
-    ------
-    Fp2Error
-        If several runs begin with `word`.
     """
     if word is not None and Path(word).is_dir():
         return Path(word)

@@ -175,13 +175,7 @@ def remember(state: Path, run_id: str, places: Mapping[str, Any]) -> None:
 
 
 def recall(state: Path, run_id: str) -> dict[str, str]:
-    """Return the stored paths of a run; none if it was made on another machine.
-
-    Raises
-    ------
-    Fp2Error
-        If they cannot be read.
-    """
+    """Return the stored paths of a run; none if it was made on another machine."""
     path = state / "places" / f"{run_id}.json"
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}

@@ -62,11 +62,6 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[Protocol, Job
     """Return the protocol of a logged run, and how its tables are analysed (without `facts`).
 
     Answers that are not scored need no battery, whose files may be gone by now: the job has none.
-
-    Raises
-    ------
-    Fp2Error
-        If its protocol, battery or scorers are not there, or the tables lack the attribute of a cut.
     """
     from fp2.probes.battery import load_battery
     from fp2.scorers.registry import build_scorers
@@ -116,13 +111,7 @@ def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
 
 
 def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
-    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run.
-
-    Raises
-    ------
-    Fp2Error
-        If the protocol is not installed here, or the run's config cannot be read.
-    """
+    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run."""
     from fp2.report.section import load_sections
 
     settings = logged_settings(folder, here, run_id)

@@ -49,13 +49,7 @@ class ForeignRunError(Fp2Error):
 
 
 def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
-    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
+    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -133,13 +127,7 @@ def states_again(word: str, root: Path = Path()) -> bool:
 
 
 def logged_overrides(folder: Path, here: Config) -> list[str]:
-    """Return a run's overrides; of a foreign run only those that can be composed again and name nothing outside.
-
-    Raises
-    ------
-    Fp2Error
-        If they cannot be read.
-    """
+    """Return a run's overrides; of a foreign run only those that can be composed again and name nothing outside."""
     logged = read_plain(folder, artifacts.OVERRIDES) or []
     if not isinstance(logged, list):
         raise Fp2Error("the run's overrides are not a list", where=str(folder))

@@ -43,25 +43,13 @@ OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def purge(here: Config, journal: Journal) -> None:
-    """Remove what a plan says; its lines then say what was removed, and what is still there.
-
-    Raises
-    ------
-    Fp2Error
-        If another purge is running, or something cannot be written; then the next purge or run finishes this one.
-    """
+    """Remove what a plan says; its lines then say what was removed, and what is still there."""
     with alone(Path(here.paths.state)) as downloads:
         _execute(here, journal, downloads)
 
 
 def finish_pending(config: Config, progress: Progress) -> list[str]:
-    """Finish the purges that were interrupted; return what was done, in lines. It waits for one that is running.
-
-    Raises
-    ------
-    Fp2Error
-        If something cannot be read or written.
-    """
+    """Finish the purges that were interrupted; return what was done, in lines. It waits for one that is running."""
     state, messages = Path(config.paths.state), list[str]()
     if not (pending(state) or drafts(state)):
         return messages

@@ -146,13 +146,7 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """Return the journal of a purge that was not finished.
-
-        Raises
-        ------
-        Fp2Error
-            If it cannot be read.
-        """
+        """Return the journal of a purge that was not finished."""
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             selection, steps = Selection.of(body.pop("selection")), [Step(**step) for step in body.pop("steps")]
@@ -273,13 +267,7 @@ def drafts(state: Path) -> list[Path]:
 
 @contextmanager
 def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
-    """Let no other purge plan or run; give a folder for downloads, and delete what a purge that was killed left.
-
-    Raises
-    ------
-    Fp2Error
-        If another one is running, unless `wait`.
-    """
+    """Let no other purge plan or run, or `wait` for it; give a folder for downloads. What a kill left is deleted."""
     folder = state / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / ".lock").open("a") as handle:

@@ -128,13 +128,7 @@ def texts_of(here: Config, logged: Sequence[Logged], downloads: Path | None = No
 
 
 def plan_purge(here: Config, select: Select) -> Journal:
-    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index.
-
-    Raises
-    ------
-    Fp2Error
-        If another purge is running, or something cannot be read.
-    """
+    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index."""
     journal = Journal.begin(here, Selection())
     with alone(Path(here.paths.state)) as downloads:
         search(here, journal, downloads, select)

@@ -99,11 +99,6 @@ def read_run(
 
     `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
     may lack.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or it has no scores per subject and image.
     """
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
@@ -160,11 +155,6 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         or the beginning of one; files of the store are downloaded into a new folder below `scratch`.
     needed, optional : sequence of str
         The files to download; a run may lack optional ones.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder has no results, or there is no such run, or it lacks a needed file.
     """
     from fp2.tracking.client import download, find_run
 
@@ -191,13 +181,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
 
 
 def local_folder(word: str, here: Config) -> Path | None:
-    """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow.
-
-    Raises
-    ------
-    Fp2Error
-        If several runs or config hashes begin with `word`.
-    """
+    """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow."""
     from fp2.tracking.client import MIN_PREFIX, newest
 
     if len(word) < MIN_PREFIX:
@@ -229,13 +213,7 @@ def _no_tables(word: str) -> Fp2Error:
 
 @contextmanager
 def writing_about(here: Config, people: Iterable[pd.DataFrame]) -> Iterator[None]:
-    """Hold the lock under which something about the people of logged runs is written.
-
-    Raises
-    ------
-    Fp2Error
-        If somebody in them is withdrawn: they were purged since the runs were read, or the purge did not reach a run.
-    """
+    """Hold the lock under which something about the people of logged runs is written; none of them is withdrawn."""
     with writing(Path(here.paths.state)) as withdrawn:
         if any(withdrawn.image_ids(table, None) for table in people):
             fix = "Give the command again; if that does not help, purge them again, which lists what it cannot reach"
@@ -244,13 +222,7 @@ def writing_about(here: Config, people: Iterable[pd.DataFrame]) -> Iterator[None
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """Return a run's `results.json`.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read, or is something else.
-    """
+    """Return a run's `results.json`."""
     try:
         results = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -285,13 +257,7 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
 
 
 def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
-    """Return the cuts of a run's results by name.
-
-    Raises
-    ------
-    Fp2Error
-        If the config in its folder cannot be read, or has no cut.
-    """
+    """Return the cuts of a run's results by name."""
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
@@ -337,11 +303,6 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     """Return the scores of all runs for the same subjects and images.
 
     A row is included if every run has this image of this subject in this group.
-
-    Raises
-    ------
-    Fp2Error
-        If the runs share no subject with a value for the cut.
     """
     from fp2.cuts import memberships, with_present_values
 

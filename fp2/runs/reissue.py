@@ -57,11 +57,6 @@ def reissue(
         Salted response key -> response key, as far as the store has it.
     removed : int
         How many people were removed from the run.
-
-    Raises
-    ------
-    Fp2Error
-        If the run cannot be recomputed: its config, protocol or scorers are missing, or the tables lack a cut.
     """
     from fp2.cuts import with_present_values
     from fp2.report.section import load_sections

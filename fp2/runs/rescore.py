@@ -76,11 +76,6 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
         `cut.groups` or `analysis.severity.low` changes one setting of the source run.
     again : collection of str
         Keys that are stated again (`fp2.runs.origin`), and are in `logged` by now.
-
-    Raises
-    ------
-    Fp2Error
-        For an override that concerns the answers, and for a setting of something that the source run does not have.
     """
     for word in overrides:
         if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) not in (CAP, *again):
@@ -145,12 +140,6 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
     """Score the answers of the run in `source` again, and write a new run into `folder`.
 
     `here` is the config that `composable(overrides)` give with the defaults.
-
-    Raises
-    ------
-    Fp2Error
-        For a run without scored answers, a cut whose attribute its people table lacks or in which no counterfactual
-        set varies, scorers that do not fit its battery, and files that cannot be read.
     """
     from fp2.scorers.registry import limitations_of
 

@@ -81,11 +81,6 @@ def sweep_results(
         `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
         `effects`; `headlines`: what other protocols found; `across`, `beside`: tables of the runs' report sections
         over the runs (`fp2.report.section.across_runs`) and side by side; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no run.
     """
     if not runs:
         raise Fp2Error("no finished run", where="report")
@@ -184,13 +179,7 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
 
 
 def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
-    """Return the tally on the subjects that all runs share.
-
-    Raises
-    ------
-    Fp2Error
-        If the runs have no tables, or keep other groups, or share no subject or probe.
-    """
+    """Return the tally on the subjects that all runs share."""
     import numpy as np
 
     from fp2.scorers.outcomes import yes_no_columns

@@ -40,11 +40,6 @@ def make_report(
 
     A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store. Without
     `folder` the report of one sweep goes into its folder, and any other one into a new output folder.
-
-    Raises
-    ------
-    Fp2Error
-        If a run cannot be read, there is none, the report cannot be written, or it would replace a run's results.
     """
     if folder is not None and (folder / artifacts.CONFIG).is_file():
         raise Fp2Error("this is the folder of a run: the report would replace its results", where=f"--to {folder}")
@@ -116,14 +111,9 @@ def _logged(sweep_id: str, local_config: Config) -> dict[str, str]:
 
 
 def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:
-    """Return the runs that `words` name, each once, and their folders.
+    """Return the runs that `words` name, each once, and their folders; one without tables has the reason.
 
     Files of the MLflow store are downloaded below `scratch`; `step` is called after each run.
-
-    Raises
-    ------
-    Fp2Error
-        If the results of one cannot be read. A run without tables is kept, with the reason.
     """
     by_id: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
@@ -193,13 +183,7 @@ def write_report(
     *,
     figures: bool = True,
 ) -> None:
-    """Write the files of a report.
-
-    Raises
-    ------
-    Fp2Error
-        If one cannot be written.
-    """
+    """Write the files of a report."""
     from fp2.report.page import write_page
     from fp2.report.sweep import render_sweep, sweep_markdown
 

@@ -177,11 +177,6 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
 
     `waiting`: answers wait for it, so that a server that does not reply is given up after seconds.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be opened, or was copied or moved with the project: its artifacts would go elsewhere.
     """
     uri = tracking_uri(config)
     refuse_foreign_artifacts(config)
@@ -365,11 +360,6 @@ def find_run(config: Config, word: str) -> str:
     """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
 
     Four characters are the shortest beginning. Of runs with the config hash it is the newest finished one (`newest`).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store or no such run, or several runs or config hashes begin with `word`.
     """
     uri = tracking_uri(config)
     client = _client(_mlflow(), config)
@@ -435,13 +425,7 @@ def _ids(run: Any) -> list[str]:
 
 
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
-    """Download the artifacts `names` of a logged run into `folder`.
-
-    Raises
-    ------
-    Fp2Error
-        If the store, the run or an artifact does not exist.
-    """
+    """Download the artifacts `names` of a logged run into `folder`."""
     mlflow = _mlflow()
     client = _client(mlflow, config)
     try:
@@ -469,13 +453,7 @@ def _client(mlflow: Any, config: Config) -> Any:
 
 
 def experiment_id(config: Config) -> str | None:
-    """Return the id of the configured experiment, or None.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or it cannot be used.
-    """
+    """Return the id of the configured experiment, or None."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
         experiment = client.get_experiment_by_name(config.tracking.experiment)
@@ -505,13 +483,7 @@ def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
 
 
 def resume(config: Config, run_id: str) -> Tracker | None:
-    """Return the MLflow run of an evaluation, to log what it lacks; None where there is none.
-
-    Raises
-    ------
-    Fp2Error
-        If it is logged already, or the store cannot be read.
-    """
+    """Return the MLflow run of an evaluation, to log what it lacks; None where there is none."""
     mlflow = _mlflow()
     try:
         client = _client(mlflow, config)
@@ -639,13 +611,7 @@ def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, st
 
 
 def relocate(config: Config) -> int:
-    """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or it is not SQLite.
-    """
+    """Correct the artifact addresses of a SQLite store that was moved; return how many were changed."""
     uri = tracking_uri(config)
     path = database_file(uri)
     if path is None or not path.is_file():

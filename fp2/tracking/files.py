@@ -163,13 +163,7 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
 
 
 def _repository(run: Logged, config: Config) -> Any:
-    """Return what has the files of a run.
-
-    Raises
-    ------
-    Fp2Error
-        If a server says that they are in a folder of this machine that is not the run's: a purge would empty it.
-    """
+    """Return what has the files of a run; a purge must not empty another folder that a server names."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     location = urlsplit(run.artifact_uri)
@@ -205,11 +199,6 @@ def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:
     """Return how the MLflow run of an evaluation ended, and the digest of the passport that it logged.
 
     None where the store does not have the run, or there is no store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be read.
     """
     if not has_store(config):
         return None
