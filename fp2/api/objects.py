@@ -169,9 +169,7 @@ def given_people(
     return {"name": NAME, "kind": None, "target": "fp2.data.frame:Frame", "content": content}, dataset
 
 
-def split_scorers(
-    scorers: Any,
-) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, ScorerObject]]:
+def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, ScorerObject]]:
     """Return the names among the scorers, what stands for the others in the config, and these others by name.
 
     Parameters

@@ -15,15 +15,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.report.reading import MIN_CELL, calibration_of, scorer_version
-from fp2.runs.reader import (
-    LoggedRun,
-    SharedLines,
-    are_independent,
-    n_people,
-    same_probes,
-    shared_lines,
-    short_names,
-)
+from fp2.runs.reader import LoggedRun, SharedLines, are_independent, n_people, same_probes, shared_lines, short_names
 
 if TYPE_CHECKING:
     import pandas as pd

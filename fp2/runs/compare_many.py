@@ -66,10 +66,7 @@ def compare_all(
         "primary": pairs[0]["primary"],
         "pairs": pairs,
         "not_compared": failed,
-        "notes": [
-            *_too_few(pairs, pairs[0]["settings"]),
-            *_notes(pairs),
-        ],
+        "notes": [*_too_few(pairs, pairs[0]["settings"]), *_notes(pairs)],
     }
 
 

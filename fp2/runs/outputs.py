@@ -297,10 +297,7 @@ def write_run(
     from fp2.report.reproduce import how_to_repeat
     from fp2.report.section import write_figures
 
-    with (
-        artifacts.as_user_error(folder),
-        progress.steps("Writing the report", 5 + len(results["cuts"])) as step,
-    ):
+    with artifacts.as_user_error(folder), progress.steps("Writing the report", 5 + len(results["cuts"])) as step:
         tables.write(folder)
         sample = write_rows(config, folder, tables, results)
         artifacts.write_results(folder, results)
