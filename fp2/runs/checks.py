@@ -118,14 +118,7 @@ def check_run(
             failures = tuple(check(run))
         except Fp2Error as error:
             failures = (str(error),)
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            IndexError,
-        ) as error:  # files may say anything
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # files may say anything
             failures = (f"cannot be checked: {type(error).__name__}: {' '.join(str(error).split())}",)
         findings.append(Finding(name, failures, tuple(run.notes)))
         tick()
@@ -163,7 +156,8 @@ def _passport(run: _Run) -> Iterator[str]:
 
 def _counts(run: _Run) -> Iterator[str]:
     results = run.results
-    for name, counts in [("answers", results["answers"]), *((_group(row), row) for row in results["answers_by_group"])]:
+    of_groups = ((f"answers of {row['cut']}={row['group']}", row) for row in results["answers_by_group"])
+    for name, counts in [("answers", results["answers"]), *of_groups]:
         n_counted = counts["answered"] + counts["failed"] + counts.get("not_asked", 0) + counts.get("not_supplied", 0)
         if counts["planned"] != n_counted or counts["refused"] > counts["answered"]:
             yield f"{name}: planned is not answered + failed + not asked, or more refused than answered: {dict(counts)}"
@@ -172,10 +166,6 @@ def _counts(run: _Run) -> Iterator[str]:
         yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
     if results["complete"] and answers.get("not_asked"):
         yield f"the run is marked complete, but {answers['not_asked']} answers were not asked"
-
-
-def _group(row: Mapping[str, Any]) -> str:
-    return f"answers of {row['cut']}={row['group']}"
 
 
 def _tables(run: _Run) -> Iterator[str]:
@@ -238,7 +228,9 @@ def _config(run: _Run) -> Iterator[str]:
 
 
 def _store(run: _Run) -> Iterator[str]:
+    from fp2.store.origins import iterate_keys
     from fp2.store.rows import ResponseStore
+    from fp2.store.salted_keys import local_salt, salted
 
     answers, path = run.tables.answers, Path(run.here.paths.store)
     if not answers.n_planned:
@@ -247,7 +239,12 @@ def _store(run: _Run) -> Iterator[str]:
         run.notes.append(f"there is no response store at {path}: the answers are not compared with it")
         return
     with ResponseStore(path, read_only=True) as store:
-        raw = _raw_keys(run, store, set(answers.stored_keys()))
+        wanted, salt = set(answers.stored_keys()), local_salt(Path(run.here.paths.state))
+        raw: dict[str, str] = {}  # salted key -> key of the store
+        keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
+        while batch := list(islice(keys, _AT_ONCE)):
+            pairs = zip(salted(batch, salt, "response"), batch, strict=True)
+            raw |= {salted_key: key for salted_key, key in pairs if salted_key in wanted}
         if not raw:
             run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
@@ -262,21 +259,6 @@ def _store(run: _Run) -> Iterator[str]:
         answers.response_set(raw) != results["response_set"]
     ):
         yield "the response set is not that of the keys in the tables"
-
-
-def _raw_keys(run: _Run, store: ResponseStore, wanted: set[str]) -> dict[str, str]:
-    """Return salted key -> key of the store, for the salted keys `wanted`."""
-    from fp2.store.origins import iterate_keys
-    from fp2.store.salted_keys import local_salt, salted
-
-    salt = local_salt(Path(run.here.paths.state))
-    raw_keys: dict[str, str] = {}
-    keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
-    while batch := list(islice(keys, _AT_ONCE)):
-        raw_keys |= {
-            mark: key for mark, key in zip(salted(batch, salt, "response"), batch, strict=True) if mark in wanted
-        }
-    return raw_keys
 
 
 def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:

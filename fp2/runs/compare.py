@@ -106,30 +106,20 @@ def compare(
 
 
 def common(runs: Sequence[LoggedRun]) -> tuple[list[Cut], list[str]]:
-    """Return the cuts and the scorers that two runs have in common."""
-    return _same_cuts(runs), _same_scorers(runs)
-
-
-def _same_cuts(runs: Sequence[LoggedRun]) -> list[Cut]:
-    first, second = (run.cuts for run in runs)
-    same = [cut for name, cut in first.items() if second.get(name) == cut]
-    if not same:
-        ours, theirs = (", ".join(run.cuts) for run in runs)
+    """Return the cuts and the scorers (of the same version) that two runs have in common, primary scorers first."""
+    first, second = runs
+    cuts = [cut for name, cut in first.cuts.items() if second.cuts.get(name) == cut]
+    if not cuts:
+        ours, theirs = ", ".join(first.cuts), ", ".join(second.cuts)
         raise Fp2Error(f"the runs have no cut in common: {ours} in the first, {theirs} in the second")
-    return same
-
-
-def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return the scorers that both runs have in the same version, the primary scorer of the first run first."""
-    first, second = (run.scorers for run in runs)
-    same = [name for name, version in first.items() if second.get(name) == version]
-    if not same:
-        if set(first) & set(second):
+    scorers = [name for name, version in first.scorers.items() if second.scorers.get(name) == version]
+    if not scorers:
+        if set(first.scorers) & set(second.scorers):
             fix = "Score one of them again with fp2 rescore"
             raise Fp2Error("the runs have no scorer of the same version in common", fix=fix)
-        ours, theirs = ", ".join(first), ", ".join(second)
+        ours, theirs = ", ".join(first.scorers), ", ".join(second.scorers)
         raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
-    return sorted(same, key=lambda name: name not in (runs[0].primary, runs[1].primary))
+    return cuts, sorted(scorers, key=lambda name: name not in (first.primary, second.primary))
 
 
 def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[str]) -> Iterator[str]:
@@ -194,6 +184,8 @@ def _shared_subjects(
 
 
 def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings) -> Found:
+    import pandas as pd
+
     from fp2.stats.two_samples import independent_distance
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
@@ -201,7 +193,19 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
         first, second, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
         min_subjects=s.min_subjects,
     )  # fmt: skip
-    return distance, _independent_profiles((first, second), cut.name, probes, s)
+    rows = []
+    for j, probe in enumerate(probes):
+        profiles = []
+        for sample in (first, second):
+            value = np.asarray(sample.values)[:, j]
+            table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
+            people = table.groupby(["group", "subject"], sort=True)["value"].mean()
+            profiles.append(people.groupby("group").agg(["mean", "size"]))
+        both = profiles[0].join(profiles[1], how="inner", lsuffix="_first", rsuffix="_second")
+        means = {run: both[f"mean_{run}"] for run in ("first", "second")}
+        sizes = both[["size_first", "size_second"]].min(axis=1)
+        rows += _centred(means, sizes, cut.name, probe, s)
+    return distance, rows
 
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> ModelOutcomes:
@@ -260,27 +264,6 @@ def _profiles(
         groups = people.groupby("group").agg(["mean", "size"])
         means = {run: groups[run, "mean"] for run in ("first", "second")}
         rows += _centred(means, groups["first", "size"], cut, probe, settings)
-    return rows
-
-
-def _independent_profiles(
-    samples: Sequence[ModelOutcomes], cut: str, probes: Sequence[str], settings: CompareSettings
-) -> list[dict[str, Any]]:
-    """Return the group means of each run over its own subjects, minus their mean over groups."""
-    import pandas as pd
-
-    rows = []
-    for j, probe in enumerate(probes):
-        profiles = []
-        for sample in samples:
-            value = np.asarray(sample.values)[:, j]
-            table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
-            people = table.groupby(["group", "subject"], sort=True)["value"].mean()
-            profiles.append(people.groupby("group").agg(["mean", "size"]))
-        both = profiles[0].join(profiles[1], how="inner", lsuffix="_first", rsuffix="_second")
-        means = {run: both[f"mean_{run}"] for run in ("first", "second")}
-        sizes = both[["size_first", "size_second"]].min(axis=1)
-        rows += _centred(means, sizes, cut, probe, settings)
     return rows
 
 

@@ -27,7 +27,7 @@ from fp2.report.reading import calibration_of, model_name
 from fp2.runs.logged import logged_config
 from fp2.runs.reader import read_results, writing_about
 from fp2.store.withdrawn import read_withdrawn
-from fp2.tables import YES_NO_NUMBERS, Question
+from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     questions = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
     frame = answers.frame
     read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
-    kinds = [_kind(questions, name) for name in frame["question_id"].tolist()]
+    kinds = [(questions[name].kind if name in questions else "text") for name in frame["question_id"].tolist()]
     yes_no = [numbers if kind == "yes_no" else None for numbers, kind in zip(read, kinds, strict=True)]
     cells = [None if kind == "yes_no" else cell for cell, kind in zip(frame["numbers"].tolist(), kinds, strict=True)]
     rows = pd.DataFrame(
@@ -114,10 +114,6 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     if any(isinstance(cell, str) for cell in cells):
         rows["numbers"] = cells
     return rows
-
-
-def _kind(questions: Mapping[str, Question], name: str) -> str:
-    return questions[name].kind if name in questions else "text"
 
 
 def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:

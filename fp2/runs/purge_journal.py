@@ -218,14 +218,8 @@ class Journal:
         ]
 
     def certify(self, here: Config) -> None:
-        """Write and sign the certificate of deletion, and delete the journal."""
+        """Write and sign the certificate of deletion, which has no id in clear, and delete the journal."""
         key, _ = load_or_create_key(Path(here.paths.keys))
-        replace_file(self.certificate, json.dumps(sign(self._statement(), key), indent=2) + "\n", 0o644)
-        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
-        self.path.unlink()
-
-    def _statement(self) -> dict[str, Any]:
-        """Return what was removed, without an id in clear."""
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
@@ -235,7 +229,7 @@ class Journal:
             for step in self.steps if step.kind == "run"
         ]  # fmt: skip
         other_steps = [step.kind for step in self.steps if step.kind not in ("run", "store")]
-        return {
+        statement = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "selection", "uri": "urn:fp2:selection", "digest": {"sha256": digest(keys)}}],
             "predicateType": DELETION_TYPE,
@@ -253,6 +247,9 @@ class Journal:
                 "remaining": [chosen.redact(reason, "…") for reason in self.remaining],
             },
         }  # fmt: skip
+        replace_file(self.certificate, json.dumps(sign(statement, key), indent=2) + "\n", 0o644)
+        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+        self.path.unlink()
 
 
 def pending(state: Path) -> list[Path]:

@@ -100,6 +100,8 @@ def read_run(
     `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
     may lack.
     """
+    import pandas as pd
+
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
     tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
@@ -107,7 +109,17 @@ def read_run(
     results = read_results(folder)
     if dense and (folder / SHARDS).is_dir():
         return _read_dense(folder, word, results)
-    people, scores = _tables(folder, word, results)
+    if not all((folder / name).is_file() for name in (artifacts.PEOPLE, artifacts.SCORES)):
+        raise _no_tables(word)
+    try:
+        people = pd.read_parquet(folder / artifacts.PEOPLE)
+        scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
+    if scores.empty or not results["cuts"]:
+        raise _no_tables(word)
+    if people["set_id"].notna().any():
+        raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
     return LoggedRun(results, people, scores, read_cuts(folder, people, results, word), folder)
 
 
@@ -237,23 +249,6 @@ def lost_people(results: Mapping[str, Any]) -> bool:
     return bool(results.get("purged")) or any(
         note.code in ("withdrawn", "withdrawn_meanwhile") for note in read_notes(results)
     )
-
-
-def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    import pandas as pd
-
-    if not all((folder / name).is_file() for name in (artifacts.PEOPLE, artifacts.SCORES)):
-        raise _no_tables(word)
-    try:
-        people = pd.read_parquet(folder / artifacts.PEOPLE)
-        scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
-    except (OSError, ValueError) as error:
-        raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
-    if scores.empty or not results["cuts"]:
-        raise _no_tables(word)
-    if people["set_id"].notna().any():
-        raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
-    return people, scores
 
 
 def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:

@@ -151,7 +151,9 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
     config = rescored_config(old, here, overrides, named_keys)
     protocol, job = logged_protocol(config, tables.people)
     if not isinstance(protocol, Asks) or protocol.requires.scoring != "required":
-        raise _not_scored(config, run_id)
+        kind = f"probe={config.probe.name}" if config.task.name == ASK else f"task={config.task.name}"
+        fix = "Run it again with other settings: its answers come from the store"
+        raise Fp2Error(f"a run of {kind} has no answers that the scorers read", where=str(run_id), fix=fix)
     check_settings(protocol, config, job.battery)
     with ExitStack() as stack:
         job = replace(job, scorers=_equipped(job, tables, progress, stack), progress=progress)
@@ -224,13 +226,6 @@ def _read(source: Path, run_id: str) -> RunTables:
             fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun",
         )
     return read_tables(source, scored=False)
-
-
-def _not_scored(config: Config, run_id: str) -> Fp2Error:
-    """Return the error for a run whose answers are not scored."""
-    kind = f"probe={config.probe.name}" if config.task.name == ASK else f"task={config.task.name}"
-    fix = "Run it again with other settings: its answers come from the store"
-    return Fp2Error(f"a run of {kind} has no answers that the scorers read", where=str(run_id), fix=fix)
 
 
 def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tuple[Results, RunTables]:
