@@ -490,9 +490,9 @@ def sign(
     "fp2 passport passport.json --html passport.html",
     "fp2 passport passport.json --pdf passport.pdf --key PUBLIC_KEY.pem",
     name="passport",
-    settings=False,
 )
 def readable_passport(
+    ctx: typer.Context,
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
@@ -505,7 +505,7 @@ def readable_passport(
     """Write a passport as a page to read: what it states, who signed it, how to verify it."""
     from fp2.commands.passports import readable
 
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, json))
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, ctx.args, json))
 
 
 @command(PUBLISH, "fp2 keygen signer.pem", settings=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from fp2.text import plural
 
 if TYPE_CHECKING:
     from fp2.config import Config
-    from fp2.runs.reader import LoggedRun
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
@@ -39,9 +39,11 @@ def compare_runs(
     in place of the tables.
     """
     from fp2.progress import Progress
+    from fp2.report.section import tables_of
     from fp2.run import finish_purges
     from fp2.runs.compare_many import check_runs, compare_all
     from fp2.runs.folders import recording
+    from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_run, writing_about
     from fp2.runs.sweep_report import FILES, comparison_page
 
@@ -51,60 +53,70 @@ def compare_runs(
         if html is not None:
             fix = f"fp2 report {' '.join(words)} writes their page"
             raise Fp2Error("these runs have no fingerprints to compare on a page", where="--html", fix=fix)
-        write_side_by_side(tables, json_path, figure)
+        if figure is not None:
+            fix = "Leave out --figure; the figures of each run are in its folder"
+            raise Fp2Error("runs without disparities are compared in tables", where="--figure", fix=fix)
+        if json_path == STANDARD_OUTPUT:
+            print(_as_json(tables))
+            return
+        print_tables(tables["tables"], [run["name"] for run in tables["runs"]], Terminal())
+        with recording(Path(config.paths.state), [run["run_id"] for run in tables["runs"]], [json_path]):
+            _write_files(tables, json_path, None)
         return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         more = FILES if html is not None else ()
         runs = [read_run(word, config, Path(scratch), dense=True, more=more) for word in words]
         check_runs(runs)
-        with Progress().counter("Comparing") as report:
-            comparison = compare_all(runs, config, _Steps(report).start)
-        shared_sections = _beside(runs, config)
-        if html is not None:
+        with Progress().counter("Comparing") as show:
+            steps = count(1)
+
+            def start(total: int) -> Callable[[], None]:
+                return lambda: show(next(steps), total)
+
+            comparison = compare_all(runs, config, start)
+        sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
+        shared_tables = tables_of([run.results for run in runs], sections, config.report.suppress_below)
+        two = len(words) == 2
+        block = {**(comparison["pairs"][0] if two else comparison), "beside": shared_tables}
+        if printed := json_path == STANDARD_OUTPUT:
+            print(_as_json(block))
+            json_path = None
+        else:
+            console = Terminal()
+            if two:
+                _print(block, config.analysis.alpha, console)
+            else:
+                _print_pairs(comparison, config.analysis.alpha, console)
+            print_tables(shared_tables, comparison["runs"], console)
+        if html or json_path or figure:
             with (
-                recording(Path(config.paths.state), [run.run_id for run in runs], [html]),
+                recording(Path(config.paths.state), [run.run_id for run in runs], [html, json_path, figure]),
                 writing_about(config, [run.people for run in runs]),
             ):
-                write_page(html, comparison_page(runs, comparison, config, Progress()))
-    two = len(words) == 2
-    block = {**(comparison["pairs"][0] if two else comparison), "beside": shared_sections}
-    if printed := json_path == STANDARD_OUTPUT:
-        print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
-        json_path = None
-    else:
-        console = Terminal()
-        _print(block, config.analysis.alpha, console) if two else _print_pairs(
-            comparison, config.analysis.alpha, console
-        )
-        print_tables(shared_sections, comparison["runs"], console)
-    if html is not None and not printed:
-        print(f"{'page':<12} {html}")
-    _write(block, json_path, figure)
+                if html is not None:
+                    write_page(html, comparison_page(runs, comparison, config, Progress()))
+                    if not printed:
+                        print(f"{'page':<12} {html}")
+                _write_files(block, json_path, figure)
 
 
-def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
-    """Return the tables of the runs' report sections, such as the page's numbers beside ours."""
-    from fp2.report.section import tables_of
-    from fp2.runs.logged import run_sections
-
-    sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
-    return tables_of([run.results for run in runs], sections, config.report.suppress_below)
+def _as_json(block: Mapping[str, Any]) -> str:
+    return json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-class _Steps:
-    """A progress bar whose length is known only when the work begins."""
+def _write_files(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
+    from fp2.report.disparity_charts import distance_figure, profile_figure
 
-    def __init__(self, report: Any) -> None:
-        self._report, self._done, self._total = report, 0, 0
-
-    def start(self, total: int) -> Any:
-        """Set the length; return a function that advances by one."""
-        self._total = total
-        return self._step
-
-    def _step(self) -> None:
-        self._done += 1
-        self._report(self._done, self._total)
+    if json_path is not None:
+        write_text(json_path, _as_json(block) + "\n")
+        print(f"{'json':<12} {json_path}")
+    if figure is None:
+        return
+    if "profiles" in block and not block["profiles"]:
+        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
+    with as_user_error(figure.parent):
+        (profile_figure if "profiles" in block else distance_figure)(block, figure)
+    print(f"{'figure':<12} {figure}")
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
@@ -227,24 +239,6 @@ def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha:
     return table
 
 
-def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    if json_path is not None:
-        write_text(json_path, json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-        print(f"{'json':<12} {json_path}")
-    if figure is None:
-        return
-    from fp2.report.disparity_charts import distance_figure, profile_figure
-
-    if "profiles" in block and not block["profiles"]:
-        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
-    with as_user_error(figure.parent):
-        if "profiles" in block:
-            profile_figure(block, figure)
-        else:
-            distance_figure(block, figure)
-    print(f"{'figure':<12} {figure}")
-
-
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table."""
     from fp2.ask.dense_answers import QUESTIONS
@@ -277,22 +271,6 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
         ],
         "tables": tables,
     }
-
-
-def write_side_by_side(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    """Print the tables, or write them as JSON (to `-`: standard output)."""
-    if figure is not None:
-        fix = "Leave out --figure; the figures of each run are in its folder"
-        raise Fp2Error("runs without disparities are compared in tables", where="--figure", fix=fix)
-    text = json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
-    if json_path is not None and str(json_path) == "-":
-        print(text)
-        return
-    console = Terminal()
-    print_tables(block["tables"], [run["name"] for run in block["runs"]], console)
-    if json_path is not None:
-        write_text(json_path, text + "\n")
-        print(f"{'json':<12} {json_path}")
 
 
 def print_tables(tables: Sequence[Mapping[str, Any]], names: Sequence[str], console: Terminal) -> None:

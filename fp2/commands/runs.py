@@ -124,37 +124,37 @@ def gate(
     """
     from fp2.report.gate import Check, check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
+    from fp2.runs.folders import recording
     from fp2.runs.logged import load_run_sections
     from fp2.runs.reader import read_results
     from fp2.runs.sweep_report import runs_named
 
     local_config = load_config(overrides)
     runs, missing = runs_named([word], local_config)
-    checks = [Check("finished", "every run finished", label["run"], False, label["reason"]) for label in missing]
+    checks = [Check("finished", "every run finished", run["run"], False, run["reason"]) for run in missing]
+    several, run_ids = len(runs) + len(missing) > 1, list[str]()
     for run in runs:
         with _run(run, local_config) as folder:
             results = read_results(folder)
             run_checks = check(results, limits, load_run_sections(folder, local_config, results["run_id"]))
         name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
-        several = len(runs) + len(missing) > 1
-        checks += (
-            [replace(label, name=f"{model_name(results)}: {label.name}") for label in run_checks]
-            if several
-            else run_checks
-        )
-    if len(runs) + len(missing) > 1:
+        run_ids.append(results["run_id"])
+        prefix = f"{model_name(results)}: " if several else ""
+        checks += [replace(outcome, name=prefix + outcome.name) for outcome in run_checks]
+    if several:
         name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
-    if junit is not None:
-        artifacts.write_text(junit, to_junit(checks, name))
-    if markdown is not None:
-        artifacts.write_text(markdown, to_markdown(checks, name))
-    failed = [label for label in checks if label.failed]
+    with recording(Path(local_config.paths.state), run_ids, (junit, markdown)):
+        if junit is not None:
+            artifacts.write_text(junit, to_junit(checks, name))
+        if markdown is not None:
+            artifacts.write_text(markdown, to_markdown(checks, name))
+    failed = [outcome for outcome in checks if outcome.failed]
     if as_json:
-        label = word if len(runs) > 1 else results["run_id"]
-        print_json({"run_id": label, "passed": not failed, "checks": [asdict(label) for label in checks]})
+        named = word if len(runs) > 1 else results["run_id"]
+        print_json({"run_id": named, "passed": not failed, "checks": [asdict(outcome) for outcome in checks]})
     else:
-        for label in failed:
-            print(f"not met: {label.condition}: {label.name}: {label.message}")
+        for outcome in failed:
+            print(f"not met: {outcome.condition}: {outcome.name}: {outcome.message}")
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 
