@@ -200,11 +200,8 @@ def check_may_leave(attributes: Iterable[str], where: str) -> None:
     """Raise Fp2Error for the first of `attributes` whose values must not leave the data folder."""
     for attribute in attributes:
         if attribute in MUST_NOT_LEAVE:
-            raise Fp2Error(
-                f"{attribute!r} must not leave the data folder, and cannot be a cut",
-                where=where,
-                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE | {HOUR}))}",
-            )
+            fix = f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE | {HOUR}))}"
+            raise Fp2Error(f"{attribute!r} must not leave the data folder, and cannot be a cut", where=where, fix=fix)
 
 
 _PLAIN = re.compile(r"[\w.\-:/]+", re.ASCII)

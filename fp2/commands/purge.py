@@ -38,10 +38,9 @@ def run(
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
-        raise Fp2Error(
-            "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
-            fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
-        )
+        fix = "--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder"
+        problem = "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent"
+        raise Fp2Error(problem, fix=fix)
     for option, ids in (("--subject", subjects), ("--image", images)):
         if not all(map(normal_id, ids)):
             raise Fp2Error("an id is empty", where=option)

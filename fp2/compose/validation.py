@@ -120,17 +120,11 @@ def _cross_check(c: Config) -> None:
     _check_keys(c)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
-        raise Fp2Error(
-            f"{c.analysis.permutations} permutations are too few",
-            where="analysis.permutations",
-            fix="At least 99, or null",
-        )
+        fix = "At least 99, or null"
+        raise Fp2Error(f"{c.analysis.permutations} permutations are too few", where="analysis.permutations", fix=fix)
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
-        raise Fp2Error(
-            "an error budget above 1 is a number of answers",
-            where="answers.error_budget",
-            fix="Give a whole number, or a share up to 1",
-        )
+        fix = "Give a whole number, or a share up to 1"
+        raise Fp2Error("an error budget above 1 is a number of answers", where="answers.error_budget", fix=fix)
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"invalid sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
@@ -190,8 +184,5 @@ def _check_probes(c: Config) -> None:
             raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
     scorer_names = {*c.scorer, *installed(SCORERS)}
     if c.analysis.primary not in scorer_names:
-        raise Fp2Error(
-            f"unknown scorer {c.analysis.primary!r}",
-            where="analysis.primary",
-            fix=nearest(c.analysis.primary, scorer_names),
-        )
+        fix = nearest(c.analysis.primary, scorer_names)
+        raise Fp2Error(f"unknown scorer {c.analysis.primary!r}", where="analysis.primary", fix=fix)

@@ -85,11 +85,8 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
     attributes = attribute_columns(people)
     wanted = {name for cut in resolve_cuts(asdict(config.cut)) for name in cut.by}
     for name in sorted(wanted - set(attributes)):
-        raise Fp2Error(
-            f"the run's table of people has no attribute {name!r}",
-            where="cut",
-            fix=f"{nearest(name, attributes)}. Start a run with this cut: its answers come from the store",
-        )
+        fix = f"{nearest(name, attributes)}. Start a run with this cut: its answers come from the store"
+        raise Fp2Error(f"the run's table of people has no attribute {name!r}", where="cut", fix=fix)
     return resolve_cuts(asdict(config.cut), attributes)
 
 

@@ -12,7 +12,6 @@ import base64
 import json
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,9 +34,11 @@ from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.withdrawn import halted, withdraw
 from fp2.text import plural
-from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
+from fp2.tracking.files import files_of, logged_runs, remove, replace
 
 WRITTEN_OUT = "hf"  # below `paths.data`
+ORDER = ("run", "report", "texts", "store")
+"""The order of the kinds of steps."""
 OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
 """What a run's files may cause that say something odd: no purge stops there."""
 
@@ -62,24 +63,51 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
     return messages
 
 
-def _execute(local_config: Config, journal: Journal, downloads: Path) -> None:
-    state = Path(local_config.paths.state)
-    with artifacts.as_user_error(Path(local_config.paths.outputs)):
+def _execute(here: Config, journal: Journal, downloads: Path) -> None:
+    state = Path(here.paths.state)
+    with artifacts.as_user_error(Path(here.paths.outputs)):
         journal.write()
         chosen = journal.selection
         if chosen.release is None:
             withdraw(state, chosen.subjects, chosen.images, chosen.unseen)
         with halted(state):  # what was being written is complete, and what is written later leaves them out
-            search(local_config, journal, downloads)
-        journal.steps.sort(key=lambda step: list(_STEPS).index(step.kind))
+            search(here, journal, downloads)
+        journal.steps.sort(key=lambda step: ORDER.index(step.kind))
         for step in journal.steps:
             journal.write()
-            if not step.done:
-                _STEPS[step.kind](step, local_config, journal, downloads)
-                step.done = True
+            if step.done:
+                continue
+            if step.kind == "run":
+                _replace_run(step, here, journal, downloads)
+            elif step.kind == "report":
+                path = Path(step.target)
+                path.unlink(missing_ok=True)
+                forget_written(state, step.target)
+                with suppress(OSError):  # not empty
+                    path.parent.rmdir()
+            elif step.kind == "texts":  # this step does those of all
+                for text in texts_of(here, logged_runs(here)):
+                    if text.write and (new := text.without(chosen)) is not None:
+                        text.write(new)
+                for other in journal.steps:
+                    other.done = other.done or other.kind == "texts"
+            else:
+                _delete_rows(step, here, journal)
+            step.done = True
         journal.write()
-        journal.remaining = left(local_config, journal, downloads)
-        journal.certify(local_config)
+        journal.remaining = left(here, journal, downloads)
+        journal.certify(here)
+
+
+def _delete_rows(step: Step, here: Config, journal: Journal) -> None:
+    """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
+    extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
+    for path in map(Path, journal.paths):
+        if path.is_relative_to(extracted):
+            path.unlink(missing_ok=True)
+    with ResponseStore(Path(step.target)) as store:
+        deleted = origins.delete(store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths)
+    journal.store |= {table: n for table, n in deleted.items() if n}
 
 
 def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
@@ -87,8 +115,8 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     run = next((run for run in logged_runs(here) if run.run_id == step.logged), None)
     folder, stage, outputs = step.folder, journal.stage(step), Path(here.paths.outputs)
     if not step.staged:
-        files = folder if folder and folder.is_dir() else files_of(run, here, downloads) if run else None
-        _prepare(files, stage, step, here, journal)
+        source = folder if folder and folder.is_dir() else files_of(run, here, downloads) if run else None
+        _prepare(source, stage, step, here, journal)
         step.staged = True
         journal.write()
     remains = set(read_tables(stage).people["image_id"]) if stage.is_dir() else set()
@@ -104,24 +132,19 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     if folder and not stage.is_dir():
         forget_folder(Path(here.paths.state), folder)
     if run and stage.is_dir():
-        _replace_logged(run, stage, here)
+        results, files = results_in(stage), artifacts.files_of(stage)
+        if (stage / artifacts.PASSPORT).is_file():
+            files[artifacts.PASSPORT] = stage / artifacts.PASSPORT
+        tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
+        if results is not None:
+            tags = result_tags(results, stage, run_sections(stage, here, results["run_id"]))
+            tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(stage, "generator"))}
+        replace(run, here, files, results, tags)
     elif run:
         remove(run, here)
 
 
-def _replace_logged(run: Logged, source: Path, local_config: Config) -> None:
-    results = results_in(source)
-    files = artifacts.files_of(source)
-    if (source / artifacts.PASSPORT).is_file():
-        files[artifacts.PASSPORT] = source / artifacts.PASSPORT
-    tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
-    if results is not None:
-        tags = result_tags(results, source, run_sections(source, local_config, results["run_id"]))
-        tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
-    replace(run, local_config, files, results, tags)
-
-
-def _prepare(files: Path | None, stage: Path, step: Step, local_config: Config, journal: Journal) -> None:
+def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:
     """Write into `stage` what is left of a run; nothing where that is nobody, or its tables are incomplete."""
     shutil.rmtree(stage, ignore_errors=True)
     if files is None or not files.is_dir():
@@ -146,7 +169,7 @@ def _prepare(files: Path | None, stage: Path, step: Step, local_config: Config, 
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
-        write = reissue(stage, rest, local_config, source.results, journal.raw_keys, step.people)
+        write = reissue(stage, rest, here, source.results, journal.raw_keys, step.people)
         computed = True
         write()
         step.outcome = "recomputed and signed again"
@@ -204,37 +227,3 @@ def _mirror(stage: Path, folder: Path) -> None:
     for path in sorted([folder, *filter(Path.is_dir, folder.rglob("*"))], reverse=True):
         with suppress(OSError):  # not empty
             path.rmdir()
-
-
-def _delete_report(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
-    path = Path(step.target)
-    path.unlink(missing_ok=True)
-    forget_written(Path(here.paths.state), step.target)
-    with suppress(OSError):  # not empty
-        path.parent.rmdir()
-
-
-def _redact_texts(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
-    """Remove the ids from every text; the other steps for texts are done with this one."""
-    for text in texts_of(here, logged_runs(here)):
-        if text.write and (new := text.without(journal.selection)) is not None:
-            text.write(new)
-    for other in journal.steps:
-        other.done = other.done or other.kind == step.kind
-
-
-def _delete_rows(step: Step, local_config: Config, journal: Journal, downloads: Path) -> None:
-    """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
-    extracted = Path(local_config.paths.data).absolute() / WRITTEN_OUT
-    for path in map(Path, journal.paths):
-        if path.is_relative_to(extracted):
-            path.unlink(missing_ok=True)
-    with ResponseStore(Path(step.target)) as store:
-        deleted = origins.delete(store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths)
-    journal.store |= {table: n for table, n in deleted.items() if n}
-
-
-_STEPS: dict[str, Callable[[Step, Config, Journal, Path], None]] = {
-    "run": _replace_run, "report": _delete_report, "texts": _redact_texts, "store": _delete_rows,
-}  # fmt: skip
-"""How each kind of step is done, in the order of the steps."""

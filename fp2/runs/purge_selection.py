@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
 from fp2.data.base import source_class, source_name, with_releases
+from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
+from fp2.runs.origin import read_plain
 from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
@@ -205,14 +207,9 @@ def kind_of(results: Mapping[str, Any], folder: Path) -> str:
     Without a readable config, a data set that subjects are withdrawn from is recognised by its results
     (`DataSource.recognises`); the name is empty for any other data set.
     """
-    import yaml
-
-    try:
-        logged = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-        if name := source_name(logged["data"]):
+    with suppress(Fp2Error, KeyError, TypeError, AttributeError):
+        if name := source_name(read_plain(folder)["data"]):
             return name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
-        pass
     dataset = results["dataset"]
     sources = {kind: source_class({"kind": kind}) for kind in with_releases()}
     return next((kind for kind in sources if dataset["name"] == kind or sources[kind].recognises(dataset)), "")

@@ -216,11 +216,8 @@ def local_folder(word: str, here: Config) -> Path | None:
 
 
 def _no_tables(word: str) -> Fp2Error:
-    return Fp2Error(
-        "the run has no scores per subject and image",
-        where=word,
-        fix="Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports",
-    )
+    fix = "Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports"
+    return Fp2Error("the run has no scores per subject and image", where=word, fix=fix)
 
 
 @contextmanager

@@ -79,11 +79,8 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
     """
     for word in overrides:
         if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) not in (CAP, *again):
-            raise Fp2Error(
-                f"rescoring asks no model and cannot change {_key(word)!r}",
-                where="override",
-                fix="Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers",
-            )
+            fix = "Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers"
+            raise Fp2Error(f"rescoring asks no model and cannot change {_key(word)!r}", where="override", fix=fix)
     tracking = replace(given.tracking, experiment=logged.tracking.experiment)
     capped = given if any(_key(word) == CAP for word in overrides) else logged
     answers = replace(logged.answers, max_cost=capped.answers.max_cost)
@@ -220,11 +217,8 @@ def _read(source: Path, run_id: str) -> RunTables:
     """Return the tables of the source without their scores."""
     missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
     if missing:
-        raise Fp2Error(
-            f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again",
-            where=str(run_id),
-            fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun",
-        )
+        problem = f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again"
+        raise Fp2Error(problem, where=str(run_id), fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun")
     return read_tables(source, scored=False)
 
 

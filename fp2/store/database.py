@@ -247,11 +247,9 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
     version = _version(connection)
     if version not in _READABLE:
-        raise Fp2Error(
-            f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}",
-            where=str(path),
-            fix="Use the version of fp2 that wrote it, or give another paths.store",
-        )
+        fix = "Use the version of fp2 that wrote it, or give another paths.store"
+        problem = f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}"
+        raise Fp2Error(problem, where=str(path), fix=fix)
 
 
 def _version(connection: sqlite3.Connection) -> int | None:

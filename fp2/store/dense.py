@@ -372,8 +372,6 @@ def packed(numbers: Numbers) -> bytes:
 
 
 def _damaged(noun: str, key: bytes, path: Path) -> Fp2Error:
-    return Fp2Error(
-        f"{noun} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
-        where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model again",
-    )
+    fix = "Restore the file from a copy, or move it away and run again to ask the model again"
+    problem = f"{noun} ({key.hex()}) does not match its checksum: it was changed or the disk is failing"
+    return Fp2Error(problem, where=str(path), fix=fix)

@@ -140,11 +140,9 @@ def _check_salts(stores: Sequence[ResponseStore]) -> None:
         if has_table(store.connection, "salts"):
             salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
     if len(salts) > 1:
-        raise Fp2Error(
-            "the stores were written with different salts, so that a purge would miss subjects",
-            where=", ".join(str(path) for path in salts.values()),
-            fix="Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores",
-        )
+        fix = "Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores"
+        problem = "the stores were written with different salts, so that a purge would miss subjects"
+        raise Fp2Error(problem, where=", ".join(str(path) for path in salts.values()), fix=fix)
 
 
 def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:

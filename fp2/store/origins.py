@@ -198,11 +198,9 @@ def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> N
 
 
 def _damaged(number: int, path: Path) -> Fp2Error:
-    return Fp2Error(
-        f"the origins of image {number} do not match their checksum: they were changed or the disk is failing",
-        where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model again",
-    )
+    fix = "Restore the file from a copy, or move it away and run again to ask the model again"
+    problem = f"the origins of image {number} do not match their checksum: they were changed or the disk is failing"
+    return Fp2Error(problem, where=str(path), fix=fix)
 
 
 def recorded_images(connection: sqlite3.Connection, path: Path) -> list[RecordedImage]:

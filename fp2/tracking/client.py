@@ -224,11 +224,8 @@ def as_user_error(where: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         cure = next((cure for sign, cure in _CURES.items() if sign in first), "repair the MLflow store")
-        raise Fp2Error(
-            f"the MLflow store cannot be used: {first}",
-            where=shown_uri(where),
-            fix=f"All answers are stored; {cure}, or run with tracking=none",
-        ) from error
+        fix = f"All answers are stored; {cure}, or run with tracking=none"
+        raise Fp2Error(f"the MLflow store cannot be used: {first}", where=shown_uri(where), fix=fix) from error
 
 
 _CURES = {  # part of what a server answers -> what to do about it
@@ -433,11 +430,9 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
         for name in names:
             client.download_artifacts(run.info.run_id, name, str(folder))
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise Fp2Error(
-            f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
-            where=shown_uri(tracking_uri(config)),
-            fix="Check the id; if the project was moved, run: fp2 relocate",
-        ) from error
+        fix = "Check the id; if the project was moved, run: fp2 relocate"
+        problem = f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}"
+        raise Fp2Error(problem, where=shown_uri(tracking_uri(config)), fix=fix) from error
 
 
 def _client(mlflow: Any, config: Config) -> Any:
@@ -582,11 +577,8 @@ def refuse_foreign_artifacts(config: Config) -> None:
         return  # not a store, or one without tables: MLflow reports it when it opens it
     if moved:
         old = moved[0][2].removeprefix("file://")
-        raise ForeignArtifactsError(
-            f"the project was copied or moved: its MLflow store would write artifacts to {old}",
-            where=str(path),
-            fix="To use this folder, run: fp2 relocate",
-        )
+        problem = f"the project was copied or moved: its MLflow store would write artifacts to {old}"
+        raise ForeignArtifactsError(problem, where=str(path), fix="To use this folder, run: fp2 relocate")
 
 
 def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, str, str]]:
