@@ -59,7 +59,12 @@ def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = Fal
             with _output_to_error() if as_json else nullcontext():
                 status, folder = _main(list(argv), program)
             if as_json and folder is not None:
-                _print_results(folder)
+                paths = [path.with_name(RESULTS) for path in _status_files(folder)]
+                texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+                if (folder / STATUS).is_file():
+                    print(*texts, sep="", end="\n" * len(texts))
+                else:
+                    print(f"[{','.join(texts)}]")
             return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
@@ -85,16 +90,6 @@ def _output_to_error() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(stdout, 1)
         os.close(stdout)
-
-
-def _print_results(folder: Path) -> None:
-    """Print the results of the run in `folder`, or the list of those of the sweep."""
-    paths = [path.with_name(RESULTS) for path in _status_files(folder)]
-    texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
-    if (folder / STATUS).is_file():
-        print(*texts, sep="", end="\n" * len(texts))
-    else:
-        print(f"[{','.join(texts)}]")
 
 
 def _main(argv: list[str], program: str) -> tuple[int, Path | None]:

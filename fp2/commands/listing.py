@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from rich.table import Table
@@ -79,21 +78,18 @@ def _choices(group: str) -> list[dict[str, str]]:
     """Return the YAML files of a config group: name, first sentence of its comment, and where each comes from."""
     folders = conf_folders()
     return [
-        {"name": name, "description": _first_sentence(path), "from": _source(path, folders)}
+        {"name": name, "description": _first_sentence(path),
+         "from": next((package for package, at in folders.items() if path.is_relative_to(at)), str(path.parent))}
         for name, path in choices(group).items()
-    ]
+    ]  # fmt: skip
 
 
 def _classes(group: str) -> list[dict[str, str]]:
     """Return the entry points of a group: name, class, and the distribution each comes from."""
     return [
-        {"name": name, "class": point.value, "from": _distribution(point)}
+        {"name": name, "class": point.value, "from": f"{point.dist.name} {point.dist.version}" if point.dist else "?"}
         for name, point in sorted(plugins.installed(group).items())
     ]
-
-
-def _distribution(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "?"
 
 
 def _first_sentence(path: Path) -> str:
@@ -106,7 +102,3 @@ def _first_sentence(path: Path) -> str:
             break
         comments.append(text.lstrip("# ").strip())
     return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(comments))[0]
-
-
-def _source(path: Path, folders: Mapping[str, Path]) -> str:
-    return next((name for name, folder in folders.items() if path.is_relative_to(folder)), str(path.parent))

@@ -343,20 +343,15 @@ def _unknown_key(key: str, text: str, cause: BaseException | None, overrides: Se
     if head not in sections:
         return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
     section, _, last = key.rpartition(".")
-    keys = _keys_of(section, overrides)
-    if last and keys and last not in keys:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
-    return Fp2Error(_first_line(cause or Exception(text)), where=key)
-
-
-def _keys_of(section: str, overrides: Sequence[str]) -> list[str]:
-    """Return the keys below `section` in the default config, with the search path of `overrides`."""
     from hydra import compose
     from omegaconf import DictConfig, OmegaConf
 
     path = [word for word in overrides if word.startswith(SEARCH_PATH)]
     node = OmegaConf.select(compose(CONFIG_NAME, overrides=path), section) if section else None
-    return [str(key) for key in node] if isinstance(node, DictConfig) else []
+    keys = [str(key) for key in node] if isinstance(node, DictConfig) else []
+    if last and keys and last not in keys:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
+    return Fp2Error(_first_line(cause or Exception(text)), where=key)
 
 
 def _wrong_type(cause: BaseException) -> Fp2Error | None:

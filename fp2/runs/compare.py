@@ -69,10 +69,14 @@ def compare(
     """
     runs = (first, second)
     cuts, scorers = common(runs)
-    notes = [*_left_out(runs, cuts, scorers), *_primary_note(runs, scorers[0])]
+    notes = list(_left_out(runs, cuts, scorers))
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
     if not any(same for same, _ in chosen.values()):
-        raise _different_probes(runs)
+        if asked_by_both := sorted(set(first.probes) & set(second.probes)):
+            problem = f"the runs asked {', '.join(asked_by_both)} with different texts: nothing can be compared"
+            raise Fp2Error(problem)
+        ours, theirs = ", ".join(first.probes), ", ".join(second.probes)
+        raise Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
     if reason := chosen[scorers[0]][1]:
         notes.append(f"Excluded, asked by one run only or with another text: {', '.join(reason)}.")
     tick = start(len(cuts) * len(scorers))
@@ -90,13 +94,14 @@ def compare(
             tick()
     adjust_distances(rows)
     names = short_names(runs)
+    labels = {probe["id"]: str(probe.get("label") or probe["id"]) for probe in first.results["probes"]}
     return {
         "first": _who(first, names[0]),
         "second": _who(second, names[1]),
         "samples": "independent" if independent else "shared",
         "shared": _shared(runs, notes),
         "primary": scorers[0],
-        "probes": {p: _label(first, p) for p in chosen[scorers[0]][0]},
+        "probes": {probe: labels.get(probe, probe) for probe in chosen[scorers[0]][0]},
         "family": "Holm over the cuts of one scorer; for single probes over its probes x cuts",
         "settings": asdict(settings),
         "distances": rows,
@@ -123,7 +128,7 @@ def common(runs: Sequence[LoggedRun]) -> tuple[list[Cut], list[str]]:
 
 
 def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[str]) -> Iterator[str]:
-    """Yield what is not compared: scorers and cuts of one run only, or that differ between the runs."""
+    """Yield what is not compared, as scorers of one run only, and which primary scorer is not shown first."""
     first, second = runs
     for label, ours, theirs, shared in (
         ("scorers", first.scorers, second.scorers, set(scorers)),
@@ -136,33 +141,14 @@ def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[
             if name not in single and label == "cuts":
                 yield f"Left out, a cut with other groups in each run: {name}."
             elif name not in single:
-                yield f"Left out, a scorer of different versions: {name} ({' and '.join(_versions(runs, name))})."
-
-
-def _versions(runs: Sequence[LoggedRun], scorer: str) -> list[str]:
-    return [
-        scorer_version(scorer_row)
-        for run in runs
-        for scorer_row in run.results["scorers"]
-        if scorer_row["name"] == scorer
-    ]
-
-
-def _primary_note(runs: Sequence[LoggedRun], scorer_used: str) -> Iterator[str]:
-    """Yield that a primary scorer is not the one that is shown first."""
-    primaries = list(dict.fromkeys(run.primary for run in runs))
+                rows = (row for run in runs for row in run.results["scorers"] if row["name"] == name)
+                yield f"Left out, a scorer of different versions: {name} ({' and '.join(map(scorer_version, rows))})."
+    primaries, shown = list(dict.fromkeys(run.primary for run in runs)), scorers[0]
     if len(primaries) > 1:
-        other = next(name for name in primaries if name != scorer_used)
-        yield f"The runs have different primary scorers; shown first: {scorer_used} (not {other})."
-    elif primaries != [scorer_used]:
-        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {scorer_used}."
-
-
-def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
-    if common := sorted(set(runs[0].probes) & set(runs[1].probes)):
-        return Fp2Error(f"the runs asked {', '.join(common)} with different texts: nothing can be compared")
-    ours, theirs = (", ".join(run.probes) for run in runs)
-    return Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
+        other = next(name for name in primaries if name != shown)
+        yield f"The runs have different primary scorers; shown first: {shown} (not {other})."
+    elif primaries != [shown]:
+        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {shown}."
 
 
 Found = tuple["FingerprintDistance", list[dict[str, Any]]]
@@ -311,7 +297,3 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
         "complete": bool(run.results["complete"]),
         **calibration_of(run.results),
     }
-
-
-def _label(run: LoggedRun, probe: str) -> str:
-    return next((str(p.get("label") or probe) for p in run.results["probes"] if p["id"] == probe), probe)

@@ -59,7 +59,14 @@ def merge_stores(
         raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
     with ExitStack() as stack:
         opened = [stack.enter_context(ResponseStore(path, read_only=True)) for path in sources]
-        _check_salts(opened)
+        salts: dict[str, Path] = {}
+        for store in opened:
+            if has_table(store.connection, "salts"):
+                salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
+        if len(salts) > 1:
+            fix = "Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores"
+            problem = "the stores were written with different salts, so that a purge would miss subjects"
+            raise Fp2Error(problem, where=", ".join(str(path) for path in salts.values()), fix=fix)
         _remove_drafts(target)
         draft = target.with_name(f".{target.name}-{os.getpid()}-{uuid.uuid4().hex}.draft")
         try:
@@ -107,21 +114,16 @@ def _into(
         if differ:
             raise _conflict(differ, sources)
         if withdrawn:
-            _delete_withdrawn(store, withdrawn)
+            images_stored = origins.recorded_images(store.connection, store.path)
+            images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
+            chosen = [image for image in images_stored if image.image in images]
+            keys = origins.keys_of(store.connection, store.path, chosen)
+            origins.delete(store.connection, store.path, keys, chosen, {image.path for image in chosen})
         counts = _counts(store.connection)
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with draft.open("rb") as handle:
         os.fsync(handle.fileno())
     return counts
-
-
-def _delete_withdrawn(store: ResponseStore, withdrawn: Withdrawn) -> None:
-    """Delete what came from images of withdrawn people; answers are deleted under their keys, as a purge does."""
-    images_stored = origins.recorded_images(store.connection, store.path)
-    images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
-    chosen = [image for image in images_stored if image.image in images]
-    keys = origins.keys_of(store.connection, store.path, chosen)
-    origins.delete(store.connection, store.path, keys, chosen, {image.path for image in chosen})
 
 
 def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
@@ -131,18 +133,6 @@ def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error
         where=", ".join(str(source.path) for source in sources),
         fix="The model was asked the same question twice and answered differently: merge without one of the stores",
     )
-
-
-def _check_salts(stores: Sequence[ResponseStore]) -> None:
-    """Raise if ids were salted with different secrets: a purge would not find all of a subject."""
-    salts: dict[str, Path] = {}
-    for store in stores:
-        if has_table(store.connection, "salts"):
-            salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
-    if len(salts) > 1:
-        fix = "Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores"
-        problem = "the stores were written with different salts, so that a purge would miss subjects"
-        raise Fp2Error(problem, where=", ".join(str(path) for path in salts.values()), fix=fix)
 
 
 def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -298,10 +288,6 @@ def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
             with transaction(store.connection, store.path):
                 copy_runtimes(seed.connection, store.connection)
                 for context in contexts[start : start + _AT_ONCE]:
-                    for row in _blocks(theirs, context):
-                        add_block(ours, theirs, row)
-
-
-def _blocks(store: DenseStore, context: str) -> list[Any]:
-    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
-    return [store.checked(fields) for fields in store.connection.execute(query, (bytes.fromhex(context),))]
+                    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
+                    for fields in theirs.connection.execute(query, (bytes.fromhex(context),)).fetchall():
+                        add_block(ours, theirs, theirs.checked(fields))

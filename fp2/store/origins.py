@@ -275,7 +275,10 @@ def delete(
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
-        columns = _columns(connection)
+        query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+        columns: dict[str, set[str]] = {}
+        for table, column in connection.execute(query):
+            columns.setdefault(table, set()).add(column)
         by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
             table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
         }
@@ -283,7 +286,11 @@ def delete(
         for table, (condition, rows) in {**by_path, **jobs}.items():
             if table in columns:
                 gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
-        _delete_checksums(connection, keys, chosen)
+        # the keys of checksums would tell that a failure or an image was there
+        delete_checksums(connection, "failures", keys)
+        delete_checksums(connection, PLACE, [image.id for image in chosen])
+        query = "DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?"
+        connection.executemany(query, [(bytes.fromhex(key),) for key in keys])
         for image in touched:
             row = (image.data, image.release, image.image, image.subject, image.path)
             _seal(connection, image.id, row, _sum(_keys(connection, image.id)))
@@ -309,22 +316,6 @@ def _sharing(
     numbers -= {image.id for image in chosen}
     rows = connection.execute("SELECT id, data, release, image, subject, path FROM pictures")
     return [image for image in (RecordedImage(*row) for row in rows) if image.id in numbers] if numbers else []
-
-
-def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
-    """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
-    delete_checksums(connection, "failures", keys)
-    delete_checksums(connection, PLACE, [image.id for image in chosen])
-    contexts = [(bytes.fromhex(key),) for key in keys]
-    connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
-
-
-def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-    columns_of: dict[str, set[str]] = {}
-    for table, column in connection.execute(query):
-        columns_of.setdefault(table, set()).add(column)
-    return columns_of
 
 
 def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:
