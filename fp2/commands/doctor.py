@@ -35,18 +35,8 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     config = load_config(overrides)
     console = Terminal()
     checks: tuple[Callable[[Config], Check], ...] = (
-        _python,
-        _packages,
-        _conflicts,
-        _torchvision,
-        _device,
-        _workers,
-        _disk,
-        _local_disk,
-        _store,
-        _tracking,
-        _modes,
-    )
+        _python, _packages, _conflicts, _torchvision, _device, _workers, _disk, _local_disk, _store, _tracking, _modes,
+    )  # fmt: skip
     results = [*(check(config) for check in checks), *_data_sets()]
     if as_json:
         print(json.dumps([{"ok": well, "line": text} for well, text in results], indent=2))

@@ -126,7 +126,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
     order = [row_of[word, template] for word in answers.words for template in answers.templates]
     question_rows = table.iloc[order]
     reasons: Any = np.array([*answers.reasons, None], dtype=object)
-    rows = pd.DataFrame(
+    return pd.DataFrame(
         {
             "image": np.repeat(answers.image_ids, answers.per_image),
             "subject": np.repeat(answers.subject_ids, answers.per_image),
@@ -143,7 +143,6 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
             "error": reasons[answers.errors.reshape(-1)],
         }
     )  # fmt: skip
-    return rows
 
 
 def _moved(config: Config, hidden: Mapping[str, str]) -> Config:

@@ -29,12 +29,8 @@ FILES = "task.files."
 BATTERY_PATHS = ("probe.traits_file", "probe.published")
 """The paths in a battery."""
 HIDDEN_SECTIONS = ("paths",)
-HIDDEN_KEYS = (
-    "tracking.uri",
-    "tracking.artifacts",
-    "tracking.sweep_id",
-    "engine.ray.address",
-)  # an address may carry a password
+HIDDEN_KEYS = ("tracking.uri", "tracking.artifacts", "tracking.sweep_id", "engine.ray.address")
+"""Keys of addresses, which may carry a password, and of a sweep."""
 PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+", re.DOTALL)
 
 

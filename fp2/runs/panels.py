@@ -97,15 +97,8 @@ def panels_of(runs: Sequence[Results], min_cell: int) -> list[Panel]:
             ]
             if rows_by_run:
                 probes = [probe for probe in order if any(probe in run_row["rows"] for run_row in rows_by_run)]
-                panels.append(
-                    {
-                        "cut": cut,
-                        "scorer": scorer,
-                        "probes": probes,
-                        "lines": rows_by_run,
-                        **_summaries(rows_by_run, probes),
-                    }
-                )
+                panel = {"cut": cut, "scorer": scorer, "probes": probes, "lines": rows_by_run}
+                panels.append({**panel, **_summaries(rows_by_run, probes)})
     return panels
 
 

@@ -261,8 +261,7 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
             target.connection.executemany("INSERT OR IGNORE INTO salts VALUES (?)", salts)
         for image in images:
             keys = [bytes.fromhex(key) for key in origins.keys_of(source.connection, source.path, [image])]
-            row = (image.data, image.release, image.image, image.subject, image.path)
-            origins.add(target.connection, target.path, row, keys)
+            origins.add(target.connection, target.path, image.row, keys)
             tick(1)
 
 

@@ -75,6 +75,11 @@ class RecordedImage:
     subject: str
     path: str
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The columns without the id."""
+        return self.data, self.release, self.image, self.subject, self.path
+
 
 class LoadedData(Protocol):
     """What is needed of a data set (`fp2.data.base.Dataset`)."""
@@ -122,9 +127,8 @@ def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, S
     """
     images = [image for image in recorded_images(connection, path) if image.image in keys]
     with transaction(connection, path):
-        for one in images:
-            row = (one.data, one.release, one.image, one.subject, one.path)
-            add(connection, path, row, [bytes.fromhex(key) for key in keys[one.image]])
+        for image in images:
+            add(connection, path, image.row, [bytes.fromhex(key) for key in keys[image.image]])
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -191,8 +195,7 @@ def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tu
 
 def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> None:
     """Raise unless what is recorded of an image matches its checksum."""
-    row = (image.data, image.release, image.image, image.subject, image.path)
-    stored = _stored_sum(connection, path, image.id, row)
+    stored = _stored_sum(connection, path, image.id, image.row)
     if stored is not None and stored != _sum(_keys(connection, image.id)):
         raise _damaged(image.id, path)
 
@@ -292,8 +295,7 @@ def delete(
         query = "DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?"
         connection.executemany(query, [(bytes.fromhex(key),) for key in keys])
         for image in touched:
-            row = (image.data, image.release, image.image, image.subject, image.path)
-            _seal(connection, image.id, row, _sum(_keys(connection, image.id)))
+            _seal(connection, image.id, image.row, _sum(_keys(connection, image.id)))
     with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}

@@ -264,24 +264,18 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
 
 def _own_experiment(client: Any, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
-    name = config.tracking.experiment
-    root = config.tracking.artifacts or _artifacts_here(config)
+    name, root = config.tracking.experiment, config.tracking.artifacts
+    if not root:
+        database = database_file(tracking_uri(config))
+        folder = (database.parent if database else Path(config.paths.mlruns).resolve()) / "artifacts"
+        # answers are in it, and `mlruns` of a checkout is readable by everybody
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = folder.as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is not None:
         _set_kind(client, experiment)
         return str(experiment.experiment_id)
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
-
-
-def _artifacts_here(config: Config) -> str:
-    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database.
-
-    It is created for its owner only: answers are in it, and `mlruns` of a checkout is readable by everybody.
-    """
-    database = database_file(tracking_uri(config))
-    folder = database.parent if database else Path(config.paths.mlruns).resolve()
-    (folder / "artifacts").mkdir(mode=0o700, parents=True, exist_ok=True)
-    return (folder / "artifacts").as_uri()
 
 
 def _set_kind(client: Any, experiment: Any) -> None:
