@@ -308,11 +308,8 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
         from fp2.tracking.ui import open_url, run_url, ui_command
 
         base = open_url(config)
-        paths["MLflow"] = (
-            ui_command(config, outcome.run_id[:8])
-            if base is None
-            else run_url(base, outcome.experiment_id, outcome.run_id)
-        )
+        command = ui_command(config, outcome.run_id[:8])
+        paths["MLflow"] = command if base is None else run_url(base, outcome.experiment_id, outcome.run_id)
     return paths
 
 

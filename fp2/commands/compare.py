@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,11 +69,7 @@ def compare_runs(
         check_runs(runs)
         with Progress().counter("Comparing") as show:
             steps = count(1)
-
-            def start(total: int) -> Callable[[], None]:
-                return lambda: show(next(steps), total)
-
-            comparison = compare_all(runs, config, start)
+            comparison = compare_all(runs, config, lambda total: lambda: show(next(steps), total))
         sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
         shared_tables = tables_of([run.results for run in runs], sections, config.report.suppress_below)
         two = len(words) == 2
@@ -136,10 +132,10 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     if telling:
         console.print(_distances(telling, "Other scorers", alpha, scorer=True))
     if len(telling) < len(secondary_rows):
-        quiet = sorted(
-            {f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in secondary_rows if r not in telling}
-        )
-        console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
+        quiet = {
+            f"{scorer_label(row['scorer'])} by {cut_label(row['cut'])}" for row in secondary_rows if row not in telling
+        }
+        console.print(Text(f"Not compared, or without any difference: {', '.join(sorted(quiet))}.", style="dim"))
     console.print(Text(reading({"runs": [first, second], "pairs": [block]}, alpha), style="dim"))
     for note in block["notes"]:
         console.print(Text(note, style="yellow"))
@@ -147,7 +143,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
 
 def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import DASH, calibration_words, cut_label, number, plain, probability, scorer_label
+    from fp2.report.reading import calibration_words, cut_label, plain, scorer_label
 
     pairs = comparison["pairs"]
     console.print(Text(f"{plural(len(comparison['runs']), 'run')}, {plural(len(pairs), 'pair')}", style="bold"))
@@ -160,21 +156,9 @@ def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal)
             if row["scorer"] != comparison["primary"]:
                 verdicts_by_scorer.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
                 continue
-            title = (
-                f"Distance between the fingerprints, {scorer_label(comparison['primary'])} by {cut_label(row['cut'])}"
-            )
-            if row["cut"] not in tables:
-                right = ("distance", "95 %", "null mean", "p", "corr.")
-                tables[row["cut"]] = _new(title, ("runs",), right, "difference")
-            tables[row["cut"]].add_row(
-                Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}"),
-                Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
-                DASH if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
-                number(row["null_mean"]),
-                probability(row["adjusted_p"]),
-                number(row["correlation"], 2),
-                Text(difference_words(row, alpha)),
-            )
+            title = f"Distance between the fingerprints, {scorer_label(row['scorer'])} by {cut_label(row['cut'])}"
+            names = Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}")
+            tables.setdefault(row["cut"], _new(title, ("runs",))).add_row(names, *_cells(row, alpha))
     for table in tables.values():
         console.print(table)
     for (scorer, cut), verdicts in verdicts_by_scorer.items():
@@ -188,54 +172,56 @@ def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal)
         console.print(Text(note, style="yellow"))
 
 
-def _new(title: str, first_columns: Sequence[str], right: Sequence[str], last: str) -> Table:
+_NUMBERS = ("distance", "95 %", "null mean", "p", "corr.")
+
+
+def _new(title: str, labels: Sequence[str], numbers: Sequence[str] = _NUMBERS) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in first_columns:
+    for name in labels:
         table.add_column(name, overflow="fold")
-    for name in right:
+    for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(last, overflow="fold")
+    table.add_column("difference", overflow="fold")
     return table
+
+
+def _cells(row: Mapping[str, Any], alpha: float, numbers: Sequence[str] = _NUMBERS) -> list[Text]:
+    """Return the cells of a distance: the chosen `numbers`, and whether there is a difference."""
+    from fp2.report.reading import DASH, number, probability
+
+    cells = {
+        "distance": number(row["distance"]), "null mean": number(row["null_mean"]),
+        "95 %": DASH if row.get("ci_low") is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
+        "p": probability(row["adjusted_p"]), "corr.": number(row.get("correlation"), 2),
+    }  # fmt: skip
+    distance, *others = (cells[name] for name in numbers)
+    bold = "bold" if differs(row, alpha) else ""
+    return [Text(distance, style=bold), *map(Text, others), Text(difference_words(row, alpha))]
 
 
 def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scorer: bool = False) -> Table:
     """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
-    from fp2.report.reading import DASH, cut_label, number, probability, scorer_label
+    from fp2.report.reading import cut_label, scorer_label
 
-    label_columns = ("scorer", "cut") if scorer else ("cut",)
-    right = ("distance", "95 %", "null mean", "p", *(() if scorer else ("corr.",)))
-    table = _new(title, label_columns, right, "difference")
+    numbers = _NUMBERS[:-1] if scorer else _NUMBERS
+    table = _new(title, ("scorer", "cut") if scorer else ("cut",), numbers)
     for row in rows:
-        has_interval = row["ci_low"] is not None
-        table.add_row(
-            *([Text(scorer_label(row["scorer"]))] if scorer else []),
-            Text(cut_label(row["cut"])),
-            Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
-            f"{number(row['ci_low'])}–{number(row['ci_high'])}" if has_interval else DASH,
-            number(row["null_mean"]),
-            probability(row["adjusted_p"]),
-            *(() if scorer else (number(row["correlation"], 2),)),
-            Text(difference_words(row, alpha)),
-        )
+        labels = [scorer_label(row["scorer"]), cut_label(row["cut"])]
+        table.add_row(*map(Text, labels if scorer else labels[1:]), *_cells(row, alpha, numbers))
     return table
 
 
 def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha: float) -> Table:
     """Return the probes in which the runs differ most, relative to the null mean."""
-    from fp2.report.reading import cut_label, number, plain, probability
+    from fp2.report.reading import cut_label, plain
 
-    table = _new("Probes with the largest distances", ("probe", "cut"), ("distance", "null mean", "p"), "difference")
+    numbers = ("distance", "null mean", "p")
+    table = _new("Probes with the largest distances", ("probe", "cut"), numbers)
     entries = [(row["cut"], entry) for row in rows for entry in row["by_probe"]]
     entries.sort(key=lambda item: (item[1]["adjusted_p"], (item[1]["null_mean"] or 0.0) - item[1]["distance"]))
     for cut, entry in entries[:MOST_PROBES]:
-        table.add_row(
-            Text(plain(labels.get(entry["probe"], entry["probe"]))),
-            Text(cut_label(cut)),
-            Text(number(entry["distance"]), style="bold" if differs(entry, alpha) else ""),
-            number(entry["null_mean"]),
-            probability(entry["adjusted_p"]),
-            difference_words(entry, alpha),
-        )
+        label = plain(labels.get(entry["probe"], entry["probe"]))
+        table.add_row(Text(label), Text(cut_label(cut)), *_cells(entry, alpha, numbers))
     return table
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -130,11 +131,7 @@ def checked(
 ) -> list[str]:
     """Check the run that has just been written into `folder`; return one line per failed check (see `check_run`)."""
     with progress.steps("Checking the run", len(CHECKS)) as tick:
-        return failure_lines(check_run(folder, config, raw=raw, logged=logged, tick=tick))
-
-
-def failure_lines(findings: Sequence[Finding]) -> list[str]:
-    """Return one line per failed check."""
+        findings = check_run(folder, config, raw=raw, logged=logged, tick=tick)
     return [f"{finding.check}: {'; '.join(finding.failures)}" for finding in findings if finding.failures]
 
 
@@ -315,8 +312,11 @@ def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: Respons
 def _mlflow(run: _Run) -> Iterator[str]:
     from fp2.tracking.files import ending_of
 
-    if not run.logged or not run.here.tracking.enabled or not _was_logged(run):
+    if not run.logged or not run.here.tracking.enabled:
         return
+    with suppress(Fp2Error):  # one whose config cannot be read here may have been logged
+        if not run.config.tracking.enabled:
+            return
     ended = ending_of(run.here, str(run.results["run_id"]))
     if ended is None:
         run.notes.append("the MLflow store does not have this run: log it with fp2 log FOLDER")
@@ -340,14 +340,6 @@ def _passport_digests(path: Path) -> Iterator[str]:
             yield sha256_bytes((json.dumps(earlier, indent=2) + "\n").encode())
     except (ValueError, KeyError, TypeError):  # it is no passport, which its own check says
         return
-
-
-def _was_logged(run: _Run) -> bool:
-    """Whether the run was to be logged; one whose config cannot be read here may have been."""
-    try:
-        return run.config.tracking.enabled
-    except Fp2Error:
-        return True
 
 
 CHECKS: Mapping[str, Callable[[_Run], Iterator[str]]] = {

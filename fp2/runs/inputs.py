@@ -100,9 +100,14 @@ def load_inputs(
         protocol, asking = load_asking(protocol, config, store, objects, progress)
         if not model_needed:
             del asking["engine"]
-        else:
-            _identify(asking["engine"], asking["battery"], progress)
     battery, engine = asking.get("battery"), asking.get("engine")
+    if engine is not None and battery is not None:  # the model is there, and can be asked every question
+        if isinstance(engine, SuppliesAnswers):
+            with progress.counter("Reading the answers") as tick:
+                engine.read(tick)
+        engine.identity()
+        for question in battery.questions:
+            engine.method(question)
     needed = not isinstance(engine, SuppliesAnswers)
     stated = None if objects.dataset is not None else configured_source(config).preview(Path(config.paths.data))
     if stated is not None:
@@ -184,16 +189,6 @@ def load_asking(
         model, options = asdict(config.model), asdict(config.engine)
         engine = build_engine(model, options, battery.decoding, store, verify_files=config.verify_inputs)
     return protocol, {"battery": battery, "scorers": scorers, "engine": engine}
-
-
-def _identify(engine: Engine, battery: Battery, progress: Progress) -> None:
-    """Raise if the model is missing, or cannot be asked a question of the battery."""
-    if isinstance(engine, SuppliesAnswers):
-        with progress.counter("Reading the answers") as tick:
-            engine.read(tick)
-    engine.identity()
-    for question in battery.questions:
-        engine.method(question)
 
 
 def load_people(

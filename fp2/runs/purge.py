@@ -34,7 +34,7 @@ from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.withdrawn import halted, withdraw
 from fp2.text import plural
-from fp2.tracking.files import files_of, logged_runs, remove, replace
+from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
 
 WRITTEN_OUT = "hf"  # below `paths.data`
 ORDER = ("run", "report", "texts", "store")
@@ -132,16 +132,20 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     if folder and not stage.is_dir():
         forget_folder(Path(here.paths.state), folder)
     if run and stage.is_dir():
-        results, files = results_in(stage), artifacts.files_of(stage)
-        if (stage / artifacts.PASSPORT).is_file():
-            files[artifacts.PASSPORT] = stage / artifacts.PASSPORT
-        tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
-        if results is not None:
-            tags = result_tags(results, stage, run_sections(stage, here, results["run_id"]))
-            tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(stage, "generator"))}
-        replace(run, here, files, results, tags)
+        _replace_logged(run, stage, here)
     elif run:
         remove(run, here)
+
+
+def _replace_logged(run: Logged, source: Path, here: Config) -> None:
+    results, files = results_in(source), artifacts.files_of(source)
+    if (source / artifacts.PASSPORT).is_file():
+        files[artifacts.PASSPORT] = source / artifacts.PASSPORT
+    tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
+    if results is not None:
+        tags = result_tags(results, source, run_sections(source, here, results["run_id"]))
+        tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
+    replace(run, here, files, results, tags)
 
 
 def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:
