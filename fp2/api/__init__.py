@@ -373,13 +373,7 @@ def _checked(plain: Mapping[str, Any]) -> Config:
 
 
 def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:
-    """Return the attributes of a DataFrame of people.
-
-    Raises
-    ------
-    Fp2Error
-        If it is no DataFrame.
-    """
+    """Return the attributes of a DataFrame of people."""
     from fp2.data.readers.table import attribute_names, can_be_name
 
     if not hasattr(data, "columns"):

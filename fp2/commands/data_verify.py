@@ -181,10 +181,10 @@ def verify(
 
 
 def _report(findings: Findings, out: Output) -> None:
-    read = "decoded" if findings.decoded else "headers only"
+    how = "decoded" if findings.decoded else "headers only"
     counts = [{message: len(ids) for message, ids in kind.items()} for kind in (findings.errors, findings.warnings)]
     size = {"files": findings.n_files, "bytes": findings.n_bytes, "decoded": findings.decoded}
-    out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}", **size)
+    out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {how}", **size)
     out.say(errors=counts[0], warnings=counts[1])
     for text in findings.lines():
         out.say(text)

@@ -43,13 +43,6 @@ def _run(word: str, local_config: Config, more: Sequence[str] = ()) -> Iterator[
         yield run_folder(word, local_config, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
 
 
-def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
-    from fp2.runs.reader import read_results
-
-    with _run(word, load_config(overrides)) as folder:
-        return read_results(folder)
-
-
 def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     """Print the results of a run as at its end, or as JSON."""
     from fp2.report.terminal import print_results
@@ -92,21 +85,12 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
 
 def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
     """Return a run's config as dotted key -> value, and its digests."""
-    from fp2.runs.origin import read_plain
+    from fp2.runs.origin import leaves, read_plain
     from fp2.runs.reader import read_results
 
     with _run(word, load_config(overrides)) as folder:
         results, config = read_results(folder), read_plain(folder)
-    return {**{name: results[name] for name in DIGESTS}, **dict(_flat(config, ""))}
-
-
-def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of everything that is not a mapping."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flat(item, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, value
+    return {name: results[name] for name in DIGESTS} | {".".join(key): value for key, value in leaves(config)}
 
 
 def _short(value: Any) -> str:

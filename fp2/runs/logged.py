@@ -93,10 +93,12 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
 def passport_part(folder: Path, part: str) -> dict[str, Any]:
     """Return a part (`protocol`, `generator`) of what a run's passport states; empty where it has none."""
     path = folder / artifacts.PASSPORT
-    if not path.is_file():
-        return {}
-    payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
-    return dict(payload["predicate"].get(part) or {})
+    return dict(passport_statement(path)["predicate"].get(part) or {}) if path.is_file() else {}
+
+
+def passport_statement(path: Path) -> dict[str, Any]:
+    """Return what a passport states, whoever signed it; a file that is none raises OSError, ValueError or KeyError."""
+    return dict(json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"])))
 
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:

@@ -8,8 +8,6 @@ killed purge is finished by the next one, or by the next run (`finish_pending`).
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import shutil
 from contextlib import suppress
@@ -24,11 +22,11 @@ from fp2.hashing import sha256_file
 from fp2.plugins import PURGES, installed, load
 from fp2.progress import Progress
 from fp2.runs.folders import forget_folder, forget_written
-from fp2.runs.logged import passport_part, run_sections
+from fp2.runs.logged import passport_part, passport_statement, run_sections
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags, result_tags
 from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
-from fp2.runs.purge_search import OF_PEOPLE, Source, left, read_json, results_in, search, texts_of
+from fp2.runs.purge_search import OF_PEOPLE, Source, left, results_in, search, texts_of
 from fp2.runs.reissue import reissue, strip
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
@@ -205,9 +203,7 @@ def _own_files(folder: Path) -> list[Path]:
         own_files |= {name for name, _ in other_tables(folder)}
     for passport in folder.glob("passport*.json"):
         with suppress(OSError, *OF_FILES):
-            own_files |= {
-                file["name"] for file in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]
-            }
+            own_files |= {file["name"] for file in passport_statement(passport)["subject"]}
 
     def is_own(path: Path) -> bool:
         plain = path.with_name(_DRAFT.sub(r"\1", path.name)).relative_to(folder)

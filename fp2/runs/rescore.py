@@ -142,7 +142,11 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
 
     before = read_results(source)
     run_id = before["run_id"]
-    tables = _read(source, run_id)
+    missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
+    if missing:
+        problem = f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again"
+        raise Fp2Error(problem, where=str(run_id), fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun")
+    tables = read_tables(source, scored=False)
     named_keys = [".".join(key) for key in named_outside(source, here, read_plain(source))]
     old = logged_config(source, here, run_id, overrides, used=("scorer",))
     config = rescored_config(old, here, overrides, named_keys)
@@ -211,15 +215,6 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
     if config.answers.max_cost is not None:
         check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)
     return scorers
-
-
-def _read(source: Path, run_id: str) -> RunTables:
-    """Return the tables of the source without their scores."""
-    missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
-    if missing:
-        problem = f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again"
-        raise Fp2Error(problem, where=str(run_id), fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun")
-    return read_tables(source, scored=False)
 
 
 def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tuple[Results, RunTables]:

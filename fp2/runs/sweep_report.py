@@ -69,6 +69,8 @@ def make_report(
 
 def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
     """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
+    from fp2.tracking.client import runs_of_sweep
+
     messages: list[str] = []
     missing: list[Missing] = []
     for word in words:
@@ -78,7 +80,10 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
             messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
             missing += _unfinished(jobs)
             continue
-        logged = {} if folder.exists() else _logged(word, here)
+        logged: dict[str, str] = {}
+        if not folder.exists():
+            with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
+                logged = runs_of_sweep(here, word)
         messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
         missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
     return list(dict.fromkeys(messages)), missing
@@ -100,14 +105,6 @@ def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
         reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], message)
         missing.append({"run": printable(" ".join(own_overrides) or f"job {job.name}"), "reason": printable(reason)})
     return missing
-
-
-def _logged(sweep_id: str, local_config: Config) -> dict[str, str]:
-    from fp2.tracking.client import runs_of_sweep
-
-    with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
-        return runs_of_sweep(local_config, sweep_id)
-    return {}
 
 
 def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:

@@ -112,27 +112,23 @@ def _into(
                 with as_user_error(source.path):
                     differ += kind(source, store, tick) or ()
         if differ:
-            raise _conflict(differ, sources)
+            keys = ", ".join(differ[:_SHOWN]) + (f" and {len(differ) - _SHOWN} more" if differ[_SHOWN:] else "")
+            problem = f"{plural(len(differ), 'answer differs', 'answers differ')} between the stores: {keys}"
+            fix = (
+                "The model was asked the same question twice and answered differently: merge without one of the stores"
+            )
+            raise Fp2Error(problem, where=", ".join(str(source.path) for source in sources), fix=fix)
         if withdrawn:
             images_stored = origins.recorded_images(store.connection, store.path)
             images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
             chosen = [image for image in images_stored if image.image in images]
-            keys = origins.keys_of(store.connection, store.path, chosen)
-            origins.delete(store.connection, store.path, keys, chosen, {image.path for image in chosen})
+            theirs = origins.keys_of(store.connection, store.path, chosen)
+            origins.delete(store.connection, store.path, theirs, chosen, {image.path for image in chosen})
         counts = _counts(store.connection)
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with draft.open("rb") as handle:
         os.fsync(handle.fileno())
     return counts
-
-
-def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return Fp2Error(
-        f"{plural(len(keys), 'answer differs', 'answers differ')} between the stores: {', '.join(keys[:_SHOWN])}{more}",
-        where=", ".join(str(source.path) for source in sources),
-        fix="The model was asked the same question twice and answered differently: merge without one of the stores",
-    )
 
 
 def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
