@@ -174,10 +174,8 @@ def _print_help(overrides: list[str], program: str) -> None:
     from omegaconf import OmegaConf
 
     from fp2.compose import compose_config
-    from fp2.config import choices, conf_folders
+    from fp2.config import choices, groups
 
-    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
-    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
     header = str(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
     for help_line in header.replace("launch.py", program).splitlines():
         usage, _, meaning = help_line.strip().partition("   ")
@@ -185,7 +183,7 @@ def _print_help(overrides: list[str], program: str) -> None:
     if program != "launch.py":
         print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
-    for group in groups:
+    for group in groups():
         if names := choices(group):
             print(f"{group}: {', '.join(names)}")
     print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")

@@ -12,6 +12,7 @@ from rich.table import Table
 from fp2 import plugins
 from fp2.compose import prepare
 from fp2.config import choices, conf_folders
+from fp2.config import groups as config_groups
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Terminal
 
@@ -25,12 +26,7 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
     `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
     """
     prepare(overrides)
-    groups = {
-        _singular(path.name): path.name
-        for folder in conf_folders().values()
-        for path in folder.iterdir()
-        if path.is_dir() and not path.name.startswith("_")
-    }
+    groups = {_singular(name): name for name in config_groups()}
     classes = {_singular(kind): group for kind, group in CLASSES.items()}
     kinds = sorted({*groups, *classes})
     for what in whats:
