@@ -101,13 +101,13 @@ def _as_json(block: Mapping[str, Any]) -> str:
 
 
 def _write_files(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    from fp2.report.disparity_charts import distance_figure, profile_figure
-
     if json_path is not None:
         write_text(json_path, _as_json(block) + "\n")
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return
+    from fp2.report.disparity_charts import distance_figure, profile_figure
+
     if "profiles" in block and not block["profiles"]:
         raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
     with as_user_error(figure.parent):

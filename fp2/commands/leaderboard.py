@@ -165,7 +165,6 @@ def _write(
     outputs: Outputs,
 ) -> None:  # fmt: skip
     """Write the requested files, and print their paths."""
-    from fp2.report.disparity_charts import rank_figure
     from fp2.report.leaderboard import to_csv, to_markdown
     from fp2.report.section import across_table
 
@@ -178,6 +177,8 @@ def _write(
     if outputs.figure is not None:
         if not any(ranking.places for ranking in ranked):
             raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
+        from fp2.report.disparity_charts import rank_figure
+
         with as_user_error(outputs.figure.parent):
             rank_figure(rows, outputs.figure)
         print(f"{'figure':<12} {outputs.figure}")
