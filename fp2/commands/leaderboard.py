@@ -47,7 +47,8 @@ class Outputs:
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
     """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them."""
-    from fp2.report.leaderboard import rank, with_places
+    from fp2.report.leaderboard import rank, to_csv, to_markdown, with_places
+    from fp2.report.section import across_table
     from fp2.runs.folders import recording
     from fp2.tracking.client import summaries
 
@@ -67,7 +68,20 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     else:
         _print(rows, ranked, across, notes)
     with recording(Path(config.paths.state), run_ids, (outputs.csv, outputs.markdown, outputs.figure)):
-        _write(rows, ranked, across, notes, outputs)
+        if outputs.csv is not None:
+            write_text(outputs.csv, to_csv(rows))
+            print(f"{'csv':<12} {outputs.csv}")
+        if outputs.markdown is not None:
+            write_text(outputs.markdown, to_markdown(rows, notes, list(map(across_table, across))))
+            print(f"{'markdown':<12} {outputs.markdown}")
+        if outputs.figure is not None:
+            if not any(ranking.places for ranking in ranked):
+                raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
+            from fp2.report.disparity_charts import rank_figure
+
+            with as_user_error(outputs.figure.parent):
+                rank_figure(rows, outputs.figure)
+            print(f"{'figure':<12} {outputs.figure}")
 
 
 def _print(
@@ -158,27 +172,3 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     legend += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
     calibration = calibration_words(map(asdict, rows))
     return "\n".join([*legend, *([calibration] if calibration else [])])
-
-
-def _write(
-    rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], across: Sequence[Block], notes: Sequence[str],
-    outputs: Outputs,
-) -> None:  # fmt: skip
-    """Write the requested files, and print their paths."""
-    from fp2.report.leaderboard import to_csv, to_markdown
-    from fp2.report.section import across_table
-
-    if outputs.csv is not None:
-        write_text(outputs.csv, to_csv(rows))
-        print(f"{'csv':<12} {outputs.csv}")
-    if outputs.markdown is not None:
-        write_text(outputs.markdown, to_markdown(rows, notes, list(map(across_table, across))))
-        print(f"{'markdown':<12} {outputs.markdown}")
-    if outputs.figure is not None:
-        if not any(ranking.places for ranking in ranked):
-            raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
-        from fp2.report.disparity_charts import rank_figure
-
-        with as_user_error(outputs.figure.parent):
-            rank_figure(rows, outputs.figure)
-        print(f"{'figure':<12} {outputs.figure}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -167,6 +167,8 @@ def export(
     """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
     from fp2.engines.forms import form_of
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.run import finish_purges
+    from fp2.runs.export_answers import FILES, export_answers
     from fp2.runs.folders import recording
 
     writers = [
@@ -196,14 +198,10 @@ def export(
                 exports.parquet.parent.mkdir(parents=True, exist_ok=True)
                 artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
         if exports.answers is not None:
-            _export_answers(
-                word,
-                exports.answers,
-                overrides,
-                dict(override.split("=", 1) for override in path_overrides),
-                form,
-                keys,
-            )
+            finish_purges(local_config, Progress())
+            places = dict(override.split("=", 1) for override in path_overrides)
+            with _run(word, local_config, FILES) as folder:
+                export_answers(folder, local_config, exports.answers, Progress(), places=places, form=form, keys=keys)
     with Output(as_json) as out:
         for kind, path in asdict(exports).items():
             if path is not None:
@@ -228,18 +226,6 @@ def _to_export(folder: Path, local_config: Config) -> tuple[dict[str, Any], Sequ
         left_out = "only disparities, composites and headlines are exported"
         print(printable(f"note: {left_out}: {error}"), file=sys.stderr)
         return results, (), min_cell
-
-
-def _export_answers(
-    word: str, path: Path, overrides: Sequence[str], data_overrides: Mapping[str, str], form: str | None, keys: bool
-) -> None:
-    from fp2.run import finish_purges
-    from fp2.runs.export_answers import FILES, export_answers
-
-    local_config = load_config(overrides)
-    finish_purges(local_config, Progress())
-    with _run(word, local_config, FILES) as folder:
-        export_answers(folder, local_config, path, Progress(), places=data_overrides, form=form, keys=keys)
 
 
 def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
@@ -332,9 +318,12 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     """
     from fp2.run import finish_purges
     from fp2.runs.folders import record_folder
+    from fp2.runs.logged import logged_config, passport_part, run_sections
+    from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import local_folder, read_results
     from fp2.runs.reissue import reissue_present
     from fp2.store.withdrawn import writing
+    from fp2.tracking import client
 
     finish_purges(here, Progress())
     folder = Path(word)
@@ -346,23 +335,13 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     record_folder(Path(here.paths.state), run_id, folder)
     with writing(Path(here.paths.state)) as withdrawn:
         reissue_present(folder, here, withdrawn)
-        return _log_present(folder, run_id, here)
-
-
-def _log_present(folder: Path, run_id: str, local_config: Config) -> tuple[str, str]:
-    """Log a run that has nobody who was withdrawn; return the ids of the MLflow run and experiment."""
-    from fp2.runs.logged import logged_config, passport_part, run_sections
-    from fp2.runs.outputs import code_tags, log_files
-    from fp2.runs.reader import read_results
-    from fp2.tracking import client
-
-    results = read_results(folder)
-    config = logged_config(folder, local_config, run_id)
-    config = replace(config, tracking=replace(local_config.tracking, experiment=config.tracking.experiment))
-    tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
-    tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
-    tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
-    name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
-    tracker = client.resume(config, run_id) or client.start(config, tags, name)
-    log_files(config, tracker, folder, results, run_sections(folder, local_config, run_id))
+        results = read_results(folder)
+        config = logged_config(folder, here, run_id)
+        config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
+        tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
+        tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
+        tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
+        name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
+        tracker = client.resume(config, run_id) or client.start(config, tags, name)
+        log_files(config, tracker, folder, results, run_sections(folder, here, run_id))
     return tracker.run_id, tracker.experiment_id

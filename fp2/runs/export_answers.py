@@ -53,6 +53,9 @@ def export_answers(
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
     """
+    from fp2.compose import from_plain
+    from fp2.data.base import local_options
+
     chosen = form_of(path, form, where="--format", exists=False)
     results = read_results(folder)
     if not results["answers"]["planned"]:
@@ -62,7 +65,14 @@ def export_answers(
     answers = tables.answers
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
-        rows = _with_ids(rows, _moved(config, places or {}), here, progress)
+        plain = asdict(config)
+        allowed = [f"data.{name}" for name in local_options(plain["data"])]
+        for key, place in (places or {}).items():
+            if key not in allowed:
+                problem = "the data set of a run cannot be changed, only its place"
+                raise Fp2Error(problem, where=key, fix=nearest(key, allowed))
+            plain["data"][key.removeprefix("data.")] = place
+        rows = _with_ids(rows, from_plain(plain) if places else config, here, progress)
     marks = calibration_of(results)
     if marks["calibration"]:
         rows["planted_effects"] = "none" if marks["without_effects"] else "true"
@@ -143,22 +153,6 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
             "error": reasons[answers.errors.reshape(-1)],
         }
     )  # fmt: skip
-
-
-def _moved(config: Config, hidden: Mapping[str, str]) -> Config:
-    """Return the config with the data set at other places."""
-    from fp2.compose import from_plain
-    from fp2.data.base import local_options
-
-    plain = asdict(config)
-    allowed = [f"data.{name}" for name in local_options(plain["data"])]
-    for key, path in hidden.items():
-        if key not in allowed:
-            raise Fp2Error(
-                "the data set of a run cannot be changed, only its place", where=key, fix=nearest(key, allowed)
-            )
-        plain["data"][key.removeprefix("data.")] = path
-    return from_plain(plain) if hidden else config
 
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:

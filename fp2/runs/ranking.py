@@ -39,6 +39,8 @@ def _boards(runs: Sequence[LoggedRun]) -> dict[tuple[str, str | None], list[Logg
 
 def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
     """Rank the runs of one cut, or say why they cannot be ranked."""
+    from fp2.stats.profiles import rank_models
+
     try:
         if len(runs) < 2:
             raise Fp2Error("there is only one run")
@@ -56,9 +58,11 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
         names = short_names(runs)
         comparable, notes = _answering(runs, shared_rows, probes, cut, names)
         ranked = [runs[i] for i in comparable]
-        notes += _settings_apart(ranked, cut)
-        from fp2.stats.profiles import rank_models
-
+        for name, noun in (("alpha", "level"), ("seed", "seed")):
+            used, *other_values = dict.fromkeys(run.results["analysis"][name] for run in ranked)
+            if other_values:
+                note = f"by {cut}: ranked with the {noun} of {ranked[0].run_id} ({used}); others have"
+                notes.append(f"{note} {', '.join(map(str, other_values))}")
         analysis = [run.results["analysis"] for run in ranked]
         table = rank_models(
             shared_rows.values[list(comparable)], shared_rows.groups, shared_rows.subjects,
@@ -107,17 +111,6 @@ def _answering(
 
 def _first(runs: Sequence[LoggedRun], name: str) -> float:
     return float(runs[0].results["analysis"][name])
-
-
-def _settings_apart(runs: Sequence[LoggedRun], cut: str) -> list[str]:
-    """Return a note on each setting in which the runs differ; that of the first run is used."""
-    notes_of_cut = []
-    for name, noun in (("alpha", "level"), ("seed", "seed")):
-        first, *other_values = dict.fromkeys(run.results["analysis"][name] for run in runs)
-        if other_values:
-            note = f"by {cut}: ranked with the {noun} of {runs[0].run_id} ({first}); others have"
-            notes_of_cut.append(f"{note} {', '.join(map(str, other_values))}")
-    return notes_of_cut
 
 
 def _least(runs: Sequence[LoggedRun]) -> int:

@@ -179,7 +179,16 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
         n = tally.n if tally else 0
         return {**about, "reason": None if n else "no probe could be compared", "n": n, "groups": groups}
     except Fp2Error as error:
-        return {**about, "reason": error.what, **_counted(panel, indices)}
+        rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
+        named = [row for row in rows if row["worst_group"] is not None]
+        names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
+        unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in _CHANCE}
+        groups = [
+            {"group": name, **unknown,
+             **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")}}
+            for name in names
+        ]  # fmt: skip
+        return {**about, "reason": error.what, "n": len(named), "groups": groups}
     finally:
         tick()
 
@@ -210,20 +219,6 @@ def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
         n_permutations=N_PERMUTATIONS, seed=int(analysis[0]["seed"]),
         min_subjects=max(int(scorer_row["min_subjects"]) for scorer_row in analysis),
     )  # fmt: skip
-
-
-def _counted(panel: Panel, indices: Sequence[int]) -> dict[str, Any]:
-    """Return the counts of the rows, without an expectation."""
-    rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
-    named = [row for row in rows if row["worst_group"] is not None]
-    names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
-    unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in _CHANCE}
-    groups = [
-        {"group": name, **unknown,
-         **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")}}
-        for name in names
-    ]  # fmt: skip
-    return {"n": len(named), "groups": groups}
 
 
 def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ranking]) -> list[str]:

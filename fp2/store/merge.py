@@ -215,19 +215,15 @@ def add_block(ours: DenseStore, theirs: DenseStore, row: Row) -> list[str]:
         ours.add_question_set(questions)
         ours.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
     elif own_row.numbers != row.numbers:
-        _complete(ours, own_row, row, questions, numbers)
+        # the answers that the own array lacks; the time is the sum where each has some that the other lacks
+        merged = ours.unpacked(own_row, len(questions.questions)).copy()
+        mine, new = answered(merged), answered(numbers)
+        merged[:, new & ~mine] = numbers[:, new & ~mine]
+        seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
+        completed = replace(own_row, answered=int((mine | new).sum()), numbers=packed(merged), seconds=seconds)
+        completed = replace(completed, updated=max(own_row.updated, row.updated))
+        ours.connection.execute(PUT_BLOCK, (*completed.fields, completed.checksum()))
     return []
-
-
-def _complete(ours: DenseStore, own_row: Row, row: Row, questions: QuestionSet, numbers: dense.Numbers) -> None:
-    """Add the answers that the own array lacks; the time is the sum where each has some that the other lacks."""
-    values = ours.unpacked(own_row, len(questions.questions)).copy()
-    mine, new = answered(values), answered(numbers)
-    values[:, new & ~mine] = numbers[:, new & ~mine]
-    seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
-    both = replace(own_row, answered=int((mine | new).sum()), numbers=packed(values), seconds=seconds)
-    both = replace(both, updated=max(own_row.updated, row.updated))
-    ours.connection.execute(PUT_BLOCK, (*both.fields, both.checksum()))
 
 
 def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
