@@ -173,21 +173,28 @@ def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], loc
 
 
 def write_report(
-    block: dict[str, Any],
-    runs: Sequence[SweepRun],
-    folder: Path,
-    sample: dict[str, Any] | None = None,
-    *,
-    figures: bool = True,
-) -> None:
-    """Write the files of a report."""
+    block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, sample: dict[str, Any] | None = None,
+    *, figures: bool = True,
+) -> None:  # fmt: skip
+    """Write the files of a report; with the fingerprints of all runs, each under its label, where one has a radar."""
+    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
+    from fp2.report.drawing import draw_panels, run_heading
     from fp2.report.page import write_page
+    from fp2.report.reading import rows_of
     from fp2.report.sweep import render_sweep, sweep_markdown
 
+    named = [
+        {**run.results, "model": {**run.results["model"], "name": about["label"]}}
+        for run, about in zip(runs, block["runs"], strict=True)
+    ]
+    cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
+    drawn = None
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         artifacts.write_results(folder, block)
-        drawn = _draw(block, runs, folder / FIGURE) if figures else None
+        if figures and cuts and len({about["primary"] for about in block["runs"]}) == 1:
+            charts = radars(named, cuts)
+            drawn = draw_panels(charts, folder / FIGURE, run_heading(charts[0].title, named)).name
         (folder / MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
     write_page(folder / PAGE, render_sweep(block, sample))
 
@@ -195,20 +202,3 @@ def write_report(
 def places_of(folder: Path) -> dict[str, Path]:
     """Return the files of a report by the name to print before them."""
     return {"report": folder / PAGE, "markdown": folder / MARKDOWN, "results": folder / artifacts.RESULTS}
-
-
-def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:
-    """Draw the fingerprints of all runs, each under its label, and return the file's name; None without a radar."""
-    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
-    from fp2.report.drawing import draw_panels, run_heading
-    from fp2.report.reading import rows_of
-
-    named = [
-        {**run.results, "model": {**run.results["model"], "name": about["label"]}}
-        for run, about in zip(runs, block["runs"], strict=True)
-    ]
-    cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
-    if not cuts or len({about["primary"] for about in block["runs"]}) > 1:
-        return None
-    charts = radars(named, cuts)
-    return draw_panels(charts, path, run_heading(charts[0].title, named)).name
