@@ -85,7 +85,7 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     runs = [step.line for step in plan.steps if step.kind in RUNS]
     out.say(removed=False, ids=plan.ids, others=n_other_people, store=plan.store, runs=runs, people=len(plan.people),
             lost=sorted(plan.lost), not_reached=plan.unreached)  # fmt: skip
-    for text in (*runs, *(f"not reached: {text}" for text in plan.unreached)):
+    for text in plan.lines:
         out.say(text)
     if not plan.steps:
         out.say("nothing derived from them is stored here")

@@ -116,7 +116,7 @@ def gate(
     local_config = load_config(overrides)
     runs, missing = runs_named([word], local_config)
     checks = [Check("finished", "every run finished", run["run"], False, run["reason"]) for run in missing]
-    several, run_ids = len(runs) + len(missing) > 1, list[str]()
+    several, run_ids = len(runs) != 1 or bool(missing), list[str]()
     for run in runs:
         with _run(run, local_config) as folder:
             results = read_results(folder)
@@ -134,7 +134,7 @@ def gate(
             artifacts.write_text(markdown, to_markdown(checks, name))
     failed = [outcome for outcome in checks if outcome.failed]
     if as_json:
-        named = word if len(runs) > 1 else results["run_id"]
+        named = word if len(runs) != 1 else results["run_id"]
         print_json({"run_id": named, "passed": not failed, "checks": [asdict(outcome) for outcome in checks]})
     else:
         for outcome in failed:
