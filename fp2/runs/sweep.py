@@ -171,7 +171,7 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
     about = {"variant": variant_name(runs[indices[0]].results), "runs": list(indices)}
     try:
         tally = _tally_of_tables(panel["cut"], panel["scorer"], [runs[index] for index in indices])
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"group": worst.group, **{f"{end}_{name}": getattr(entry, name) for end, entry in
                                       (("worst", worst), ("best", best)) for name in ("count", *_CHANCE)}}
             for worst, best in zip(tally.worst, tally.best, strict=True)
