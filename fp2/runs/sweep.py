@@ -171,12 +171,8 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
     about = {"variant": variant_name(runs[indices[0]].results), "runs": list(indices)}
     try:
         tally = _tally_of_tables(panel["cut"], panel["scorer"], [runs[index] for index in indices])
-        groups: list[dict[str, Any]] = [
-            {"group": worst.group, **{f"{end}_{name}": getattr(entry, name) for end, entry in
-                                      (("worst", worst), ("best", best)) for name in ("count", *_CHANCE)}}
-            for worst, best in zip(tally.worst, tally.best, strict=True)
-        ] if tally else []  # fmt: skip
-        n = tally.n if tally else 0
+        n, ends = (tally.n, zip(tally.worst, tally.best, strict=True)) if tally else (0, ())
+        groups = [{"group": worst.group, **_counts("worst", worst), **_counts("best", best)} for worst, best in ends]
         return {**about, "reason": None if n else "no probe could be compared", "n": n, "groups": groups}
     except Fp2Error as error:
         rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
@@ -191,6 +187,10 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
         return {**about, "reason": error.what, "n": len(named), "groups": groups}
     finally:
         tick()
+
+
+def _counts(end: str, counted: Any) -> dict[str, Any]:
+    return {f"{end}_{name}": getattr(counted, name) for name in ("count", *_CHANCE)}
 
 
 def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
