@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fp2.commands.output import Output
 from fp2.compose import config_of, is_from_hub, jobs_of, prepare
-from fp2.config import Config
 from fp2.engines.checkpoint import Checkpoint, is_repository
 from fp2.engines.pins import cached_checkpoint, read_pins, write_pins
 from fp2.errors import Fp2Error
@@ -26,11 +24,6 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
         Names of the config group `model`, or repositories of the hub.
     overrides : sequence of str
         Further settings; without `models`, the models of the run or sweep that they stand for.
-
-    Raises
-    ------
-    Fp2Error
-        If nothing is named, a name is unknown, or the lock file cannot be read or written.
     """
     if not models and not overrides:
         fix = "Give the names of models, or an experiment: fp2 pin experiment=page"
@@ -39,7 +32,8 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
     lock = Path(config_of(prepare([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
     pins, missing, out = read_pins(lock), False, Output(as_json)
     said_of: dict[str, dict[str, Any]] = {}
-    for repository, names in _by_repository(named).items():
+    for repository in dict.fromkeys(repository for repository, _ in named.values() if repository is not None):
+        names = [name for name, (its_repository, _) in named.items() if its_repository == repository]
         pinned, message = _look_up(repository)
         missing |= pinned is None
         before = pins.get(repository)
@@ -66,29 +60,19 @@ def _named(models: Sequence[str], overrides: Sequence[str]) -> Iterator[tuple[st
     jobs = [[*overrides, f"model={name}"] for name in models if "/" not in name] or ([] if models else [[]])
     for words in jobs:
         for job in jobs_of(words or overrides):
-            yield _model(config_of(job)[0])
+            config = config_of(job)[0]
+            model_id = str(config.model.id or "")
+            if not is_from_hub(config):
+                yield config.model.name, (None, f"engine={config.engine.name} takes no commit of the hub")
+            elif not is_repository(model_id):
+                yield config.model.name, (None, "a folder is pinned by the digests of its files")
+            else:
+                yield config.model.name, (model_id, "")
     for name in models:
         if "/" in name:
             if not is_repository(name):
                 raise Fp2Error(f"{name!r} is not the name of a repository (owner/name)", where="fp2 pin")
             yield name, (name, "")
-
-
-def _model(config: Config) -> tuple[str, tuple[str | None, str]]:
-    model_id = str(asdict(config.model)["id"] or "")
-    if not is_from_hub(config):
-        return config.model.name, (None, f"engine={config.engine.name} takes no commit of the hub")
-    if not is_repository(model_id):
-        return config.model.name, (None, "a folder is pinned by the digests of its files")
-    return config.model.name, (model_id, "")
-
-
-def _by_repository(named: dict[str, tuple[str | None, str]]) -> dict[str, list[str]]:
-    jobs_of_repository: dict[str, list[str]] = {}
-    for name, (repository, _) in named.items():
-        if repository is not None:
-            jobs_of_repository.setdefault(repository, []).append(name)
-    return jobs_of_repository
 
 
 def _look_up(repository: str) -> tuple[Checkpoint | None, str]:

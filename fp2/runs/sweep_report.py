@@ -40,11 +40,6 @@ def make_report(
 
     A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store. Without
     `folder` the report of one sweep goes into its folder, and any other one into a new output folder.
-
-    Raises
-    ------
-    Fp2Error
-        If a run cannot be read, there is none, the report cannot be written, or it would replace a run's results.
     """
     if folder is not None and (folder / artifacts.CONFIG).is_file():
         raise Fp2Error("this is the folder of a run: the report would replace its results", where=f"--to {folder}")
@@ -74,6 +69,8 @@ def make_report(
 
 def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
     """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
+    from fp2.tracking.client import runs_of_sweep
+
     messages: list[str] = []
     missing: list[Missing] = []
     for word in words:
@@ -83,7 +80,10 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
             messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
             missing += _unfinished(jobs)
             continue
-        logged = {} if folder.exists() else _logged(word, here)
+        logged: dict[str, str] = {}
+        if not folder.exists():
+            with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
+                logged = runs_of_sweep(here, word)
         messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
         missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
     return list(dict.fromkeys(messages)), missing
@@ -107,23 +107,10 @@ def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
     return missing
 
 
-def _logged(sweep_id: str, local_config: Config) -> dict[str, str]:
-    from fp2.tracking.client import runs_of_sweep
-
-    with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
-        return runs_of_sweep(local_config, sweep_id)
-    return {}
-
-
 def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:
-    """Return the runs that `words` name, each once, and their folders.
+    """Return the runs that `words` name, each once, and their folders; one without tables has the reason.
 
     Files of the MLflow store are downloaded below `scratch`; `step` is called after each run.
-
-    Raises
-    ------
-    Fp2Error
-        If the results of one cannot be read. A run without tables is kept, with the reason.
     """
     by_id: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
@@ -186,27 +173,28 @@ def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], loc
 
 
 def write_report(
-    block: dict[str, Any],
-    runs: Sequence[SweepRun],
-    folder: Path,
-    sample: dict[str, Any] | None = None,
-    *,
-    figures: bool = True,
-) -> None:
-    """Write the files of a report.
-
-    Raises
-    ------
-    Fp2Error
-        If one cannot be written.
-    """
+    block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, sample: dict[str, Any] | None = None,
+    *, figures: bool = True,
+) -> None:  # fmt: skip
+    """Write the files of a report; with the fingerprints of all runs, each under its label, where one has a radar."""
+    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
+    from fp2.report.drawing import draw_panels, run_heading
     from fp2.report.page import write_page
+    from fp2.report.reading import rows_of
     from fp2.report.sweep import render_sweep, sweep_markdown
 
+    named = [
+        {**run.results, "model": {**run.results["model"], "name": about["label"]}}
+        for run, about in zip(runs, block["runs"], strict=True)
+    ]
+    cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
+    drawn = None
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         artifacts.write_results(folder, block)
-        drawn = _draw(block, runs, folder / FIGURE) if figures else None
+        if figures and cuts and len({about["primary"] for about in block["runs"]}) == 1:
+            charts = radars(named, cuts)
+            drawn = draw_panels(charts, folder / FIGURE, run_heading(charts[0].title, named)).name
         (folder / MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
     write_page(folder / PAGE, render_sweep(block, sample))
 
@@ -214,20 +202,3 @@ def write_report(
 def places_of(folder: Path) -> dict[str, Path]:
     """Return the files of a report by the name to print before them."""
     return {"report": folder / PAGE, "markdown": folder / MARKDOWN, "results": folder / artifacts.RESULTS}
-
-
-def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:
-    """Draw the fingerprints of all runs, each under its label, and return the file's name; None without a radar."""
-    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
-    from fp2.report.drawing import draw_panels, run_heading
-    from fp2.report.reading import rows_of
-
-    named = [
-        {**run.results, "model": {**run.results["model"], "name": about["label"]}}
-        for run, about in zip(runs, block["runs"], strict=True)
-    ]
-    cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
-    if not cuts or len({about["primary"] for about in block["runs"]}) > 1:
-        return None
-    charts = radars(named, cuts)
-    return draw_panels(charts, path, run_heading(charts[0].title, named)).name

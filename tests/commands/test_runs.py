@@ -55,6 +55,15 @@ def test_configs_that_differ_are_listed(runs: tuple[Bench, Any, Any], capsys: py
     assert "same config" in printed(capsys, "diff", strong.run_id, str(strong.folder), *bench.paths)
 
 
+def test_a_sweep_whose_only_run_did_not_finish_fails_the_gate(
+    bench: Bench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sweep" / "0").mkdir(parents=True)
+    found = json.loads(printed(capsys, "gate", str(tmp_path / "sweep"), "--json", *bench.paths, status=1))
+    assert not found["passed"]
+    assert [check["kind"] for check in found["checks"]] == ["finished"]
+
+
 def test_the_gate_has_an_exit_status_and_writes_reports(
     runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
