@@ -143,7 +143,9 @@ def _leads(results: Results) -> Iterator[Sentence]:
             continue
         sentence_parts = [
             subject,
-            Strong(f"{n} of {plural(len(tested), 'probe')} {'differs' if n == 1 else 'differ'} significantly"),
+            Strong(
+                f"{n} of {plural(len(tested), 'probe')} {'differs' if 1 in (n, len(tested)) else 'differ'} significantly"
+            ),
             " after correction",
         ]
         if untested := len(rows) - len(tested):

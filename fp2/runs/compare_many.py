@@ -39,7 +39,7 @@ def compare_all(
         If a run is named twice, or no pair can be compared.
     """
     check_runs(runs)
-    names = run_labels([run.results for run in runs])
+    names = run_labels([run.results for run in runs], [run.settings for run in runs])
     index_pairs = list(combinations(range(len(runs)), 2))
     pairs: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []
