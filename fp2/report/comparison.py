@@ -9,7 +9,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fp2.report.reading import cut_label, scorer_label, sentence
-from fp2.report.values import Cell, Column, Estimate, Kind, Name, Row, Sentence, Strong, Table, Value, Weight
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Column,
+    Estimate,
+    Kind,
+    Name,
+    Point,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
@@ -36,6 +53,15 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
     differing, scorer = sum(differs(row, alpha) for _, row in primary), scorer_label(every["primary"])
     count = f"{differing} of {len(primary)} distances of {scorer} are significant"
     yield Sentence([Strong(count), " after correction."], Weight.LEAD)
+    points = [
+        Point(row["distance"], cut_label(row["cut"]) if len(titles) == 1 else f"{title}, {cut_label(row['cut'])}",
+              low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"], filled=differs(row, alpha))
+        for title, row in primary
+    ]  # fmt: skip
+    yield Chart(
+        ChartKind.INTERVALS, "distances", "Distance of the fingerprints", [Series(points)],
+        Axis(f"distance in {scorer}", 0.0), caption="Vertical line: its mean by chance. Filled: significant.",
+    )  # fmt: skip
     paired = [Column("Runs", Kind.NAME)] if len(titles) > 1 else []  # of one pair, every row would name it
     for title, pair in zip(titles, every["pairs"], strict=True):
         yield Sentence([Name(title), f": {sizes_words(pair)}."])

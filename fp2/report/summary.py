@@ -142,13 +142,12 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     higher = next(
         (scorer.get("higher_is_better", True) for scorer in results["scorers"] if scorer["name"] == row["scorer"]), True
     )
-    pair = (row["worst_group"], row["best_group"])
-    lower, upper = pair if higher else reversed(pair)
     asked_model = bool(results["answers"]["planned"])
+    end = f"{'lower' if higher else 'higher'} in {scorer_label(row['scorer'])} than "
     segments: list[Any] = [
-        "Answers about the group " if asked_model else "The group ", Strong(plain(lower)),
-        f" ({cut_label(row['cut'])}) {'have' if asked_model else 'has'} a lower {scorer_label(row['scorer'])} than ",
-        "answers about " if asked_model else "", Strong(plain(upper)), " on ",
+        "Answers about the group " if asked_model else "The group ", Strong(plain(row["worst_group"])),
+        f" ({cut_label(row['cut'])}) {'score' if asked_model else 'scores'} {end}",
+        "answers about " if asked_model else "", Strong(plain(row["best_group"])), " on ",
         answers_link(probe_labels(results).get(row["probe"], row["probe"]), row),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip

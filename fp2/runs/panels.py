@@ -62,12 +62,13 @@ def run_labels(runs: Sequence[Results], settings: Sequence[str] = ()) -> list[st
 
 def _with_settings(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names, of runs with one name each with the settings in which these runs differ."""
-    longer = list(names)
+    longer, one_name = list(names), len(names) > 1 == len(set(names))
     for name in dict.fromkeys(names):
         alike = [index for index, other in enumerate(names) if other == name]
-        differences = _differences("", [settings[index] for index in alike])
-        for index, words in zip(alike, zip(*differences, strict=True), strict=False):
-            longer[index] = " · ".join([name, *filter(None, words)])
+        differences = list(zip(*_differences("", [settings[index] for index in alike]), strict=True))
+        all_differ = all(any(words) for words in differences)
+        for index, words in zip(alike, differences, strict=False):
+            longer[index] = " · ".join([*([] if one_name and all_differ else [name]), *filter(None, words)])
     return longer
 
 
