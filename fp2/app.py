@@ -11,7 +11,6 @@ import gc
 import json
 import os
 import shlex
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, 
 from pathlib import Path
 from typing import Any
 
-from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders
+from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders, read_status
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
@@ -57,14 +56,9 @@ def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = Fal
     try:
         with terminable():
             with _output_to_error() if as_json else nullcontext():
-                status, folder = _main(list(argv), program)
-            if as_json and folder is not None:
-                paths = [path.with_name(RESULTS) for path in _status_files(folder)]
-                texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
-                if (folder / STATUS).is_file():
-                    print(*texts, sep="", end="\n" * len(texts))
-                else:
-                    print(f"[{','.join(texts)}]")
+                status, written = _main(list(argv), program)
+            if as_json and written is not None:
+                _print_results(written)
             return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
@@ -92,9 +86,19 @@ def _output_to_error() -> Iterator[None]:
         os.close(stdout)
 
 
-def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
-    """Return the exit status, and the folder of the run or sweep if one was made."""
-    argv = [FLAGS.get(word, word) for word in _with_values(argv)]
+def _print_results(folders: Path | list[Path]) -> None:
+    """Print the results of the run in a folder, or the list of those of a sweep."""
+    paths = [folder / RESULTS for folder in (folders if isinstance(folders, list) else [folders])]
+    texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+    if isinstance(folders, list):
+        print(f"[{','.join(texts)}]")
+    else:
+        print(*texts, sep="", end="\n" * len(texts))
+
+
+def _main(argv: list[str], program: str) -> tuple[int, Path | list[Path] | None]:
+    """Return the exit status, and the folder of the run or the folders of a sweep's jobs, if any was made."""
+    argv = [FLAGS.get(word, word) for word in with_values(argv)]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
@@ -118,9 +122,10 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
     config = configs[0]
     if several := as_sweep(expanded, config):
         expanded, flags = several, list(dict.fromkeys([*flags, "-m"]))
+        sweep = True
     from fp2.runs.outputs import fresh_folder
 
-    folder = fresh_folder(Path(config.paths.outputs))
+    folder = made = fresh_folder(Path(config.paths.outputs))
     sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
     variables = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, in worker processes too
     variables["FP2_VARIED"] = json.dumps(_varied(expanded) if several or len(configs) > 1 else [])  # read by `task`
@@ -133,17 +138,28 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
         (folder / SWEEP).unlink(missing_ok=True)  # it has the ids of chosen images, and this machine's paths
         for name in variables:
             os.environ.pop(name, None)
-    status = _summarise(folder, sweep_id, config)
-    if folder.is_dir() and [path.name for path in folder.iterdir()] == [STATUS]:  # refused before anything was asked
-        shutil.rmtree(folder)
-        if folder.parent.parent == Path(config.paths.outputs).expanduser().resolve():
-            with suppress(OSError):
+    sweep = sweep or not (folder / STATUS).is_file()
+    jobs = [job for job in job_folders(folder) if (job / STATUS).is_file()] if sweep else [folder]
+    status = _summarise(folder, jobs, sweep_id, config, sweep=sweep)
+    if not sweep and _was_refused(folder, here=folder == made):
+        (folder / STATUS).unlink()
+        with suppress(OSError):
+            folder.rmdir()
+            if folder.parent.parent == Path(config.paths.outputs).expanduser().resolve():
                 folder.parent.rmdir()  # of the day, if this was its only run
         return status, None
-    return status, folder
+    return status, jobs if sweep else folder
 
 
-def _with_values(argv: list[str]) -> list[str]:
+def _was_refused(folder: Path, *, here: bool) -> bool:
+    """Return whether a run wrote nothing but its status, in a folder of its own (`here`) or one with other files."""
+    if here:
+        return folder.is_dir() and [path.name for path in folder.iterdir()] == [STATUS]
+    status = read_status(folder)
+    return status.get("exit_status") == EXIT_BAD_INPUT and "run_id" not in status
+
+
+def with_values(argv: Sequence[str]) -> list[str]:
     """Return the words with each of Hydra's options and its value as one; --config-dir is a setting of Hydra."""
     words: list[str] = []
     for word in argv:
@@ -311,25 +327,18 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     return paths
 
 
-def _status_files(folder: Path) -> list[Path]:
-    """Return the status file of the run in `folder`, or those of the jobs of the sweep, in their order."""
-    single = folder / STATUS
-    return [single] if single.is_file() else [job / STATUS for job in job_folders(folder) if (job / STATUS).is_file()]
-
-
-def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
-    """Return the worst exit status of the jobs in `folder`; print which failed, and report on a sweep's runs."""
-    single, jobs = folder / STATUS, _status_files(folder)
-    statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]
+def _summarise(folder: Path, jobs: Sequence[Path], sweep_id: str, config: Config, *, sweep: bool) -> int:
+    """Return the worst exit status of the jobs in their folders; print which failed, and report on a sweep's runs."""
+    statuses = [status for job in jobs if (status := read_status(job))]
     if not statuses:
         return 1
-    if jobs != [single]:
+    if sweep:
         _print_sweep(statuses, sweep_id, config)
         if any("run_id" in status for status in statuses):
             _report(folder, sweep_id, config)
     for status in statuses:
         if status["message"]:
-            job = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
+            job = f"{' '.join(status['overrides'])}: " if sweep else ""
             print(f"error: {job}{status['message']}", file=sys.stderr)
     return max(int(status["exit_status"]) for status in statuses)
 

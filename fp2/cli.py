@@ -46,8 +46,14 @@ class _WithSettings(TyperCommand):
     """A command that takes overrides: the shell completes `group=choice`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words; an override is no argument, and a word with a dash that is left is no option."""
-        super().parse_args(ctx, args)
+        """Parse the words; an override is no argument, and a word with a dash that is left is no option.
+
+        --config-dir is a setting of Hydra, as for `fp2 run`.
+        """
+        from fp2.app import FOLDER, with_values
+
+        words = args if not {word.partition("=")[0] for word in args} & {*FOLDER} else with_values(args)
+        super().parse_args(ctx, words)
         if ctx.resilient_parsing:
             return list(ctx.args)
         for param in self.params:

@@ -7,6 +7,7 @@ A name stands for an entry point of the groups below, ours and those of any inst
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -245,10 +246,31 @@ def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
         return cause
     value = repr(first["input"])
     value_shown = value if len(value) <= 80 else value[:77] + "..."
-    stated = [
-        str(one["msg"]).removeprefix("Value error, ")
-        for one in of_value
-        if len(of_value) < 2 or one["type"] != "bool_type"
-    ]
-    message = " or ".join(dict.fromkeys([stated[0], *(text.removeprefix("Input should be ") for text in stated[1:])]))
-    return Fp2Error(f"{message}, not {value_shown}", where=key)
+    stated = str(first["msg"]).removeprefix("Value error, ")
+    if not stated.startswith(_SHOULD_BE):  # words of our own
+        return Fp2Error(f"{stated}, not {value_shown}", where=key)
+    of_value = [one for one in of_value if len(of_value) < 2 or one["type"] != "bool_type"]
+    *allowed, last = dict.fromkeys(words for one in of_value for words in _allowed(one))
+    choices = f"{', '.join(allowed)} or {last}" if allowed else last
+    return Fp2Error(f"{value_shown} is not {choices}", where=key)
+
+
+_SHOULD_BE = "Input should be "
+_ALLOWED = {
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "float_type": "a number", "float_parsing": "a number",
+    "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "a text", "dict_type": "a mapping, such as {a: 1}",
+    "list_type": "a list, such as [a, b]", "tuple_type": "a list, such as [a, b]",
+    "greater_than_equal": "at least {ge:g}", "greater_than": "more than {gt:g}",
+    "less_than_equal": "at most {le:g}", "less_than": "less than {lt:g}",
+}  # fmt: skip
+"""What is allowed, by the type of pydantic's error."""
+
+
+def _allowed(error: Mapping[str, Any]) -> list[str]:
+    """Return what one of pydantic's errors says would be allowed."""
+    if error["type"] == "literal_error":
+        return re.findall("'([^']*)'", error["ctx"]["expected"])
+    words = _ALLOWED.get(error["type"], str(error["msg"]).removeprefix(_SHOULD_BE))
+    return [words.format_map(error.get("ctx", {})) if error["type"] in _ALLOWED else words]

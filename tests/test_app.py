@@ -123,6 +123,21 @@ def test_a_relative_folder_is_below_the_one_where_the_command_is_given(
     assert list(bench.outputs.glob("*/*")) == []
 
 
+def test_a_refused_run_leaves_nothing_in_a_folder_that_has_files(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench.root / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "notes.txt").write_text("mine")
+    assert bench.launch("hydra.run.dir=.", "cut.by=[absent]") == EXIT_BAD_INPUT
+    assert "absent" in capsys.readouterr().err
+    assert [path.name for path in here.iterdir()] == ["notes.txt"]
+    (here / "status.json").write_text(json.dumps({"exit_status": 2, "message": "an earlier run"}))
+    assert bench.launch("-m", "seed=1,2", "hydra.sweep.dir=.", "report=none") == 0
+    assert "2 of 2 runs finished" in capsys.readouterr().out
+
+
 HYDRA_SHOWS = {  # options of Hydra that start no run -> what they print
     "--cfg job": "experiment: null",
     "--cfg=job": "experiment: null",
@@ -184,6 +199,8 @@ def test_settings_of_hydra_change_no_number(bench: Bench, capsys: pytest.Capture
     assert main([*run, "-cd", str(bench.root / "mine"), "cut=mine", *plain]) == 0, capsys.readouterr().err
     assert main([*sweep, f"--config-dir={bench.root / 'mine'}", "cut=mine", *plain]) == 0, capsys.readouterr().err
     assert bench.launch("cut=mine", f"hydra.searchpath=[file://{bench.root / 'mine'}]") == 0
+    assert fp2("pin", "--config-dir", str(bench.root / "mine"), "cut=mine", *plain) in (0, EXIT_BAD_INPUT)
+    assert "option" not in capsys.readouterr().err
     seeds = [results_of(folder)["analysis"]["seed"] for folder in bench.run_folders()]
     assert seeds[1:3] == [1, 2]
     first, *_, last = (results_of(folder) for folder in bench.run_folders())

@@ -155,7 +155,8 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Se
             ranked = rankings(tables, step)
         results = [run.results for run in runs]
         sections = [section for run in runs for section in run.sections]
-        across = across_runs(results, run_labels(results), sections, config.report.suppress_below)
+        labels = run_labels(results, [run.settings for run in runs])
+        across = across_runs(results, labels, sections, config.report.suppress_below)
     for ranking in ranked:
         where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
         notes += [f"{where}: no rank intervals, {ranking.reason}"] if ranking.reason else ranking.notes

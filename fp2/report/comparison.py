@@ -9,7 +9,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fp2.report.reading import cut_label, scorer_label, sentence
-from fp2.report.values import Cell, Column, Estimate, Kind, Name, Row, Sentence, Strong, Table, Value, Weight
+from fp2.report.values import (
+    Axis,
+    Cell,
+    Chart,
+    ChartKind,
+    Column,
+    Estimate,
+    Kind,
+    Name,
+    Point,
+    Row,
+    Sentence,
+    Series,
+    Strong,
+    Table,
+    Value,
+    Weight,
+)
 
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
@@ -36,23 +53,32 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
     differing, scorer = sum(differs(row, alpha) for _, row in primary), scorer_label(every["primary"])
     count = f"{differing} of {len(primary)} distances of {scorer} are significant"
     yield Sentence([Strong(count), " after correction."], Weight.LEAD)
+    points = [
+        Point(row["distance"], cut_label(row["cut"]) if len(titles) == 1 else f"{title}, {cut_label(row['cut'])}",
+              low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"], filled=differs(row, alpha))
+        for title, row in primary
+    ]  # fmt: skip
+    yield Chart(
+        ChartKind.INTERVALS, "distances", "Distance of the fingerprints", [Series(points)],
+        Axis(f"distance in {scorer}", 0.0), caption="Vertical line: its mean by chance. Filled: significant.",
+    )  # fmt: skip
+    paired = [Column("Runs", Kind.NAME)] if len(titles) > 1 else []  # of one pair, every row would name it
     for title, pair in zip(titles, every["pairs"], strict=True):
         yield Sentence([Name(title), f": {sizes_words(pair)}."])
     level = f"{100 * (1 - alpha):g} %"
     columns = (
-        Column("Runs", Kind.NAME), Column("Score"), Column("Groups by"), Column("Distance", Kind.NUMBER),
+        *paired, Column("Score"), Column("Groups by"), Column("Distance", Kind.NUMBER),
         Column(level, Kind.INTERVAL), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
         Column("Correlation", Kind.NUMBER), Column("Difference"),
     )  # fmt: skip
-    for name, caption, chosen in (
-        ("distances", sentence(scorer), primary),
-        ("others", "Other scores", [(title, row) for title, row in rows if row["scorer"] != every["primary"]]),
-    ):
-        yield Table(name, columns, [Row(_distance(title, row, alpha)) for title, row in chosen], caption)
+    others = [(title, row) for title, row in rows if row["scorer"] != every["primary"]]
+    for name, fold, chosen in (("distances", "", primary), ("others", "Other scores", others)):
+        cells = [[title] * len(paired) + _distance(row, alpha) for title, row in chosen]
+        yield Table(name, columns, [Row(row) for row in cells], fold=fold)
     probes = [
         Row(
             [
-                title,
+                *[title] * len(paired),
                 cut_label(row["cut"]),
                 pair["probes"].get(probe["probe"], probe["probe"]),
                 probe["distance"],
@@ -67,10 +93,10 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
         for probe in row["by_probe"]
     ]
     of_probes = (
-        Column("Runs", Kind.NAME), Column("Groups by"), Column("Probe", Kind.NAME), Column("Distance", Kind.NUMBER),
+        *paired, Column("Groups by"), Column("Probe", Kind.NAME), Column("Distance", Kind.NUMBER),
         Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Difference"),
     )  # fmt: skip
-    yield Table("probes", of_probes, probes, f"{sentence(scorer)} of single probes")
+    yield Table("probes", of_probes, probes, fold=f"{sentence(scorer)} of single probes")
     yield Sentence(reading(every, alpha), Weight.DETAIL)
     for entry in every["not_compared"]:
         yield Sentence(
@@ -80,11 +106,11 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
         yield Sentence([Name(note)])
 
 
-def _distance(title: str, row: Mapping[str, Any], alpha: float) -> list[Any]:
+def _distance(row: Mapping[str, Any], alpha: float) -> list[Any]:
     interval = Estimate(None, row["ci_low"], row["ci_high"])
     numbers = [row["null_mean"], row["adjusted_p"], row["correlation"], difference_words(row, alpha)]
     distance = Cell(row["distance"], strong=differs(row, alpha))
-    return [title, scorer_label(row["scorer"]), cut_label(row["cut"]), distance, interval, *numbers]
+    return [scorer_label(row["scorer"]), cut_label(row["cut"]), distance, interval, *numbers]
 
 
 def reading(every: Mapping[str, Any], alpha: float) -> str:

@@ -13,7 +13,8 @@ from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
 from fp2.report.summary import summary
-from fp2.report.values import Finding, Part, Sentence, Table, Value, Weight, flat, tables
+from fp2.report.values import Finding, Part, Sentence, Strong, Table, Value, Weight, flat, tables
+from fp2.text import plural
 
 
 def write_dashboard(
@@ -80,13 +81,17 @@ def render_dashboard(
     ]
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
-    lead, lead_title = list(summary(results, sample)), "In short"
+    elsewhere = [found for section, values in findings if (found := _differing(section, values))]
+    lead, lead_title = list(summary(results, sample, elsewhere)), "In short"
     if not lead and findings:  # what the first section says of all groups
         first, values = findings[0]
-        lead = list(takewhile(_is_unfolded, values))
-        findings[0] = first, values[len(lead) :]
-        if all(isinstance(value, Finding) for value in values[len(lead) :]):  # the section has said everything
+        first_values = list(takewhile(_is_unfolded, values))
+        findings[0] = first, values[len(first_values) :]
+        if all(isinstance(value, Finding) for value in values[len(first_values) :]):  # the section has said everything
             lead_title = first.title
+        details = [value for value in first_values if isinstance(value, Sentence) and value.weight is Weight.DETAIL]
+        lead = [value for value in first_values if value not in details]
+        lead += [Part(reading.HOW_TO_READ, details, folded=True)] if details else []
     if lead:
         lead += sizes
     else:
@@ -95,19 +100,41 @@ def render_dashboard(
     page_sections = [
         PageSection("summary", lead_title, lead),
         *(
-            PageSection(section.name, section.title, values, folded=section.detail and not _leads(values))
+            PageSection(
+                section.name,
+                section.title,
+                values,
+                folded=(folded := section.detail and not _leads(values)),
+                on_paper=not folded,
+            )
             for section, values in findings
         ),
-        PageSection("compared", "Answers side by side", answers_side_by_side(results, sample), folded=True),
-        PageSection("balance", "Balance of the groups", run_sections.balance(results), folded=True),
         PageSection(
-            "answers", "Answers, refusals and failures by group", run_sections.answers_by_group(results), folded=True
+            "compared", "Answers side by side", answers_side_by_side(results, sample), folded=True, on_paper=False
         ),
-        PageSection("diversity", "Response diversity", run_sections.diversity(results), folded=True),
-        PageSection("examples", "Frequent answers", run_sections.frequent_answers(results, examples), folded=True),
-        PageSection("sample", "Answers to read", template="samples.html.j2"),
+        PageSection("balance", "Balance of the groups", run_sections.balance(results), folded=True, on_paper=False),
         PageSection(
-            "board", "Leaderboard of the runs in this store", board, folded=all(len(t.rows) < 2 for t in tables(board))
+            "answers",
+            "Answers, refusals and failures by group",
+            run_sections.answers_by_group(results),
+            folded=True,
+            on_paper=False,
+        ),
+        PageSection("diversity", "Response diversity", run_sections.diversity(results), folded=True, on_paper=False),
+        PageSection(
+            "examples",
+            "Frequent answers",
+            run_sections.frequent_answers(results, examples),
+            folded=True,
+            on_paper=False,
+        ),
+        PageSection("sample", "Answers to read", template="samples.html.j2", on_paper=False),
+        PageSection(
+            "board",
+            "Leaderboard of the runs in this store",
+            board,
+            folded=all(len(t.rows) < 2 for t in tables(board)),
+            on_paper=False,
         ),
         PageSection(
             "asked",
@@ -131,6 +158,15 @@ def render_dashboard(
         "has_answers": bool(sample or examples),
     }
     return render_page(context, header, page_sections, min_cell)
+
+
+def _differing(section: Section, values: Sequence[Value]) -> Sentence | None:
+    """Return how many findings of a section differ; None if none does, or they are the disparities."""
+    tested = [] if section.name == "disparities" else [f for f in flat(values) if isinstance(f, Finding)]
+    if not (n := sum(finding.differs is True for finding in tested)):
+        return None
+    counted = f"{n} of {plural(len(tested), 'comparison')} {'differs' if 1 in (n, len(tested)) else 'differ'}"
+    return Sentence([f"{section.title}: ", Strong(counted), "."], Weight.LEAD)
 
 
 def _is_unfolded(value: Value) -> bool:

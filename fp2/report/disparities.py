@@ -141,11 +141,9 @@ def _leads(results: Results) -> Iterator[Sentence]:
                 [subject, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
             )
             continue
-        sentence_parts = [
-            subject,
-            Strong(f"{n} of {plural(len(tested), 'probe')} {'differs' if n == 1 else 'differ'} significantly"),
-            " after correction",
-        ]
+        verb = "differs" if 1 in (n, len(tested)) else "differ"
+        counted = Strong(f"{n} of {plural(len(tested), 'probe')} {verb} significantly")
+        sentence_parts = [subject, counted, " after correction"]
         if untested := len(rows) - len(tested):
             sentence_parts.append(f"; {untested} could not be tested")
         yield Sentence([*sentence_parts, "."], Weight.LEAD, cut=cut)

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from fp2.report.cells import HIGH, LOW, cell_text, sort_key
 from fp2.report.plots import level_class, plot, run_style
-from fp2.report.reading import plain, scorer_label, spaced
+from fp2.report.reading import HOW_TO_READ, plain, scorer_label, spaced
 from fp2.report.templating import environment, sortable
 from fp2.report.values import (
     Cell,
@@ -34,8 +34,6 @@ from fp2.report.values import (
 )
 from fp2.verdicts import mark_of
 
-HOW_TO_READ = "How to read these numbers"
-
 
 def render_values(
     values: Iterable[Value], min_cell: int, where: str = "", anchors: Collection[str] = frozenset()
@@ -48,11 +46,11 @@ def render_values(
     return _rendered(suppressed(values, min_cell), where, anchors)
 
 
-def _rendered(values: Sequence[Value], where: str, anchors: Collection[str]) -> Markup:
+def _rendered(values: Sequence[Value], where: str, anchors: Collection[str], in_fold: bool = False) -> Markup:
     """Return the values in order, then the explanations, folded. Findings are in the tables already."""
     visible, details = [], []
     for value in values:
-        if isinstance(value, Sentence) and value.weight is Weight.DETAIL:
+        if isinstance(value, Sentence) and value.weight is Weight.DETAIL and not in_fold:
             details.append(value)
         elif not isinstance(value, Finding):
             visible.append(_value(value, where, anchors))
@@ -73,7 +71,7 @@ def _value(value: Value, where: str, anchors: Collection[str]) -> Markup:
         return _table(value, template, where, anchors)
     if isinstance(value, Part):
         title = text([value.title] if isinstance(value.title, str) else value.title, anchors)
-        inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))), anchors)
+        inside = _rendered(value.values, ", ".join(filter(None, (where, "".join(value.title)))), anchors, value.folded)
         if value.folded:
             return _folded(title, inside, value)
         return Markup(template.part(title, inside, facets(value), "beside" if value.beside else ""))
@@ -86,13 +84,15 @@ def _table(table: Table, template: Any, where: str, anchors: Collection[str]) ->
     caption = text([table.caption] if isinstance(table.caption, str) else table.caption, anchors)
     rows = [(row, _cells(row, table.columns, anchors)) for row in table.rows]
     label = ": ".join(filter(None, (where, table.label or table.fold or scorer_label(table.name))))
-    drawn = Markup(template.table(table, caption, rows, plain(label), facets(table)))
+    coloured = {index for row in table.rows for index, cell in enumerate(row.cells) if as_cell(cell).level is not None}
+    drawn = Markup(template.table(table, caption, rows, plain(label), facets(table), coloured))
     return _folded(plain(table.fold), drawn, table) if table.fold else drawn
 
 
 def _folded(summary: str, inside: Markup, value: Shown | None = None) -> Markup:
     anchor = Markup(' id="{}"').format(value.anchor) if isinstance(value, Part) and value.anchor else ""
-    opening = Markup("<details{}{}>").format(anchor, facets(value) if value else "")
+    screen = Markup(' class="on-screen"') if isinstance(value, Part) and not value.on_paper else ""
+    opening = Markup("<details{}{}{}>").format(anchor, screen, facets(value) if value else "")
     return opening + Markup("\n<summary>{}</summary>\n{}\n</details>").format(summary, inside)
 
 

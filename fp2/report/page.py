@@ -29,7 +29,7 @@ _LIBRARY = Path(__file__).parent / "vendor" / "plot.js"
 class PageSection:
     """A section of a page: its anchor, its heading, its values; or a template that the page's context fills.
 
-    `folded`: only its heading is shown at first.
+    `folded`: only its heading is shown at first; `on_paper`: whether it is printed, where the page has no switches.
     """
 
     name: str
@@ -37,6 +37,7 @@ class PageSection:
     values: Iterable[Value] = ()
     template: str = ""
     folded: bool = False
+    on_paper: bool = True
 
 
 def render_page(
@@ -64,6 +65,7 @@ def render_page(
             "title": s.title,
             "template": s.template,
             "folded": s.folded,
+            "on_paper": s.on_paper,
             "html": render_values(section_values, min_cell, s.title, targets),
         }
         for s, section_values in zip(sections, values, strict=True)

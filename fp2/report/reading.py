@@ -16,6 +16,8 @@ from fp2.text import printable
 from fp2.verdicts import Verdict
 
 DASH = "–"
+HOW_TO_READ = "How to read these numbers"
+"""Above explanations that are folded."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", *WITHOUT_ATTEMPT, "answered")

@@ -47,7 +47,7 @@ Results = Mapping[str, Any]
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
 _EXAMPLES_PER_PROBE = 8
 NOTHING_ABOUT_PEOPLE = "The numbers say nothing about people or about any other model."
-PLANTED = "Effects of known size were planted {where} on purpose, to see whether the method finds them. The people are "
+PLANTED = "Effects of known size were planted on purpose, to see whether the method finds them."
 GROUPS_ARE_REPORTED = "Groups are values of attributes, reported by the subjects where the data set asked them."
 ABOUT_THE_MODEL = " A difference between groups in what a model does is a property of the model, not of the people."
 FACTS = (Column("What"), Column("Value", Kind.CODE))
@@ -62,8 +62,7 @@ def notices(results: Results) -> Iterator[Sentence]:
             [Strong("Simulated model without planted effects."), warning, NOTHING_ABOUT_PEOPLE], Weight.WARNING
         )
     elif control["calibration"]:
-        warning = f" {PLANTED.format(where='in this model')}drawings or simulated. "
-        yield Sentence([Strong("Positive control."), warning, NOTHING_ABOUT_PEOPLE], Weight.WARNING)
+        yield Sentence([Strong("Positive control."), f" {PLANTED} {NOTHING_ABOUT_PEOPLE}"], Weight.WARNING)
     if caution := results["dataset"].get("caution"):
         yield Sentence([Strong("Data."), " ", Name(caution)], Weight.WARNING)
     if were_supplied(results):

@@ -13,6 +13,7 @@ from fp2.report.answers import answers_link
 from fp2.report.disparities import detectable_words, panels, significant_of
 from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
 from fp2.report.reading import (
+    HOW_TO_READ,
     cut_label,
     model_name,
     model_was_used,
@@ -35,7 +36,7 @@ Results = Mapping[str, Any]
 _NUMBERED = re.compile(r"P[0-9]+ ")
 MOST_SENTENCES = 2
 """Differences that are said in words; the chart beside the radars has all of them."""
-HOW_TO_READ = (
+EXPLANATION = (
     "An axis of a radar, and a row of the chart of intervals, is a probe: how far the point lies out is the disparity, "
     "the largest group mean minus the smallest. Grey reaches to the 95th percentile of the null distribution; filled "
     "points are significant after correction. An interval of a significant row is corrected for its selection. The "
@@ -43,7 +44,9 @@ HOW_TO_READ = (
 )
 
 
-def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
+def summary(
+    results: Results, sample: Sequence[Mapping[str, Any]], elsewhere: Sequence[Sentence] = ()
+) -> Iterator[Value]:
     """Yield the first screen of a run that compared groups; nothing of any other.
 
     Parameters
@@ -52,6 +55,8 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         The content of `results.json`.
     sample : sequence of dicts
         Answers to read (`fp2.report.samples`), of which two are quoted.
+    elsewhere : sequence of Sentence
+        What differs in other parts of the results.
     """
     rows = _largest_first(results)
     if not rows:
@@ -64,6 +69,7 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
         said = f"{count} significant in {_primary(results)}."
         yield Sentence(said, Weight.LEAD)
     yield from _nothing_found(rows, results)
+    yield from elsewhere
     cuts = [cut for cut in results["cuts"] if len(rows_of(results, cut)) >= FEWEST_SPOKES]
     charts = [_small(chart, cut, results) for cut, chart in zip(cuts, radars([results], cuts), strict=True)]
     tested = [row for row in rows if row["status"] == "ok"]
@@ -75,10 +81,11 @@ def summary(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[V
     if significant:
         lead = "A name leads to answers about its two groups, side by side." if sample else ""
         yield differing(significant, results, lead)
+    yield Part(HOW_TO_READ, [Sentence(EXPLANATION, Weight.DETAIL)], folded=True)
+    if significant:
         yield from _quotes(significant[0], results, sample)
-    if len(panels(results)) > 1:
+    if len(scorer_names(results)) > 1:
         yield _counts(results)
-    yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 
 def description(results: Results, sections: Sequence[Section] = ()) -> str:
@@ -135,13 +142,12 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     higher = next(
         (scorer.get("higher_is_better", True) for scorer in results["scorers"] if scorer["name"] == row["scorer"]), True
     )
-    pair = (row["worst_group"], row["best_group"])
-    lower, upper = pair if higher else reversed(pair)
     asked_model = bool(results["answers"]["planned"])
+    end = f"{'lower' if higher else 'higher'} in {scorer_label(row['scorer'])} than "
     segments: list[Any] = [
-        "Answers about the group " if asked_model else "The group ", Strong(plain(lower)),
-        f" ({cut_label(row['cut'])}) {'have' if asked_model else 'has'} a lower {scorer_label(row['scorer'])} than ",
-        "answers about " if asked_model else "", Strong(plain(upper)), " on ",
+        "Answers about the group " if asked_model else "The group ", Strong(plain(row["worst_group"])),
+        f" ({cut_label(row['cut'])}) {'score' if asked_model else 'scores'} {end}",
+        "answers about " if asked_model else "", Strong(plain(row["best_group"])), " on ",
         answers_link(probe_labels(results).get(row["probe"], row["probe"]), row),
         f", by {number(gap)}{interval}.",
     ]  # fmt: skip

@@ -227,19 +227,14 @@ def _notices(block: Block) -> Iterator[Sentence]:
     runs = block["runs"]
     simulated = "; ".join(run["label"] for run in runs if run["without_effects"])
     planted = "; ".join(run["label"] for run in runs if run["calibration"] and not run["without_effects"])
+    segments: list[str] = []
     if simulated:
-        warning = ". Every difference between groups is chance. "
-        segments = [
-            Strong("Simulated without planted effects: "),
-            Name(simulated),
-            warning,
-            run_sections.NOTHING_ABOUT_PEOPLE,
-        ]
-        yield Sentence(segments, Weight.WARNING)
+        segments += [Strong("Simulated without planted effects: "), Name(simulated)]
+        segments.append(". Every difference between groups is chance. ")
     if planted:
-        warning = f" {run_sections.PLANTED.format(where='in the model')}drawings or simulated. "
-        segments = [Strong("Positive control: "), Name(planted), ".", warning, run_sections.NOTHING_ABOUT_PEOPLE]
-        yield Sentence(segments, Weight.WARNING)
+        segments += [Strong("Positive control: "), Name(planted), f". {run_sections.PLANTED} "]
+    if segments:
+        yield Sentence([*segments, run_sections.NOTHING_ABOUT_PEOPLE], Weight.WARNING)
     for caution, names in by_value(runs, lambda run: run["caution"]):
         yield Sentence([Strong("Data."), " ", Name(caution), *_of(names)], Weight.WARNING)
     if partial := "; ".join(run["label"] for run in runs if not run["complete"]):
@@ -280,6 +275,10 @@ def _matrix(block: Block) -> Iterator[Value]:
     columns = (_RUN, *(Column(f"by {cut_label(cut)}") for cut in first))
     scorers = ", ".join(dict.fromkeys(scorer_label(panel["scorer"]) for panel in first.values()))
     yield Table("significant", columns, rows, f"Significant disparities of {scorers}, of those that could be tested")
+    yield Sentence(
+        "Significant: after correction within the run. A darker cell has a larger share of significant disparities.",
+        Weight.DETAIL,
+    )
 
 
 def _fingerprints(block: Block) -> Iterator[Value]:

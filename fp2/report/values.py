@@ -425,6 +425,8 @@ class Part(Shown):
         Whether a page that is wide enough sets the charts beside each other.
     anchor : str
         What a `Link` to it names.
+    on_paper : bool
+        Whether a page prints it; not what is too long.
     """
 
     title: str | Sequence[str]
@@ -432,6 +434,7 @@ class Part(Shown):
     folded: bool = False
     beside: bool = False
     anchor: str = ""
+    on_paper: bool = True
 
 
 Value = Sentence | Table | Chart | Finding | Part

@@ -35,7 +35,7 @@ def compare_all(
         reason; `family`: what p-values are corrected over; `notes`.
     """
     check_runs(runs)
-    names = run_labels([run.results for run in runs])
+    names = run_labels([run.results for run in runs], [run.settings for run in runs])
     index_pairs = list(combinations(range(len(runs)), 2))
     pairs: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []

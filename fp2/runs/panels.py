@@ -5,8 +5,10 @@ Everything here is read from the runs' `results.json`; numbers of groups below t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import yaml
 
 from fp2.report.reading import (
     cut_label,
@@ -31,10 +33,11 @@ Results = Mapping[str, Any]
 Panel = dict[str, Any]
 
 
-def run_labels(runs: Sequence[Results]) -> list[str]:
+def run_labels(runs: Sequence[Results], settings: Sequence[str] = ()) -> list[str]:
     """Return a name for each run, of what the runs differ in: model, variant, data set, cuts, primary scorer.
 
-    The model is always named; runs that are still alike have the start of their id.
+    The model is always named. Runs that are still alike have the settings in which their `config.yaml` differ (the
+    texts are `settings`), and without any the start of their id.
     """
     name_parts = [
         [
@@ -52,7 +55,45 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
     if len(varying) > 1 and len({names_of_run[0] for names_of_run in name_parts}) == 1:
         varying = varying[1:]  # one model: what the runs differ in says enough
     names = [plain(" · ".join(names_of_run[i] for i in varying)) for names_of_run in name_parts]
+    if settings:
+        names = _with_settings(names, [_that_matter(text) for text in settings])
     return distinct_names([(name, plain(run["run_id"])) for name, run in zip(names, runs, strict=True)])
+
+
+def _with_settings(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names, of runs with one name each with the settings in which these runs differ."""
+    longer, one_name = list(names), len(names) > 1 == len(set(names))
+    for name in dict.fromkeys(names):
+        alike = [index for index, other in enumerate(names) if other == name]
+        differences = list(zip(*_differences("", [settings[index] for index in alike]), strict=True))
+        all_differ = all(any(words) for words in differences)
+        for index, words in zip(alike, differences, strict=False):
+            longer[index] = " · ".join([*([] if one_name and all_differ else [name]), *filter(None, words)])
+    return longer
+
+
+def _that_matter(text: str) -> dict[str, Any]:
+    """Return the settings of a `config.yaml` that can change an answer or a number."""
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return {key: value for key, value in (config or {}).items() if key not in ("cut", "report", "tracking", "shard")}
+
+
+def _differences(key: str, values: Sequence[Any]) -> Iterator[list[str]]:
+    """Yield in words the settings below a key that are not the same in all runs: for each, a text per run."""
+    if all(value == values[0] for value in values):
+        return
+    if all(isinstance(value, Mapping) for value in values):
+        for name in dict.fromkeys(name for value in values for name in value):
+            yield from _differences(name, [value.get(name) for value in values])
+        return
+    label = key.replace("_", " ")
+    yield [
+        "" if value is None else plain(f"{label} {value}") if isinstance(value, bool | int | float | str) else label
+        for value in values
+    ]
 
 
 def _scorers(run: Results) -> str:

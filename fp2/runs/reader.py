@@ -64,6 +64,12 @@ class LoggedRun:
         return model_name(self.results) + (f" ({variant})" if variant else "")
 
     @property
+    def settings(self) -> str:
+        """The text of its `config.yaml`; empty without files."""
+        path = self.folder / artifacts.CONFIG if self.folder else None
+        return path.read_text(encoding="utf-8") if path and path.is_file() else ""
+
+    @property
     def primary(self) -> str:
         """The primary scorer: that of the composites."""
         return primary_scorer(self.results)

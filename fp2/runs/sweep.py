@@ -46,6 +46,11 @@ class SweepRun:
     sections: Sequence[Section] = ()
     repeat: Mapping[str, Any] | None = None
 
+    @property
+    def settings(self) -> str:
+        """The text of its `config.yaml`; empty where that is not known."""
+        return str((self.repeat or {}).get("settings") or "")
+
 
 def n_steps(runs: Sequence[SweepRun]) -> int:
     """Return how often `sweep_results` calls `tick`."""
@@ -92,7 +97,7 @@ def sweep_results(
         panel["effects"] = [{key: effect[key] for key in ("run", "probe", "d")} for effect in effects_of(panel)]
         panel["tallies"] = [_tally(panel, index_of, runs, tick) for index_of in _variants(panel, all_results).values()]
     index_of = {str(run["run_id"]): index for index, run in enumerate(all_results)}
-    labels = run_labels(all_results)
+    labels = run_labels(all_results, [run.settings for run in runs])
     sections = [section for run in runs for section in run.sections]
     rows = with_places(rank(summary for run in all_results for summary in summarise(run)), ranked)
     return {

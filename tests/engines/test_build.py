@@ -103,8 +103,8 @@ def test_an_engine_is_found_by_its_entry_point() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"repeat": 0}, r"greater than or equal to 1, not 0 \(engine.repeat\)"),
-        ({"repeat": "many"}, r"valid integer.*not 'many' \(engine.repeat\)"),
+        ({"repeat": 0}, r"0 is not at least 1 \(engine.repeat\)"),
+        ({"repeat": "many"}, r"'many' is not a whole number \(engine.repeat\)"),
         ({"repeet": 1}, r"unknown key 'repeet' \(engine\). Did you mean 'repeat'"),
         ({"devize": "cuda"}, r"unknown key 'devize' \(engine\)"),
         ({"target": f"{__name__}:Nobody"}, "has no 'Nobody'"),

@@ -22,6 +22,7 @@ from securesystemslib.dsse import Envelope
 from fp2.report.keys import SigningKey, generate_key
 from fp2.report.passport import build_statement, write_passport
 from fp2.report.readable import MOST_ROWS, document, to_html, to_pdf
+from fp2.report.reading import HOW_TO_READ
 from fp2.report.values import Part, Sentence, Weight, tables
 from fp2.report.verify import payload_digest, verify_passport
 
@@ -191,4 +192,4 @@ def test_the_page_says_the_largest_difference_first_and_folds_long_tables(
     assert f"the group {largest['worst_group']} " in "".join(lead.parts)
     assert [table.name for table in tables(page) if table.fold] == ["disparities", "facts"]
     folded = [str(value.title) for value in page if isinstance(value, Part) and value.folded]
-    assert folded == ["Limitations", "Signature and files"]
+    assert folded == [HOW_TO_READ, "Limitations", "Signature and files"]

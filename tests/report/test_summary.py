@@ -31,7 +31,7 @@ def test_the_largest_differences_are_said_with_their_interval_and_direction(resu
     significant = [row for row in primary_rows(results) if row["significant"]]
     largest = max(significant, key=lambda row: row["raw"])
     said = sentences(list(summary(results, [])))
-    assert f"{largest['worst_group']} ({largest['cut'].replace('_', ' ')}) have a lower valence" in said[0]
+    assert f"{largest['worst_group']} ({largest['cut'].replace('_', ' ')}) score lower in valence" in said[0]
     assert f"answers about {largest['best_group']}" in said[0]
     assert f"by {largest['pair_gap'] if largest.get('pair_gap') is not None else largest['raw']:.3f}" in said[0]
     counts = [line for line in said if "more difference" in line]
@@ -39,11 +39,13 @@ def test_the_largest_differences_are_said_with_their_interval_and_direction(resu
                       if len(significant) > 3 else counts)  # fmt: skip
 
 
-def test_of_a_score_where_higher_is_worse_the_best_group_is_the_lower_one(results: Results) -> None:
+def test_of_a_score_where_higher_is_worse_the_worst_group_scores_higher(results: Results) -> None:
     for scorer in results["scorers"]:
         scorer["higher_is_better"] = False
     largest = max((row for row in primary_rows(results) if row["significant"]), key=lambda row: row["raw"])
-    assert f"Answers about the group {largest['best_group']} " in sentences(list(summary(results, [])))[0]
+    said = sentences(list(summary(results, [])))[0]
+    assert f"Answers about the group {largest['worst_group']} " in said
+    assert "score higher in valence" in said
 
 
 def test_without_a_significant_difference_none_is_named_and_what_could_be_missed_is(results: Results) -> None:

@@ -83,6 +83,13 @@ def test_runs_are_named_by_what_they_differ_in(results: dict[str, Any], other_re
     assert run_labels([blind, other_results]) == ["peeps-vlm · blind", "other-vlm-2b · original"]
     alike = [results, results | {"run_id": "feedbeef" * 4}]
     assert run_labels(alike) == [f"peeps-vlm {results['run_id'][:8]}", "peeps-vlm feedbeef"]
+    texts = ["seed: 1\nreport: {figures: true}\nmodel: {truth: {seed: 3}}",
+             "seed: 2\nreport: {figures: false}\nmodel: {truth: {seed: 3, effects: {trust: 1}}}"]  # fmt: skip
+    assert run_labels(alike, texts) == ["seed 1", "seed 2 · effects"]
+    assert run_labels([*alike, other_results], [*texts, ""]) == [
+        "peeps-vlm · seed 1", "peeps-vlm · seed 2 · effects", "other-vlm-2b",
+    ]  # fmt: skip
+    assert run_labels(alike, texts[:1] * 2) == run_labels(alike)
 
 
 def test_the_page_is_whole_and_closed(results: dict[str, Any], other_results: dict[str, Any]) -> None:

@@ -160,7 +160,7 @@ def test_bins_hold_one_whole_number_each():
 
 
 def test_one_probe_as_a_bare_string_is_refused():
-    with pytest.raises(Fp2Error, match=r"valid tuple, not 'trust' \(scorer\.trust_rating\.applies_to\)"):
+    with pytest.raises(Fp2Error, match=r"'trust' is not a list, such as \[a, b\] \(scorer\.trust_rating\.applies_to\)"):
         build_scorer("trust_rating", {"applies_to": "trust"})
 
 

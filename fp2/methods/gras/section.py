@@ -86,8 +86,8 @@ class GrasSection(Section):
         yield _significant_counts(block, unit)
         yield Sentence(
             f"{block['n_images']:,} images of {block['n_subjects']:,} subjects, {len(block['traits'])} traits in "
-            f"{len(block['templates'])} templates: {scores['n_tests']:,} tests in {scores['n_cells']:,} cells (a cell "
-            f"is one attribute and one trait). Outcome: {OUTCOMES[block['outcome']]}."
+            f"{len(block['templates'])} templates: {scores['n_tests']:,} tests in {scores['n_cells']:,} cells (one "
+            f"attribute and one trait each). Outcome: {OUTCOMES[block['outcome']]}."
         )
         yield from (Sentence(warning, Weight.WARNING) for warning in block["warnings"])
         yield Sentence(ABOUT_SCORES.format_map(block["options"]), Weight.DETAIL)
@@ -100,11 +100,11 @@ class GrasSection(Section):
         yield _effect_sizes(unit)
         yield Sentence(ABOUT_EFFECT_SIZES, Weight.DETAIL)
         yield Part("The score and its null distribution", list(_null_charts(block)), folded=True)
-        yield Part("Each trait by group", list(_trait_charts(block, unit)), folded=True)
+        yield Part("Each trait by group", list(_trait_charts(block, unit)), folded=True, on_paper=False)
         attribution = [*_attribution(block, unit), Sentence(ABOUT_ATTRIBUTION, Weight.DETAIL)]
         yield Part(ATTRIBUTED, attribution, folded=True)
         if unit["wording"]["sets"]:
-            yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)), folded=True)
+            yield Part("Prompt sensitivity", list(_prompt_sensitivity(block, unit)), folded=True, on_paper=False)
         yield Part("Does the model answer yes or no?", list(_answer_mass(block)), folded=True)
         for name, tests in unit["tests"].items():
             status = tests.get("status", [])  # results of 0.3.0 have none

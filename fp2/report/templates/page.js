@@ -12,7 +12,9 @@
     if (none) none.hidden = all("[data-cut][data-scorer]").some((e) => e.dataset.cut === cut && e.dataset.scorer === scorer.value);
     for (const element of all("[data-cut]")) {
       const wanted = element.dataset.cut === cut;
-      element.hidden = !(wanted && (!("scorer" in element.dataset) || element.dataset.scorer === scorer.value));
+      const other = "scorer" in element.dataset && element.dataset.scorer !== scorer.value;
+      element.hidden = !wanted || other;
+      element.classList.toggle("other-score", other);
     }
   }
   if (radios.length) {
@@ -143,7 +145,13 @@
     });
   }
 
-  // Paper has no switches: what is folded is printed unfolded.
+  // Paper has no switches: it has what is folded, and all cuts of the score that is chosen; not the tables that are long.
+  addEventListener("beforeprint", () => {
+    const absent = all(".on-screen").map((one) => one.querySelector("summary, h2").textContent.trim());
+    if (scorer && scorer.options.length > 1) absent.unshift("other scores");
+    const said = document.getElementById("unprinted");
+    said.textContent = absent.length ? `Not printed: ${absent.join("; ")}. The page on a screen has them.` : "";
+  });
   addEventListener("beforeprint", () => { for (const one of all("details:not([open])")) { one.open = true; one.dataset.folded = ""; } });
   addEventListener("afterprint", () => { for (const one of all("details[data-folded]")) { one.open = false; delete one.dataset.folded; } });
 

@@ -392,16 +392,16 @@ def test_options_that_do_not_exist(tiny_llava: Path, tiny_llava_raw: Path, tasks
         collect(engine(tiny_llava, device="cpuu").answer(tasks[:1]))
     model = {"id": str(tiny_llava)}
     for wrong, says in (
-        ({"dtype": "float23"}, "'float32', 'bfloat16' or 'float16', not 'float23' .*model.dtype"),
-        ({"quantisation": "int"}, "'int8' or 'nf4', not 'int' .*model.quantisation"),
-        ({"image_backend": "pill"}, "'pil' or 'torchvision', not 'pill' .*model.image_backend"),
+        ({"dtype": "float23"}, "'float23' is not float32, bfloat16 or float16 .*model.dtype"),
+        ({"quantisation": "int"}, "'int' is not int8 or nf4 .*model.quantisation"),
+        ({"image_backend": "pill"}, "'pill' is not pil or torchvision .*model.image_backend"),
     ):
         with pytest.raises(Fp2Error, match=says):
             build_engine({**model, **wrong}, {"name": "hf"}, DECODING)
     for option in ("batch_size", "max_tokens", "threads"):
-        with pytest.raises(Fp2Error, match=rf"greater than or equal to 1, not 0 .*engine\.{option}"):
+        with pytest.raises(Fp2Error, match=rf"0 is not at least 1 .*engine\.{option}"):
             build_engine(model, {"name": "hf", option: 0}, DECODING)
-    with pytest.raises(Fp2Error, match=r"'vision' or 'none', not 'treee' .*engine\.sharing"):
+    with pytest.raises(Fp2Error, match=r"'treee' is not .*vision or none .*engine\.sharing"):
         build_engine(model, {"name": "hf", "sharing": "treee"}, DECODING)
     with pytest.raises(Fp2Error, match="no chat template"):
         HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).method(tasks[0].questions[0])

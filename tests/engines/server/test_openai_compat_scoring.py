@@ -183,10 +183,10 @@ def test_a_method_can_be_chosen_and_each_has_its_own_key() -> None:
     assert len(set(keys.values())) == 3
     model = {"base_url": "http://localhost/v1", "id": "m", "engine": "openai_compat"}
     for option, value, says in (
-        ("scoring", "logprob", "'logprobs' or 'sampled', not 'logprob'"),
-        ("concurrency", 0, "greater than or equal to 1, not 0"),
-        ("timeout", 0, "greater than 0, not 0"),
-        ("attempts", 0, "greater than or equal to 1, not 0"),
+        ("scoring", "logprob", "'logprob' is not .*logprobs or sampled"),
+        ("concurrency", 0, "0 is not at least 1"),
+        ("timeout", 0, "0 is not more than 0"),
+        ("attempts", 0, "0 is not at least 1"),
     ):
         with pytest.raises(Fp2Error, match=rf"{says} .*engine\.{option}"):
             build_engine(model, {"name": "openai_compat", option: value}, Decoding())

@@ -149,7 +149,7 @@ def _accuracies(block: Block) -> Iterator[Chart]:
         title = "Share of images with the right label, by image variant"
         yield Chart(
             ChartKind.INTERVALS, f"accuracy_{question}", title, series, Axis("share with the right label", 0.0, 1.0),
-            file="fhibe_clip_accuracy", panel=scorer_label(question), caption=f"{title}: {scorer_label(question)}.",
+            file="fhibe_clip_accuracy", panel=scorer_label(question),
         )  # fmt: skip
 
 

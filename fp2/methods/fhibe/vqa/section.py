@@ -14,6 +14,7 @@ from fp2.extension import (
     Column,
     Estimate,
     Kind,
+    Part,
     Point,
     Results,
     Row,
@@ -61,21 +62,25 @@ class VqaSection(Section):
             if (rate := block["outcomes"][name]["overall"]) is not None
         ]
         yield Table("overall", _OVERALL, overall, "Share of answers, all subjects", primary=True)
-        for cut in results["cuts"]:
-            yield from _rates(block, cut, outcomes)
+        rates = {cut: _by_group(block, cut, outcomes) for cut in results["cuts"]}
+        for cut, of_group in rates.items():
+            yield Part("", _rate_charts(of_group, cut, outcomes), beside=True)
+        tables = [_rate_table(of_group, cut, outcomes) for cut, of_group in rates.items()]
+        yield Part("Share of answers by group", tables, folded=True)
         yield from _occupations(block, results)
         prompts = [
             Row([row["text"], row["kind"], row["non_empty"], row["refused"], row["on_topic"],
                  "yes" if row["chosen"] else "no"])
             for row in block["prompts"]
         ]  # fmt: skip
-        yield Table("prompts", _PROMPTS, prompts, "Prompts, with the share of their answers")
+        shares = Table("prompts", _PROMPTS, prompts, "Prompts, with the share of their answers")
         reasons = [Row([row["text"], row["n_answers"]], row["n_subjects"]) for row in block["reasons"]]
         reason = [Column("Reason", Kind.NAME), Column("Answers", Kind.COUNT)]
-        yield Table("reasons", reason, reasons, "Most frequent reasons for liking a person", omit_small=True)
+        frequent = [Table("reasons", reason, reasons, "Most frequent reasons for liking a person", omit_small=True)]
         keywords = [Row([row["word"], row["n_answers"]]) for row in block["keywords"]]
         keyword = [Column("Keyword", Kind.NAME), Column("Answers", Kind.COUNT)]
-        yield Table("keywords", keyword, keywords, "Most frequent keywords of the toxicity list")
+        frequent.append(Table("keywords", keyword, keywords, "Most frequent keywords of the toxicity list"))
+        yield Part("Prompts; most frequent reasons and keywords", [shares, *frequent], folded=True)
         chosen_by = block["options"].get("choose_by", "on_topic").replace("non_empty", "not empty").replace("_", " ")
         yield Sentence(HOW_TO_READ.format(chosen_by=chosen_by), Weight.DETAIL)
 
@@ -84,25 +89,37 @@ def _rate(row: Mapping[str, Any]) -> Estimate:
     return Estimate(row["rate"], row["ci_low"], row["ci_high"])
 
 
-def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Value]:
-    """Yield the rates of each group of a cut, as charts and as a table."""
-    rates: dict[str, dict[str, Mapping[str, Any]]] = {}
+_Rates = dict[str, dict[str, Mapping[str, Any]]]
+"""Rows of the outcomes by group."""
+
+
+def _by_group(block: Block, cut: str, outcomes: Mapping[str, str]) -> _Rates:
+    rates: _Rates = {}
     for name in outcomes:
         for row in block["outcomes"][name]["by"].get(cut, ()):
             rates.setdefault(row["group"], {})[name] = row
+    return rates
+
+
+def _rate_charts(rates: _Rates, cut: str, outcomes: Mapping[str, str]) -> list[Value]:
+    """Return the rates of each group of a cut, a chart for each outcome."""
+    charts: list[Value] = []
     for name, label in outcomes.items():
         rows = [row[name] for row in rates.values() if name in row]
         points = [
             Point(row["rate"], row["group"], low=row["ci_low"], high=row["ci_high"], subjects=row["n_subjects"])
             for row in rows
         ]
-        title = f"Share of answers with a {label}" if name == "toxic" else f"Share of answers by {cut_label(cut)}"
-        axis = Axis(f"share of answers: {label}", 0.0)
-        yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
+        charts.append(Chart(
+            ChartKind.INTERVALS, f"{name}_{cut}", "Share of answers", [Series(points)], Axis(label, 0.0), cut=cut,
             file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
             in_files=name == "toxic" or cut == "pronoun",
-        )  # fmt: skip
+        ))  # fmt: skip
+    return charts
+
+
+def _rate_table(rates: _Rates, cut: str, outcomes: Mapping[str, str]) -> Table:
+    """Return the rates of each group of a cut as a table."""
     columns = [
         Column("Group", Kind.NAME),
         *(Column(sentence(label), Kind.SHARE, 2, compared=True) for label in outcomes.values()),
@@ -114,7 +131,7 @@ def _rates(block: Block, cut: str, outcomes: Mapping[str, str]) -> Iterator[Valu
         cells = [_cell(of_group.get(name)) for name in outcomes]
         table.append(Row([group, *cells, n], n))
     caption = f"Share of answers by {cut_label(cut)}, with 95 % intervals"
-    yield Table("rates", columns, table, caption, cut=cut)
+    return Table("rates", columns, table, caption, cut=cut)
 
 
 def _cell(row: Mapping[str, Any] | None) -> Cell:
@@ -125,6 +142,7 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
     """Yield the shares of the occupations by group, and those that are over-represented."""
     occupations = block["occupations"]
     names = [row["occupation"] for row in occupations["stated"]][:_DRAWN_OCCUPATIONS]
+    heats: list[Value] = []
     for cut in results["cuts"]:
         of_group: dict[str, dict[str, Mapping[str, Any]]] = {}
         for row in occupations["rows"]:
@@ -138,11 +156,12 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
             )
             for group, rows in of_group.items()
         ]
-        yield Chart(
+        heats.append(Chart(
             ChartKind.HEAT, f"occupations_{cut}", "Share of answers that state each occupation",
             series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
-            caption="Share of answers that state each occupation; *: over-represented.",
-        )  # fmt: skip
+            caption="*: over-represented.",
+        ))  # fmt: skip
+    yield Part("Share of answers that state each occupation", heats, folded=True)
     over = sorted((row for row in occupations["rows"] if row["over"]), key=lambda row: float(row["adjusted_p"]))
     rows = [
         Row([row["occupation"], cut_label(row["cut"]), row["group"], row["share"], row["others"], row["adjusted_p"],

@@ -236,7 +236,7 @@ def test_mistakes_are_refused_in_one_line() -> None:
         {"top_k": "all"}, {"smallest_effect": None}, {"mirrored": "yes"}, {"models": 3}, {"within": [1]},
     ):  # fmt: skip
         (name,) = wrong
-        with pytest.raises(Fp2Error, match=rf"Input should be .*, not .*task\.options\.{name}"):
+        with pytest.raises(Fp2Error, match=rf" is not .*task\.options\.{name}"):
             _read(wrong)
     assert _read({"tasks": None, "models": None, "within": "age == '60+'"}) == NarrowOptions(within=("age == '60+'",))
     with pytest.raises(Fp2Error, match=r"unknown file 'face_detecton'"):

@@ -192,8 +192,8 @@ def test_the_yes_no_part_is_in_the_method_and_answers_in_words_keep_their_identi
     [
         ({"effect": {}}, "Did you mean 'effects'"),
         ({"noise": {"template": 1}}, "Did you mean 'templates'"),
-        ({"noise": {"templates": 2}}, "less than or equal to 1, not 2 .*yes_no.noise.templates"),
-        ({"noise": {"image_sd": -1}}, "greater than or equal to 0, not -1 .*yes_no.noise.image_sd"),
+        ({"noise": {"templates": 2}}, "2 is not at most 1 .*yes_no.noise.templates"),
+        ({"noise": {"image_sd": -1}}, "-1 is not at least 0 .*yes_no.noise.image_sd"),
         ({"mass": {"base": 1.2}}, "yes_no.mass.base"),
         ({"first_token": "most"}, "yes_no.first_token"),
         ({"unaffected": "kind"}, "not 'kind' .*yes_no.unaffected"),
