@@ -16,13 +16,13 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
 
 from fp2.hashing import digest
-from fp2.tables import Answer, ChoiceOrders, Decoding, ImageTask, Question
+from fp2.tables import SECOND, Answer, ChoiceOrders, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import sqlite3
@@ -222,6 +222,14 @@ class ChecksMachine(Protocol):
 
     def check_machine(self) -> None:
         """Raise Fp2Error if this machine, or the server, lacks what the options name; nothing is loaded."""
+        ...
+
+
+class ShowsSeveralImages(Protocol):
+    """What an engine has besides the members of `Engine` if a prompt may have two images (`open_images`)."""
+
+    def most_images(self, question: Question) -> int:
+        """Return how many images a prompt with this question can have."""
         ...
 
 
@@ -432,6 +440,14 @@ def open_image(task: ImageTask) -> Image.Image:
     """
     image = open_original(task)
     return image if task.change is None else task.change(image)
+
+
+def open_images(task: ImageTask) -> list[Image.Image]:
+    """Return what is shown in a prompt about a task: its image, then its second one if it has one; see `open_image`."""
+    images = [open_image(task)]
+    if task.second is not None:
+        images.append(open_image(replace(task, path=task.second, pixel_sha256=task.variant_params[SECOND])))
+    return images
 
 
 def open_original(task: ImageTask) -> Image.Image:

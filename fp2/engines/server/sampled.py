@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fp2.engines.base import NEVER, SOMETIMES, option_orders
-from fp2.engines.server.chat import PATH, messages, read_completion
+from fp2.engines.server.chat import PATH, Shown, messages, read_completion
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
 from fp2.hashing import digest
@@ -54,7 +54,7 @@ class SampledAnswers:
         """Return the name with its version, the number of samples, and their seed."""
         return {"name": "sampled/1", "samples": self.samples, "seed": self.decoding.seed}
 
-    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
         """Return `samples` requests, or as many for each order of the options."""
         texts = [question.text]
         if question.kind == "choice":
