@@ -195,7 +195,7 @@ def with_values(people: pd.DataFrame) -> list[str]:
 
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
-ChoiceOrders = Literal["rotations", "all", "given"]
+ChoiceOrders = Literal["rotations", "all", "given"] | Annotated[int, Ge(0), Strict("a seed, from 0 on")]
 Reasoning = (
     Literal["off", "auto", "on"]
     | Annotated[bool, Strict()]
@@ -307,7 +307,8 @@ class Decoding:
     Every question is asked `samples` times, each time with a seed of its own that is derived from `seed`.
 
     `rotations` shows each option once in each position (k orders for k options), `all` every permutation (k!), `given`
-    the order of the question only. Probabilities are averaged over the orders.
+    the order of the question only, a number one order of each question or item that is drawn with this seed.
+    Probabilities are averaged over the orders.
 
     `reasoning` says whether a model that can reason before it answers does: `auto` leaves that to the model, a number
     is the most tokens that it may take. `max_new_tokens` counts the answer alone. It enters the response keys of models

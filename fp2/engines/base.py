@@ -418,11 +418,14 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
 
 
-def option_orders(options: int, orders: ChoiceOrders) -> list[tuple[int, ...]]:
-    """Return the orders in which this many options are listed (see `Decoding`)."""
-    indices = tuple(range(options))
+def option_orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
+    """Return the orders in which the options of a question are listed (see `Decoding`)."""
+    indices = tuple(range(len(question.choices)))
     if orders == "given":
         return [indices]
+    if isinstance(orders, int):
+        drawn = [digest([orders, question.text, choice]) for choice in question.choices]
+        return [tuple(sorted(indices, key=drawn.__getitem__))]
     if orders == "all":
         return list(itertools.permutations(indices))
     return [(*indices[start:], *indices[:start]) for start in indices]

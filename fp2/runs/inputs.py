@@ -145,7 +145,7 @@ def _unread_inputs(
     attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
     scorers = asking.get("scorers", {})
     people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes, *attributes_read(scorers)})
-    check_attributes_read(people, scorers)
+    check_attributes_read(people, scorers, asking.get("battery"))
     dataset = replace(dataset, people=people)
     inputs = Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
     return replace(inputs, notes=[*protocol.check(inputs), *group_notes(inputs)])

@@ -58,7 +58,7 @@ class SampledAnswers:
         """Return `samples` requests, or as many for each order of the options."""
         texts = [question.text]
         if question.kind == "choice":
-            texts = [lettered(question, order) for order in option_orders(len(question.choices), orders)]
+            texts = [lettered(question, order) for order in option_orders(question, orders)]
         limit = _TOKENS + self.decoding.reasoning_budget
         return [
             {"model": model, "messages": messages(text, image), "max_tokens": limit, "temperature": 1.0, "top_p": 1.0,
@@ -76,7 +76,7 @@ class SampledAnswers:
         answers = [_answer(reply) for reply in replies]
         if question.kind == "yes_no":
             return _yes_no(_given(answers), n_tokens)
-        option_sets, rows, masses = option_orders(len(question.choices), orders), [], []
+        option_sets, rows, masses = option_orders(question, orders), [], []
         for index, order in enumerate(option_sets):
             texts = _given(answers[index * self.samples : (index + 1) * self.samples])
             chosen = [_option(text, question, order) for text in texts]

@@ -109,7 +109,7 @@ class TopLogprobs:
         if question.kind == "yes_no":
             texts = [question.text]
         else:
-            texts = [lettered(question, order) for order in option_orders(len(question.choices), orders)]
+            texts = [lettered(question, order) for order in option_orders(question, orders)]
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, image), **rest} for text in texts]
 
@@ -119,7 +119,7 @@ class TopLogprobs:
         listed = [_listed(reply) for reply in replies]
         if question.kind == "yes_no":
             return _read_yes_no(listed[0], n_tokens)
-        option_sets = option_orders(len(question.choices), orders)
+        option_sets = option_orders(question, orders)
         rows = [_p_letters(tokens, order) for tokens, order in zip(listed, option_sets, strict=True)]
         masses = [math.fsum(row) for row in rows]
         if min(masses) <= 0:
@@ -290,7 +290,7 @@ class TypedDecisions:
 
 def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
     """Return the orders in which a question is asked: one without options for a yes/no question."""
-    return [()] if question.kind == "yes_no" else option_orders(len(question.choices), orders)
+    return [()] if question.kind == "yes_no" else option_orders(question, orders)
 
 
 def _answer(reply: Reply, name: str, index: int) -> Mapping[str, Any]:
