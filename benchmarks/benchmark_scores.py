@@ -62,6 +62,16 @@ def vl_gender(spread: float) -> Draw:
     return lambda rng: float(np.abs(rng.normal(0, spread * np.sqrt(2 / 500), 81)).mean())
 
 
+def pairs_accuracy(weight: float) -> Draw:
+    """Return HELM's accuracy of 508 items where "unclear" is chosen with this probability."""
+    return lambda rng: float(rng.binomial(508, weight) / 508)
+
+
+def pairs_contrast(spread: float) -> Draw:
+    """Return the absolute contrast between two pairs of images a scene, over the 18 scenes of occupations."""
+    return lambda rng: float(abs(np.diff(rng.normal(0, spread, (18, 2, 2)).mean(axis=1)).mean()))
+
+
 CASES: tuple[tuple[str, str, str, Draw], ...] = (
     ("VisoGender", "absolute gap, OO", "accuracy 0.8 for both genders", visogender_gap(115, 0.8)),
     ("VisoGender", "absolute gap, OP", "accuracy 0.8 for both genders", visogender_gap(230, 0.8)),
@@ -74,6 +84,8 @@ CASES: tuple[tuple[str, str, str, Draw], ...] = (
     ("SocialCounterfactuals", "maximum, in SDs above the mean", "sets of 12", largest_of_set(12)),
     ("SocialCounterfactuals", "maximum, in SDs above the mean", "sets of 30", largest_of_set(30)),
     ("VL-Gender", "mean absolute gap", "spread 0.2", vl_gender(0.2)),
+    ("PAIRS", "accuracy", "guesses among three", pairs_accuracy(1 / 3)),
+    ("PAIRS", "absolute contrast, occupations", "spread 0.2", pairs_contrast(0.2)),
 )
 
 

@@ -4,9 +4,9 @@ Every stage can be run again from the table before it. Each schema lists the col
 has one more column per attribute, `attr_<attribute>`, with the **list** of a subject's values (an empty list for none).
 Columns `private_<name>` hold what must not leave the data folder, columns `field_<name>` the texts of items.
 Depending on the data set, `people` also has `face_x, face_y, face_w, face_h` (the face box in pixels) and `mask_path`
-(an image that is not black where the person is; a path of this machine, which never leaves it). In a run about images
-of two people it has `side` (`left` or `right`); one answer, stored under one of the two, is about both, and has scores
-of both.
+(an image that is not black where the person is; a path of this machine, which never leaves it), and items that show
+two images have `image_b` and `subject_b`: the path of the second, and who is in it. In a run about images of two people
+it has `side` (`left` or `right`); one answer, stored under one of the two, is about both, and has scores of both.
 
 `numbers` of an answer is one JSON object, because its fields depend on the kind of question, and those of a choice are
 lists. `yes_no`: `p_yes, p_no, p_yes_first_token, p_no_first_token, p_yes_norm, mass, logit_difference`. `choice`: `p`
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 ATTRIBUTE_PREFIX = "attr_"
 FIELD_PREFIX = "field_"
 """Of columns with the texts of an item, which questions are filled in with (`fp2.probes.items`)."""
+IMAGE_B, SUBJECT_B = "image_b", "subject_b"
+"""Columns of items with a second image; missing where an item has one image."""
+SECOND = "second"
+"""The parameter of what is shown that has the pixel digest of the second image; only there does it enter keys."""
 PRIVATE_PREFIX = "private_"
 """Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
 cut or digest has them."""
@@ -173,13 +177,25 @@ def field_columns(people: pd.DataFrame) -> list[str]:
     return [name.removeprefix(FIELD_PREFIX) for name in people.columns if name.startswith(FIELD_PREFIX)]
 
 
+def everyone_shown(people: pd.DataFrame) -> pd.DataFrame:
+    """Return `people` with a row more for each second image: its path and subject, under the id of the item."""
+    if SUBJECT_B not in people:
+        return people
+    import pandas as pd
+
+    second = people[people[SUBJECT_B].notna()]
+    columns = {"subject_id": SUBJECT_B, "image_path": IMAGE_B}
+    second = second.assign(**{name: second[column] for name, column in columns.items() if name in people})
+    return pd.concat([people, second], ignore_index=True)
+
+
 def with_values(people: pd.DataFrame) -> list[str]:
     """Return the attributes that some row of `people` has a value of."""
     return [name for name in attribute_columns(people) if any(map(len, people[ATTRIBUTE_PREFIX + name]))]
 
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
-ChoiceOrders = Literal["rotations", "all", "given"]
+ChoiceOrders = Literal["rotations", "all", "given"] | Annotated[int, Ge(0), Strict("a seed, from 0 on")]
 Reasoning = (
     Literal["off", "auto", "on"]
     | Annotated[bool, Strict()]
@@ -291,7 +307,8 @@ class Decoding:
     Every question is asked `samples` times, each time with a seed of its own that is derived from `seed`.
 
     `rotations` shows each option once in each position (k orders for k options), `all` every permutation (k!), `given`
-    the order of the question only. Probabilities are averaged over the orders.
+    the order of the question only, a number one order of each question or item that is drawn with this seed.
+    Probabilities are averaged over the orders.
 
     `reasoning` says whether a model that can reason before it answers does: `auto` leaves that to the model, a number
     is the most tokens that it may take. `max_new_tokens` counts the answer alone. It enters the response keys of models
@@ -387,8 +404,9 @@ class ImageTask:
     `path` is the image file and `pixel_sha256` the digest of its decoded pixels, before `change`. `change` computes the
     image variant from the decoded image (None for the original); `variant` and `variant_params` describe it in the
     response key. The variant `blind` shows no image, or a neutral grey one to a model that needs an image
-    (`Engine.method` states which); its `path` is not opened. `attributes` and `subject_id` are for the simulator only;
-    a real model never sees them.
+    (`Engine.method` states which); its `path` is not opened. `second` is the file of an image that is shown after the
+    first, `variant_params[SECOND]` its digest. `attributes` and `subject_id` are for the simulator only; a real model
+    never sees them.
     """
 
     image_id: str
@@ -400,6 +418,7 @@ class ImageTask:
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variant_params: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[Image.Image], Image.Image] | None = None
+    second: Path | None = None
 
     @property
     def blind(self) -> bool:

@@ -77,7 +77,7 @@ def _n_requests(engine: Engine, question: Question, decoding: Decoding) -> int:
     samples = 1 if question.kind in IN_WORDS else int(engine.method(question).get("samples", 0))
     if question.kind != "choice" or not samples:
         return samples or 1
-    return samples * len(option_orders(len(question.choices), decoding.choice_orders))
+    return samples * len(option_orders(question, decoding.choice_orders))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ the original images, and under `blind` and `grey` all subjects share one answer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,10 @@ from fp2.tables import (
     BOX,
     GREY,
     HIDES_PERSON,
+    IMAGE_B,
     MIRRORED,
     ORIGINAL,
+    SECOND,
     SWAPPED,
     VARIANT_PARAMETERS,
     ImageTask,
@@ -60,12 +62,13 @@ class Stimulus:
     params: Mapping[str, Any] = field(default_factory=dict)
     change: Change | None = None
     error: str | None = None
+    second: Path | None = None
 
     def task(self, questions: tuple[Question, ...]) -> ImageTask:
         """Return the task that asks `questions` about the stimulus."""
         return ImageTask(
             self.image_id, self.subject_id, self.path, self.pixel_sha256, questions, self.variant, self.attributes,
-            self.params, self.change,
+            self.params, self.change, self.second,
         )  # fmt: skip
 
 
@@ -148,7 +151,22 @@ def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list
         pixel, attributes = pixels[path], {name: tuple(column[row]) for name, column in zip(names, cells, strict=True)}
         error = None if pixel.sha256 else (pixel.error or "the image cannot be read").replace(str(path), "the file")
         stimuli.append(Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes, error=error))
-    return stimuli
+    return _with_second(stimuli, people[IMAGE_B], pixels) if IMAGE_B in people else stimuli
+
+
+def _with_second(
+    stimuli: Sequence[Stimulus], paths: Iterable[str | None], pixels: Mapping[Path, PixelDigest]
+) -> list[Stimulus]:
+    """Return the stimuli with the second image of those that have one."""
+    out = []
+    for stimulus, file in zip(stimuli, paths, strict=True):
+        if isinstance(file, str):
+            pixel, error = pixels[Path(file)], stimulus.error
+            if error is None and not pixel.sha256:
+                error = f"second image: {pixel.error}".replace(file, "the file")
+            stimulus = replace(stimulus, second=Path(file), params={SECOND: pixel.sha256 or ""}, error=error)
+        out.append(stimulus)
+    return out
 
 
 def _grey(size: int, folder: Path) -> Stimulus:

@@ -16,13 +16,13 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
 
 from fp2.hashing import digest
-from fp2.tables import Answer, ChoiceOrders, Decoding, ImageTask, Question
+from fp2.tables import SECOND, Answer, ChoiceOrders, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import sqlite3
@@ -225,6 +225,14 @@ class ChecksMachine(Protocol):
         ...
 
 
+class ShowsSeveralImages(Protocol):
+    """What an engine has besides the members of `Engine` if a prompt may have two images (`open_images`)."""
+
+    def most_images(self, question: Question) -> int:
+        """Return how many images a prompt with this question can have."""
+        ...
+
+
 @runtime_checkable
 class SuppliesAnswers(Protocol):
     """What an engine has besides the members of `Engine` if its answers exist already and no model is asked.
@@ -410,11 +418,14 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
 
 
-def option_orders(options: int, orders: ChoiceOrders) -> list[tuple[int, ...]]:
-    """Return the orders in which this many options are listed (see `Decoding`)."""
-    indices = tuple(range(options))
+def option_orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
+    """Return the orders in which the options of a question are listed (see `Decoding`)."""
+    indices = tuple(range(len(question.choices)))
     if orders == "given":
         return [indices]
+    if isinstance(orders, int):
+        drawn = [digest([orders, question.text, choice]) for choice in question.choices]
+        return [tuple(sorted(indices, key=drawn.__getitem__))]
     if orders == "all":
         return list(itertools.permutations(indices))
     return [(*indices[start:], *indices[:start]) for start in indices]
@@ -432,6 +443,14 @@ def open_image(task: ImageTask) -> Image.Image:
     """
     image = open_original(task)
     return image if task.change is None else task.change(image)
+
+
+def open_images(task: ImageTask) -> list[Image.Image]:
+    """Return what is shown in a prompt about a task: its image, then its second one if it has one; see `open_image`."""
+    images = [open_image(task)]
+    if task.second is not None:
+        images.append(open_image(replace(task, path=task.second, pixel_sha256=task.variant_params[SECOND])))
+    return images
 
 
 def open_original(task: ImageTask) -> Image.Image:

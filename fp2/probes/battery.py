@@ -11,7 +11,7 @@ both. `fields` are names that stand in braces in texts and choices, and are fill
 `kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
 of a choice may contain `{options}` once, where the options are listed, in the orders that `decoding.choice_orders`
-selects (`rotations`, `all` or `given`).
+selects (`rotations`, `all`, `given`, or a seed that draws one).
 """
 
 from __future__ import annotations

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from fp2.config import ANALYSIS_OPTIONS
+from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.plugins import PROTOCOLS, SCORERS, load, names_with
 from fp2.protocols.base import Asks, Protocol
 from fp2.scorers.choice import ChoiceScorer
-from fp2.tables import ORIGINAL
+from fp2.tables import BLIND, ORIGINAL, SWAPPED
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.config import Config
+    from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.scorers.base import Scorer
 
@@ -89,6 +91,24 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
             raise Fp2Error(problem, where=f"probe={battery.name}", fix="Leave the scorer out")
         if isinstance(scorer, ChoiceScorer):
             scorer.check_questions(battery.questions)
+
+
+def check_second_images(config: Config, battery: Battery | None, engine: Engine | None) -> None:
+    """Raise for items with a second image where nothing is asked, or an engine or a variant takes one image only."""
+    where, without = f"data={config.data.name}", "Leave image_b out of data.columns"
+    if battery is None or battery.people > 1:
+        asked = f"task={config.task.name}" if battery is None else f"battery '{battery.name}'"
+        raise Fp2Error(f"the items have a second image, which {asked} does not take", where=where, fix=without)
+    kinds = [str(variant["kind"]) for variant in battery.variants] or [config.variant.kind]
+    if changed := next((kind for kind in kinds if kind not in (ORIGINAL, BLIND, SWAPPED)), None):
+        fix = f"Show the images as they are. {without}"
+        raise Fp2Error(f"variant {changed!r} is of one image, and the items have a second", where=where, fix=fix)
+    if engine is None or isinstance(engine, SuppliesAnswers):
+        return
+    most_images = getattr(engine, "most_images", lambda question: 1)  # of an engine that `ShowsSeveralImages`
+    if one := next((question for question in battery.questions if most_images(question) < 2), None):
+        model, question = f"model={config.model.name}", f"question '{one.question_id}'"
+        raise Fp2Error(f"{model} takes one image in {question}, and the items have two", where=where, fix=without)
 
 
 def check_people(protocol: Protocol, config: Config, *, of_sets: bool) -> None:

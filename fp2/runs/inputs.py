@@ -16,9 +16,17 @@ from fp2.errors import Fp2Error
 from fp2.notes import Note, NoteKind, Stage
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
-from fp2.protocols.requirements import check_people, check_scorers, check_settings, for_battery, for_people
+from fp2.protocols.requirements import (
+    check_people,
+    check_scorers,
+    check_second_images,
+    check_settings,
+    for_battery,
+    for_people,
+)
 from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
+from fp2.tables import IMAGE_B, everyone_shown
 from fp2.text import plural
 
 if TYPE_CHECKING:
@@ -132,10 +140,12 @@ def _unread_inputs(
 ) -> Inputs:
     """Return what a run works on, checked, before its images are read."""
     check_settings(protocol, config, asking.get("battery"))
+    if IMAGE_B in dataset.people:
+        check_second_images(config, asking.get("battery"), asking.get("engine"))
     attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
     scorers = asking.get("scorers", {})
     people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes, *attributes_read(scorers)})
-    check_attributes_read(people, scorers)
+    check_attributes_read(people, scorers, asking.get("battery"))
     dataset = replace(dataset, people=people)
     inputs = Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
     return replace(inputs, notes=[*protocol.check(inputs), *group_notes(inputs)])
@@ -291,11 +301,14 @@ def _read_images(
 
     if not opened:
         return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
-    paths = [Path(path) for path in people["image_path"]]
+    shown = everyone_shown(people)
+    paths = [Path(path) for path in shown["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     bad = [(path, reading.error) for path, reading in pixels.items() if reading.sha256 is None]
-    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
+    by_image = {i: pixels[path].sha256 for i, path in zip(people["image_id"], paths, strict=False)}
+    for image_id, path in zip(shown["image_id"][len(people) :], paths[len(people) :], strict=True):
+        by_image[image_id] = f"{by_image[image_id]} {pixels[path].sha256}"
     digest = dataset_digest(people, by_image)
     if not needed and bad:
         progress.note(

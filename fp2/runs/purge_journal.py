@@ -24,6 +24,7 @@ from fp2.hashing import digest
 from fp2.report.keys import load_or_create_key
 from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
 from fp2.runs.purge_selection import Selection
+from fp2.tables import everyone_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,7 +182,9 @@ class Journal:
         """Return which rows of a run's people leave; without results, its release is that of the index's images."""
         if results is None and self.selection.release is not None:
             return people["image_id"].isin({picture.image for picture in self.pictures})
-        return self.selection.rows(people["image_id"], people["subject_id"])
+        shown = everyone_shown(people)
+        selected = self.selection.rows(shown["image_id"], shown["subject_id"])
+        return selected if shown is people else people["image_id"].isin(shown.loc[selected, "image_id"])
 
     def reduce(self, tables: RunTables, results: Results | None) -> RunTables:
         """Return the tables without what is removed."""

@@ -32,7 +32,7 @@ from fp2.runs.sweep_report import REPORT_FILES
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.salted_keys import local_salt, salted
-from fp2.tables import TRACE
+from fp2.tables import TRACE, everyone_shown
 from fp2.tracking.client import tracking_uri
 from fp2.tracking.files import Logged, files_of, free_texts, logged_runs
 
@@ -242,7 +242,7 @@ def _resolve(journal: Journal, sources: list[Source], salt: bytes) -> None:
     for source in sources:
         if (tables := source.tables) is None:
             continue
-        people = tables.people[journal.leaving(tables.people, source.results)]
+        people = everyone_shown(tables.people[journal.leaving(tables.people, source.results)])
         pairs |= set(zip(people["image_id"], people["subject_id"], strict=True))
         journal.keys |= tables.answers.keys_of(set(people["image_id"]))
         for one, images, answers, runs in counts:

@@ -194,8 +194,11 @@ def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
     return {name for scorer in scorers.values() if isinstance(scorer, ChoiceScorer) for name in scorer.attributes}
 
 
-def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> None:
-    """Raise for an attribute that a scorer reads, or a value that it matches, and the people do not have."""
+def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer], battery: Battery | None = None) -> None:
+    """Raise for an attribute that a scorer reads, or a value that it matches, and the people do not have.
+
+    Of items (a `battery` with fields), the value has to be an option of each question that is scored.
+    """
     from fp2.tables import attribute_columns
 
     attributes = attribute_columns(people)
@@ -207,6 +210,22 @@ def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer]) -
             for value in sorted(set(scorer.matches or ()) - values):
                 problem = f"no subject has {scorer.attribute} {value!r}"
                 raise Fp2Error(problem, where=f"scorer.{scorer.name}.matches", fix=nearest(value, sorted(values)))
+            if battery and battery.fields and not scorer.matches:
+                _check_keys(people, scorer, battery)
+
+
+def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery) -> None:
+    """Raise for the first item whose key is no option of a question that is scored."""
+    items = Items(battery.questions, battery.fields, people)
+    for row, (item, values) in enumerate(
+        zip(people["image_id"], people[ATTRIBUTE_PREFIX + scorer.attribute], strict=True)
+    ):
+        for written, question in zip(battery.questions, items.of(row) if len(values) == 1 else (), strict=False):
+            options = (*written.choices, *question.choices)
+            if (not scorer.applies_to or question.probe in scorer.applies_to) and values[0] not in options:
+                problem = f"item {item!r} has the {scorer.attribute} {values[0]!r}, which is no option"
+                where = f"question '{question.question_id}'"
+                raise Fp2Error(problem, where=where, fix=nearest(str(values[0]), question.choices))
 
 
 def with_choices(

@@ -31,6 +31,7 @@ from fp2.store.database import (
     transaction,
 )
 from fp2.store.salted_keys import local_salt, salted
+from fp2.tables import everyone_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +109,7 @@ def register_origins(
     without : collection of str
         Images that were withdrawn meanwhile.
     """
-    people, salt = dataset.people, local_salt(Path(config.paths.state))
+    people, salt = everyone_shown(dataset.people), local_salt(Path(config.paths.state))
     images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
     rows = zip(people["image_id"], people["image_path"], images, subjects, strict=True)
     with transaction(store.connection, store.path):
@@ -305,7 +306,8 @@ def delete_computed(store: ResponseStore, people: pd.DataFrame, withdrawn: Withd
     """Delete what was computed from images of `people` that are withdrawn: a run may have begun before the purge."""
     with withdrawn.writing() as images:
         if images:
-            paths = people.loc[people["image_id"].isin(images), "image_path"]
+            shown = everyone_shown(people)
+            paths = shown.loc[shown["image_id"].isin(images), "image_path"]
             delete(store.connection, store.path, (), (), {str(Path(path).absolute()) for path in paths})
 
 

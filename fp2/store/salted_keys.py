@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
-from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PRIVATE_PREFIX
+from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_B, MUST_NOT_LEAVE, PRIVATE_PREFIX, SUBJECT_B
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,13 +90,15 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
     to be dropped by the caller.
     """
-    hidden = {"image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)}
+    hidden = {"image_path", "mask_path", IMAGE_B, *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)}
     names = people.columns.astype(str)
     frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)
-    in_set = people["set_id"].notna()
-    frame.loc[in_set, "set_id"] = salted(people.loc[in_set, "set_id"], salt, "set")
+    kinds: dict[str, Any] = {"set_id": "set", SUBJECT_B: "subject"}
+    for name in kinds.keys() & set(frame):
+        present = people[name].notna()
+        frame.loc[present, name] = salted(people.loc[present, name], salt, kinds[name])
     return frame
 
 

@@ -29,6 +29,7 @@ from fp2.artifacts import replace_file
 from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
 from fp2.store.salted_keys import local_salt, salted
+from fp2.tables import everyone_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,7 @@ class Withdrawn:
         """
         if not self:
             return frozenset()
+        people = everyone_shown(people)
         images, subjects = people["image_id"], people["subject_id"]
         if salt is None:
             return frozenset(images[self.rows(images, subjects)])

@@ -17,6 +17,9 @@ def test_scores_of_models_without_bias() -> None:
     # the mean of |N(0, s)| is s sqrt(2 / pi); the mean of four occupations' b, halved twice: spread sqrt(2 / 40) / 2
     expected = 100 * 0.1 * np.sqrt(2 / 40) / 2 * np.sqrt(2 / np.pi)
     assert rows["GenderBias-VL", "B_ovl", "spread 0.1"]["mean"] == pytest.approx(expected, rel=0.05)
+    assert rows["PAIRS", "accuracy", "guesses among three"]["mean"] == pytest.approx(1 / 3, abs=0.01)
+    expected = 0.2 * np.sqrt(1 / 18) * np.sqrt(2 / np.pi)  # of a mean over 18 scenes of differences of two means
+    assert rows["PAIRS", "absolute contrast, occupations", "spread 0.2"]["mean"] == pytest.approx(expected, rel=0.3)
     assert rows["VL-Gender", "mean absolute gap", "spread 0.2"]["mean"] == pytest.approx(0.0101, rel=0.05)
 
 

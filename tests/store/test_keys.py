@@ -80,6 +80,7 @@ def test_each_other_ingredient_counts(field: str, value: Any) -> None:
         ("yes_no", Decoding(max_new_tokens=65, temperature=0.5, seed=1, choice_orders="all"), False),
         ("choice", Decoding(max_new_tokens=65, temperature=0.5, seed=1), False),
         ("choice", Decoding(choice_orders="all"), True),
+        ("choice", Decoding(choice_orders=42), True),
         ("text", Decoding(choice_orders="all"), False),
         ("text", Decoding(samples=5), False),
     ],

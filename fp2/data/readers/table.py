@@ -20,7 +20,7 @@ from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
-from fp2.tables import FIELD_PREFIX, PRIVATE_PREFIX
+from fp2.tables import FIELD_PREFIX, IMAGE_B, PRIVATE_PREFIX, SUBJECT_B
 from fp2.text import plural
 
 _IMAGE, _ITEM = "image", "item"
@@ -50,6 +50,8 @@ def load_table(
       image that is not black where the person is;
     - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
     - `item`: the id of the row, where an image stands in several rows; it takes the place of the image's;
+    - `image_b`: the path of a second image that is shown after the first, with `subject_b`, who is in it (by default,
+      a subject of its own); an empty cell shows one image;
     - `field_<name>`: a text of the item, which questions are filled in with (`fp2.probes.items`);
     - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell and `nan`
       are no value. An age in whole years is replaced by its age group.
@@ -88,6 +90,8 @@ def frame_people(
     people |= _regions(frame, columns, root, path)
     if _SET in columns:
         people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
+    if IMAGE_B in columns:
+        people |= _second_images(frame, columns, root, path, notes, found)
     for name in columns:
         if name.startswith(FIELD_PREFIX):
             people[name] = list(_filled(frame[columns[name]].tolist(), columns[name], path))
@@ -110,7 +114,7 @@ def can_be_name(name: str) -> bool:
 
 def attribute_names(columns: Iterable[str]) -> list[str]:
     """Return those of our names that are attributes: all that `load_table` does not define."""
-    other_names = {_IMAGE, _ITEM, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
+    other_names = {_IMAGE, _ITEM, _MASK, _SET, IMAGE_B, SUBJECT_B, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
     return [name for name in columns if name not in other_names and not name.startswith(FIELD_PREFIX)]
 
 
@@ -261,6 +265,23 @@ def _images(
         )
     ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
     return ids, paths
+
+
+def _second_images(
+    frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path, notes: list[str], look_for_files: bool
+) -> dict[str, list[object]]:
+    """Return the path of each item's second image and who is in it; None for an item with one image."""
+    cells = frame[columns[IMAGE_B]].tolist()
+    rows = [number for number, cell in enumerate(cells) if _text(cell)]
+    if not rows:
+        raise Fp2Error(f"column {columns[IMAGE_B]!r} is empty in every row", where=str(path))
+    subjects, paths = _images([cells[row] for row in rows], root, path, notes, look_for_files)
+    if SUBJECT_B in columns:
+        subjects = _filled([frame[columns[SUBJECT_B]].iloc[row] for row in rows], columns[SUBJECT_B], path)
+    second: dict[str, list[object]] = {IMAGE_B: [None] * len(cells), SUBJECT_B: [None] * len(cells)}
+    for row, image, subject in zip(rows, paths, subjects, strict=True):
+        second[IMAGE_B][row], second[SUBJECT_B][row] = str(image), normal_id(subject)
+    return second
 
 
 def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> dict[str, list[object]]:

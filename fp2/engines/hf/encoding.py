@@ -85,26 +85,26 @@ class PromptEncoder:
 
     def __init__(self, processor: Any, image_tokens: set[int], adds_start_token: Callable[[str], bool]) -> None:
         self._processor, self._image_tokens, self._adds_start_token = processor, image_tokens, adds_start_token
-        self._after_image: dict[tuple[str, bool], Tokens | None] = {}
-        self._checked: set[tuple[int, bool]] = set()
+        self._after_image: dict[tuple[str, int], Tokens | None] = {}
+        self._checked: set[tuple[int, int]] = set()
 
-    def encode(self, image: Image.Image | None, prompts: Sequence[str]) -> EncodedPrompts:
-        """Return the inputs for all `prompts` about `image` (None: prompts without an image).
+    def encode(self, images: Sequence[Image.Image], prompts: Sequence[str]) -> EncodedPrompts:
+        """Return the inputs for all `prompts` about `images`, which each of them shows (none: prompts without one).
 
         Raises
         ------
         RuntimeError
             If the processor encodes the same prompt differently with another image.
         """
-        first = self._process(image, prompts[0])
+        first = self._process(images, prompts[0])
         ids_of_first = self._ids(first)
         end = self._image_end(ids_of_first)
-        rest = [self._ids_after_image(image, prompt, ids_of_first, end) for prompt in prompts]
+        rest = [self._ids_after_image(images, prompt, ids_of_first, end) for prompt in prompts]
         if None in rest:
-            ids = [ids_of_first, *(self._ids(self._process(image, prompt)) for prompt in prompts[1:])]
+            ids = [ids_of_first, *(self._ids(self._process(images, prompt)) for prompt in prompts[1:])]
             shared, suffixes = _split(tuple(ids))
         else:
-            self._check(image, prompts[-1], ids_of_first[:end] + (rest[-1] or ()))
+            self._check(images, prompts[-1], ids_of_first[:end] + (rest[-1] or ()))
             shared, suffixes = _split(tuple(row for row in rest if row is not None))
             shared += end
         token_inputs = {
@@ -116,26 +116,28 @@ class PromptEncoder:
         image_inputs = {
             name: value for name, value in first.items() if name not in token_inputs and name not in _NOT_PASSED_ON
         }
-        in_prefix = image is None or 0 < end <= shared
+        in_prefix = not images or 0 < end <= shared
         return EncodedPrompts(ids_of_first[:shared], suffixes, image_inputs, token_inputs, fill, in_prefix)
 
-    def _process(self, image: Image.Image | None, prompt: str) -> dict[str, torch.Tensor]:
+    def _process(self, images: Sequence[Image.Image], prompt: str) -> dict[str, torch.Tensor]:
         options: dict[str, Any] = {} if self._adds_start_token(prompt) else {"add_special_tokens": False}
-        images = {} if image is None else {"images": [[image]]}
-        encoded = self._processor(text=[prompt], return_tensors="pt", **images, **options)
+        shown = {"images": [list(images)]} if images else {}
+        encoded = self._processor(text=[prompt], return_tensors="pt", **shown, **options)
         return {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
 
     @staticmethod
     def _ids(encoded: Mapping[str, torch.Tensor]) -> Tokens:
         return tuple(encoded["input_ids"][0].tolist())
 
-    def _ids_after_image(self, image: Image.Image | None, prompt: str, ids_of_first: Tokens, end: int) -> Tokens | None:
-        """Return the ids of `prompt` after the image; None if it differs from `ids_of_first` before that."""
-        if image is not None and end == 0:
+    def _ids_after_image(
+        self, images: Sequence[Image.Image], prompt: str, ids_of_first: Tokens, end: int
+    ) -> Tokens | None:
+        """Return the ids of `prompt` after the last image; None if it differs from `ids_of_first` before that."""
+        if images and end == 0:
             return None
-        key = (prompt, image is None)
+        key = (prompt, len(images))
         if key not in self._after_image:
-            ids = self._ids(self._process(image, prompt))
+            ids = self._ids(self._process(images, prompt))
             own_end = self._image_end(ids)
             same = ids[:own_end] == ids_of_first[:end] and own_end < len(ids)
             self._after_image[key] = ids[own_end:] if same else None
@@ -146,12 +148,12 @@ class PromptEncoder:
             (position + 1 for position in range(len(ids) - 1, -1, -1) if ids[position] in self._image_tokens), 0
         )
 
-    def _check(self, image: Image.Image | None, prompt: str, ids: Tokens) -> None:
+    def _check(self, images: Sequence[Image.Image], prompt: str, ids: Tokens) -> None:
         """Compare with the processor's own result, once for each length of prompts."""
-        kind = (len(ids), image is None)
+        kind = (len(ids), len(images))
         if kind in self._checked:
             return
-        if self._ids(self._process(image, prompt)) != ids:
+        if self._ids(self._process(images, prompt)) != ids:
             raise RuntimeError("the processor encodes the same prompt differently with another image")
         self._checked.add(kind)
 

@@ -144,6 +144,10 @@ class HfEngine(BaseEngine):
             return self.limitations
         return (*self.limitations, f"{UNKNOWN_FAMILY}: {self.checkpoint.model_type}")
 
+    def most_images(self, question: Question) -> int:
+        """Return 2 with a chat template, which says where each image of a prompt is; else 1."""
+        return 2 if self.prompt_format.form == "chat" else 1
+
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""
         checkpoint = self.checkpoint

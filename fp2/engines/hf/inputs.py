@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from fp2.engines.base import failed, open_image
+from fp2.engines.base import failed, open_images
 from fp2.engines.hf.encoding import EncodedPrompts, PromptEncoder
 from fp2.engines.hf.likelihoods import orders_of, text_in_order
 from fp2.errors import Fp2Error, without_path
@@ -75,7 +75,7 @@ class InputBuilder:
 
     def __init__(self, loaded: LoadedModel, prompt_format: PromptFormat, choice_orders: ChoiceOrders) -> None:
         self._loaded, self._format, self._orders = loaded, prompt_format, choice_orders
-        self._prompts: dict[tuple[str, bool, bool], str] = {}
+        self._prompts: dict[tuple[str, int, bool], str] = {}
         self._special_tokens = special_tokens(loaded.processor)
         self._encoder = PromptEncoder(loaded.processor, image_token_ids(loaded.model), prompt_format.adds_start_token)
         self.check_prompts: EncodedPrompts | None = None
@@ -84,7 +84,7 @@ class InputBuilder:
     def build(self, task: ImageTask) -> TaskInputs:
         """Decode the image of `task`, and encode its questions."""
         try:
-            image = self._image(task)
+            images = self._images(task)
         except Exception as error:  # a decoder can raise anything; it is the error of this image only
             reason = f"the image cannot be read: {without_path(error, task.path)}"
             return TaskInputs(failed=[failed(task, question, reason) for question in task.questions])
@@ -99,14 +99,14 @@ class InputBuilder:
                     inputs.failed.append(failed(task, question, reason))
                 else:
                     valid.append(question)
-            self._add(inputs, task, image, tuple(valid), scored)
+            self._add(inputs, task, images, tuple(valid), scored)
         return inputs
 
     def _add(
         self,
         inputs: TaskInputs,
         task: ImageTask,
-        image: Image.Image | None,
+        images: Sequence[Image.Image],
         questions: tuple[Question, ...],
         scored: bool,
     ) -> None:
@@ -114,13 +114,13 @@ class InputBuilder:
         if not questions:
             return
         try:
-            inputs.groups.append(self._encode(task, image, questions, scored))
+            inputs.groups.append(self._encode(task, images, questions, scored))
         except Fp2Error:
             raise
         except Exception as error:  # a processor can raise anything
             if len(questions) > 1:
                 for question in questions:
-                    self._add(inputs, task, image, (question,), scored)
+                    self._add(inputs, task, images, (question,), scored)
             else:
                 reason = f"the processor failed: {type(error).__name__}: {error}"
                 inputs.failed.append(failed(task, questions[0], reason))
@@ -130,33 +130,31 @@ class InputBuilder:
         texts = (question.text, *question.choices)
         return next((token for token in self._special_tokens if any(token in text for text in texts)), "")
 
-    def _image(self, task: ImageTask) -> Image.Image | None:
+    def _images(self, task: ImageTask) -> list[Image.Image]:
         if task.blind:
-            return None if self._loaded.facts.text_only else GREY
-        return open_image(task)
+            return [] if self._loaded.facts.text_only else [GREY]
+        return open_images(task)
 
     def _encode(
-        self, task: ImageTask, image: Image.Image | None, questions: tuple[Question, ...], scored: bool
+        self, task: ImageTask, images: Sequence[Image.Image], questions: tuple[Question, ...], scored: bool
     ) -> ImageQuestions:
         texts: dict[tuple[str, int], int] = {}  # samples of one answer are prompts of their own
         prompts: list[tuple[int, ...]] = []
         with self._loaded.lock:
-            if self.check_prompts is None and image is not None:
-                checks = [self._prompt(text, image=True) for text in _CHECK_QUESTIONS]
-                self.check_prompts = self._encoder.encode(image, checks)
+            if self.check_prompts is None and images:
+                checks = [self._prompt(text, images=len(images)) for text in _CHECK_QUESTIONS]
+                self.check_prompts = self._encoder.encode(images, checks)
             for question in questions:
-                own_prompts = [
-                    self._prompt(text, image=image is not None, scored=scored) for text in self._texts(question)
-                ]
+                own_prompts = [self._prompt(text, images=len(images), scored=scored) for text in self._texts(question)]
                 prompts.append(tuple(texts.setdefault((text, question.sample), len(texts)) for text in own_prompts))
-            encoded = self._encoder.encode(image, [text for text, _ in texts])
+            encoded = self._encoder.encode(images, [text for text, _ in texts])
             self._loaded.image_processor.forget()
         return ImageQuestions(task, questions, encoded, tuple(prompts), scored)
 
-    def _prompt(self, text: str, *, image: bool, scored: bool = True) -> str:
-        key = (text, image, scored)
+    def _prompt(self, text: str, *, images: int, scored: bool = True) -> str:
+        key = (text, images, scored)
         if key not in self._prompts:
-            self._prompts[key] = self._format.text(text, image, scored=scored)
+            self._prompts[key] = self._format.text(text, images, scored=scored)
         return self._prompts[key]
 
     def _texts(self, question: Question) -> list[str]:

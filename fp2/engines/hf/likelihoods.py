@@ -123,7 +123,7 @@ CHOICE_METHOD = "choice/1"  # raise the number with every change that can change
 
 def orders_of(question: Question, orders: ChoiceOrders) -> tuple[tuple[int, ...], ...]:
     """Return the orders in which the options are listed: one if the text does not list them."""
-    return tuple(map(tuple, option_orders(len(question.choices), orders if OPTIONS in question.text else "given")))
+    return tuple(map(tuple, option_orders(question, orders if OPTIONS in question.text else "given")))
 
 
 def text_in_order(question: Question, order: Sequence[int]) -> str:

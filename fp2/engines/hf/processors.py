@@ -28,32 +28,33 @@ RAW_PIXELS = "pixel_bytes"
 
 
 class LastImageProcessor:
-    """An image processor that remembers its result for the last image; other attributes are those of `inner`.
+    """An image processor that remembers its result for the last images; other attributes are those of `inner`.
 
     A processor runs its image processor again for every prompt about an image. With this in its place each image is
-    resized once. An image is always processed alone, so its result does not depend on other images.
+    resized once. The images of a prompt are processed together, and never with those of another.
     """
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._last: tuple[Any, dict[str, Any], Any] | None = None  # holds the image too, so that its id is not reused
+        self._last: tuple[Any, dict[str, Any], Any] | None = None  # holds the images too, so that no id is reused
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def forget(self) -> None:
-        """Drop the image."""
+        """Drop the images."""
         self._last = None
 
     def __call__(self, images: Any, *args: Any, **options: Any) -> Any:
-        """Return the result of `inner` for `images`: one image, possibly in a list, or in a list in a list."""
-        image = images
-        while isinstance(image, list) and len(image) == 1:
-            image = image[0]
-        if args or isinstance(image, list):
+        """Return the result of `inner` for `images`: those of one prompt, possibly in a list in a list."""
+        shown = images
+        while isinstance(shown, list) and len(shown) == 1:
+            shown = shown[0]
+        shown = shown if isinstance(shown, list) else [shown]
+        if args or any(isinstance(image, list) for image in shown):
             return self._inner(images, *args, **options)
-        if self._last is None or self._last[0] is not image or self._last[1] != options:
-            self._last = (image, dict(options), self._inner(images, **options))
+        if self._last is None or [*map(id, self._last[0])] != [*map(id, shown)] or self._last[1] != options:
+            self._last = (shown, dict(options), self._inner(images, **options))
         features = self._last[2]
         return type(features)(features)  # a processor may remove entries
 

@@ -115,15 +115,15 @@ class PromptFormat:
             raise cannot_reason(self.checkpoint.id)
         return template
 
-    def text(self, question: str, image: bool = True, *, scored: bool = False) -> str:
-        """Return the prompt for `question`, with the image token if there is an image.
+    def text(self, question: str, images: int = 1, *, scored: bool = False) -> str:
+        """Return the prompt for `question`, with the image token as often as there are images (several: of a chat).
 
         A model whose probabilities are read (`scored`) does not reason.
         """
         if self.form == "chat":
-            return self._chat(question, image, scored)
-        plain = self._plain if image else self._plain.replace(IMAGE + "\n", IMAGE)
-        before, after = plain.replace(IMAGE, self._image_token if image else "").split(QUESTION)
+            return self._chat(question, images, scored)
+        plain = self._plain if images else self._plain.replace(IMAGE + "\n", IMAGE)
+        before, after = plain.replace(IMAGE, self._image_token if images else "").split(QUESTION)
         return before + question + after
 
     def adds_start_token(self, prompt: str) -> bool:
@@ -142,21 +142,23 @@ class PromptFormat:
             return ""
         return str(getattr(self.processor, "image_token", None) or "")
 
-    def _chat(self, question: str, image: bool, scored: bool) -> str:
-        content = self._content(question, image)
+    def _chat(self, question: str, images: int, scored: bool) -> str:
+        content = self._content(question, images)
         try:
-            return self._render(content, **switched(self.template, self.reasoning, scored=scored))
+            prompt = self._render(content, **switched(self.template, self.reasoning, scored=scored))
+            if images > 1 and (token := self._image_token) and (n := prompt.count(token)) != images:
+                raise self._template_error(f"it has {n} of {images} images")
+            return prompt
         except Fp2Error:
             raise
         except Exception as error:  # a template is a program and can raise anything
             raise self._template_error(str(error)) from error
 
-    def _content(self, question: str, image: bool) -> list[dict[str, str]] | str:
+    def _content(self, question: str, images: int) -> list[dict[str, str]] | str:
         """Return the content of a message as this template takes it: a list of parts, or one string."""
         if not self._takes_parts:
-            return (self._image_token + "\n" if image else "") + question
-        content = [{"type": "image"}] if image else []
-        return [*content, {"type": "text", "text": question}]
+            return (self._image_token + "\n") * images + question
+        return [*([{"type": "image"}] * images), {"type": "text", "text": question}]
 
     @functools.cached_property
     def _takes_parts(self) -> bool:

@@ -10,16 +10,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from fp2.engines.base import failed, open_image
-from fp2.engines.server.chat import png
+from fp2.engines.base import failed, open_images
+from fp2.engines.server.chat import Shown, shown
 from fp2.engines.server.client import Channel, ServerClient
 from fp2.engines.server.limits import Spending
 from fp2.engines.server.pool import Server
 from fp2.errors import without_path
 from fp2.tables import Answer, ImageTask, Question
 
-Ask = Callable[[Channel, ImageTask, Question, str | None], Coroutine[Any, Any, Answer]]
-"""Asks one question about one image (base64 of a PNG, None shows none)."""
+Ask = Callable[[Channel, ImageTask, Question, Shown], Coroutine[Any, Any, Answer]]
+"""Asks one question about what is shown."""
 
 
 def ask_about(
@@ -46,7 +46,7 @@ def ask_about(
     done: queue.SimpleQueue[tuple[Server, Future[Answer], float]] = queue.SimpleQueue()
     spending = client.limits.spending
     servers, pending = client.pool.servers, Counter[Server]()
-    waiting: dict[Server, deque[tuple[ImageTask, Question, str | None]]] = {server: deque() for server in servers}
+    waiting: dict[Server, deque[tuple[ImageTask, Question, Shown]]] = {server: deque() for server in servers}
     more = True
     while more or any(waiting.values()) or pending.total():
         ready = [
@@ -69,7 +69,7 @@ def ask_about(
             more = False
         else:
             try:
-                image = None if task.blind else png(open_image(task))
+                image = None if task.blind else shown(open_images(task))
             except Exception as error:  # a decoder can raise anything; it is the error of this image only
                 reason = f"the image cannot be read: {without_path(error, task.path)}"
                 yield [failed(task, question, reason) for question in task.questions]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ PATH = "/chat/completions"
 NEWER_LIMIT = "max_completion_tokens"
 DATA_URL = "data:image/png;base64,"
 _PROBE_SIDE = 64  # pixels
+Shown = str | tuple[str, ...] | None
+"""The image that a request shows, as the base64 of a PNG; several; or none."""
 
 
 def png(image: Image.Image) -> str:
@@ -43,15 +45,22 @@ def probe_images() -> dict[str, str]:
     return {name: png(Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE), name)) for name in ("black", "white")}
 
 
-def messages(text: str, image: str | None) -> list[dict[str, Any]]:
-    """Return the conversation: the image (base64 of a PNG; None shows none), then the question."""
-    content: list[dict[str, Any]] = []
-    if image is not None:
-        content.append({"type": "image_url", "image_url": {"url": DATA_URL + image}})
+def shown(images: Sequence[Image.Image]) -> Shown:
+    """Return the images of a prompt as requests have them."""
+    pngs = tuple(map(png, images))
+    return pngs[0] if len(pngs) == 1 else pngs
+
+
+def messages(text: str, image: Shown) -> list[dict[str, Any]]:
+    """Return the conversation: the images, then the question."""
+    images = () if image is None else (image,) if isinstance(image, str) else image
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": DATA_URL + encoded}} for encoded in images
+    ]
     return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
-def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed: int) -> dict[str, Any]:
+def chat_body(model: str, text: str, image: Shown, decoding: Decoding, seed: int) -> dict[str, Any]:
     """Return the request for an answer in words: greedy, or sampled with `seed`."""
     sampling = {"top_p": 1.0, "seed": seed} if decoding.sampled else {}
     return {"model": model, "messages": messages(text, image), **sampling, **decoding.request()}

@@ -25,6 +25,7 @@ from fp2.engines.server.chat import (
     METHOD,
     PATH,
     Completion,
+    Shown,
     chat_body,
     post_chat,
     probe_images,
@@ -182,6 +183,10 @@ class OpenAICompatEngine(BaseEngine):
         if self.spec.options:
             method["options"] = dict(self.spec.options)
         return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
+
+    def most_images(self, question: Question) -> int:
+        """Return 2 in chat completions, 1 in requests for typed decisions."""
+        return 2 if question.kind not in SCORED or self._method(question.kind).path == PATH else 1
 
     def lacking(self, question: Question) -> Mapping[str, str]:
         """Return which numbers of a yes/no answer are given `NEVER` or `SOMETIMES`; the others always."""
@@ -413,7 +418,7 @@ class OpenAICompatEngine(BaseEngine):
         """Set the most that further answers may cost; see `HasPrice`."""
         self._limits.spending.most = cost
 
-    def _bodies(self, question: Question, image: str | None = None, seed: int = 0) -> list[Body]:
+    def _bodies(self, question: Question, image: Shown = None, seed: int = 0) -> list[Body]:
         """Return the requests that ask a question, without the fields that all have."""
         if question.kind in SCORED:
             return self._method(question.kind).requests(self.spec.id, question, image, self.decoding.choice_orders)
@@ -428,13 +433,13 @@ class OpenAICompatEngine(BaseEngine):
     def _seed(self, task: ImageTask, question: Question) -> int:
         return seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
 
-    def requests(self, task: ImageTask, question: Question, image: str | None) -> list[Body]:
+    def requests(self, task: ImageTask, question: Question, image: Shown) -> list[Body]:
         """Return the chat completions that ask a question about an image, complete: for a file of requests.
 
         Parameters
         ----------
-        image : str or None
-            The base64 of a PNG; None shows none.
+        image : str, tuple of str or None
+            As `fp2.engines.server.chat.shown` returns it; None shows none.
 
         Raises
         ------
@@ -472,7 +477,7 @@ class OpenAICompatEngine(BaseEngine):
         except Exception as error:  # a reply can contain anything
             return failed(task, question, f"the reply cannot be read ({type(error).__name__})")
 
-    async def _ask(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
+    async def _ask(self, channel: Channel, task: ImageTask, question: Question, image: Shown) -> Answer:
         """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
         started = time.perf_counter()
         path = PATH
@@ -494,7 +499,7 @@ class OpenAICompatEngine(BaseEngine):
             return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
         return replace(answer, seconds=time.perf_counter() - started)
 
-    async def _ask_in_words(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
+    async def _ask_in_words(self, channel: Channel, task: ImageTask, question: Question, image: Shown) -> Answer:
         """Ask for an answer in words; a model that turns out to reason is asked once more, with tokens for that."""
         reasons = self._reasons
         (body,) = self._bodies(question, image, self._seed(task, question))

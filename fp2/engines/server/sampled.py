@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fp2.engines.base import NEVER, SOMETIMES, option_orders
-from fp2.engines.server.chat import PATH, messages, read_completion
+from fp2.engines.server.chat import PATH, Shown, messages, read_completion
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
 from fp2.hashing import digest
@@ -54,11 +54,11 @@ class SampledAnswers:
         """Return the name with its version, the number of samples, and their seed."""
         return {"name": "sampled/1", "samples": self.samples, "seed": self.decoding.seed}
 
-    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
         """Return `samples` requests, or as many for each order of the options."""
         texts = [question.text]
         if question.kind == "choice":
-            texts = [lettered(question, order) for order in option_orders(len(question.choices), orders)]
+            texts = [lettered(question, order) for order in option_orders(question, orders)]
         limit = _TOKENS + self.decoding.reasoning_budget
         return [
             {"model": model, "messages": messages(text, image), "max_tokens": limit, "temperature": 1.0, "top_p": 1.0,
@@ -76,7 +76,7 @@ class SampledAnswers:
         answers = [_answer(reply) for reply in replies]
         if question.kind == "yes_no":
             return _yes_no(_given(answers), n_tokens)
-        option_sets, rows, masses = option_orders(len(question.choices), orders), [], []
+        option_sets, rows, masses = option_orders(question, orders), [], []
         for index, order in enumerate(option_sets):
             texts = _given(answers[index * self.samples : (index + 1) * self.samples])
             chosen = [_option(text, question, order) for text in texts]

@@ -26,7 +26,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fp2.engines.base import BLANKS, NEVER, SOMETIMES, option_orders
-from fp2.engines.server.chat import DATA_URL, PATH, first_choice, messages
+from fp2.engines.server.chat import DATA_URL, PATH, Shown, first_choice, messages
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
@@ -60,8 +60,8 @@ class ScoringMethod(Protocol):
         """Return the name with its version, and whatever else can change a number."""
         ...
 
-    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
-        """Return the requests to send, for an image (base64 of a PNG; None shows none)."""
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
+        """Return the requests to send, for what is shown."""
         ...
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
@@ -104,12 +104,12 @@ class TopLogprobs:
         """Return the name with its version, and the number of tokens."""
         return {"name": "top_logprobs/2", "top": self.top}
 
-    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
         """Return one request, or one for each order of the options."""
         if question.kind == "yes_no":
             texts = [question.text]
         else:
-            texts = [lettered(question, order) for order in option_orders(len(question.choices), orders)]
+            texts = [lettered(question, order) for order in option_orders(question, orders)]
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, image), **rest} for text in texts]
 
@@ -119,7 +119,7 @@ class TopLogprobs:
         listed = [_listed(reply) for reply in replies]
         if question.kind == "yes_no":
             return _read_yes_no(listed[0], n_tokens)
-        option_sets = option_orders(len(question.choices), orders)
+        option_sets = option_orders(question, orders)
         rows = [_p_letters(tokens, order) for tokens, order in zip(listed, option_sets, strict=True)]
         masses = [math.fsum(row) for row in rows]
         if min(masses) <= 0:
@@ -233,7 +233,7 @@ class TypedDecisions:
         """Return the name with its version, and the form of the request."""
         return {"name": f"{self.name}/1", "form": self.form}
 
-    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
         """Return one request, or several if the options have more orders than one may ask."""
         option_sets = _orders(question, orders)
         questions_asked = [(f"q{i}", self._question(question, order, f"q{i}")) for i, order in enumerate(option_sets)]
@@ -260,10 +260,11 @@ class TypedDecisions:
         rows = [_p_options(answer, question.choices) for answer, _ in answers]
         return mean_over_orders(question, rows, [mass for _, mass in answers], n_tokens)
 
-    def _state(self, image: str | None) -> dict[str, Any]:
+    def _state(self, image: Shown) -> dict[str, Any]:
         key = "state" if self.name == "systemone" else "input"
         if image is None:
             return {key: NO_IMAGE}
+        assert isinstance(image, str)  # one image (`OpenAICompatEngine.most_images`)
         if self.form == "assets":
             return {key: PLACEHOLDER, "assets": {PLACEHOLDER: {"type": "image", "format": "png", "data_base64": image}}}
         if self.form == "parts":
@@ -289,7 +290,7 @@ class TypedDecisions:
 
 def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
     """Return the orders in which a question is asked: one without options for a yes/no question."""
-    return [()] if question.kind == "yes_no" else option_orders(len(question.choices), orders)
+    return [()] if question.kind == "yes_no" else option_orders(question, orders)
 
 
 def _answer(reply: Reply, name: str, index: int) -> Mapping[str, Any]:

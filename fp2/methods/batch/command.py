@@ -30,11 +30,11 @@ from fp2.extension import (
     load_config,
     load_inputs,
     nearest,
-    open_image,
+    open_images,
     open_storage,
     plan_answers,
-    png,
     register_origins,
+    shown,
 )
 from fp2.methods.batch.vendors import VENDORS, Vendor
 
@@ -126,7 +126,7 @@ def _requests(planned: Planned, unread: Counter[str]) -> Iterator[tuple[str, Bod
     """Yield (id, chat completion) of every answer that is missing; count why images cannot be read."""
     for task in planned.storage.open_tasks():
         try:
-            image = None if task.blind else png(open_image(task))
+            image = None if task.blind else shown(open_images(task))
         except Exception as error:  # a decoder can raise anything; the next run reports it with the image's answers
             unread[str(error)] += 1
             continue

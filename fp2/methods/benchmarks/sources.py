@@ -112,3 +112,36 @@ class VlGender(DataSource[VlGenderOptions]):
         chosen = self.options
         folders = (chosen.root.expanduser(), chosen.checkout.expanduser())
         return load_vl_gender(*folders, chosen.task, chosen.per_gender, chosen.prompt_seed, context.images_needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsOptions(DataOptions):
+    """`root` is the checkout of PAIRS, `questions` HELM's file of its scenario."""
+
+    root: Annotated[Path, Local(), Required("the checkout of katiefraser/PAIRS")]
+    questions: Annotated[Path, Local(), Required("pairs_scenario.py of a checkout of HELM")]
+
+
+class Pairs(DataSource[PairsOptions]):
+    """The images of PAIRS, with HELM's questions."""
+
+    Options = PairsOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return each image once for each question; see `load_pairs`."""
+        from fp2.methods.benchmarks.question_files import load_pairs
+
+        chosen = self.options
+        return load_pairs(chosen.root.expanduser(), chosen.questions.expanduser(), context.images_needed)
+
+
+class VlBiasBench(DataSource[HubOptions]):
+    """The closed questions of VLBiasBench."""
+
+    Options = HubOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the questions with an ambiguous context; see `load_vlbiasbench`."""
+        from fp2.methods.benchmarks.question_files import load_vlbiasbench
+
+        return load_vlbiasbench(self.options.root.expanduser(), context.images_needed)

@@ -124,6 +124,10 @@ class VllmEngine(HfEngine):
             fix = "Set model.quantisation=null, or engine=hf"
             raise Fp2Error("engine=vllm does not support quantisation", where="model.quantisation", fix=fix)
 
+    def most_images(self, question: Question) -> int:
+        """Return 1: a session gives vLLM the pixels of one image."""
+        return 1
+
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor vllm."""
         identity = super().identity()

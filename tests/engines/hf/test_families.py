@@ -91,7 +91,7 @@ def test_prompts_are_those_that_the_family_was_trained_on(folders: dict[str, Pat
     _, form = loaded_from(folders[family])
     seeing, blind = (prompt.format(KIND) for prompt in PROMPTS[family])
     assert form.text(KIND) == seeing
-    assert form.text(KIND, image=False) == blind
+    assert form.text(KIND, images=0) == blind
     assert form.text("Odd {image} <braces>?").count("Odd {image} <braces>?") == 1
 
 

@@ -503,10 +503,10 @@ def test_a_processor_that_fails_at_one_question_fails_alone(
     builder = asked._session._builder
     original = builder._prompt
 
-    def prompt(text: str, *, image: bool, scored: bool = True) -> str:
+    def prompt(text: str, *, images: int, scored: bool = True) -> str:
         if text.startswith("A leader"):
             raise ZeroDivisionError("so it goes")
-        return original(text, image=image, scored=scored)
+        return original(text, images=images, scored=scored)
 
     monkeypatch.setattr(builder, "_prompt", prompt)
     answers = collect(asked.answer(tasks[:2]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +127,11 @@ def test_each_option_stands_once_in_each_place() -> None:
     assert sorted(map(tuple, orders)) == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
     assert len(set(orders_of(QUESTION, "all"))) == 6
     assert orders_of(QUESTION, "given") == ((0, 1, 2),)
+    asked = [replace(QUESTION, text=f"{number}: {QUESTION.text}") for number in range(60)]
+    drawn = Counter(order for question in asked for order in orders_of(question, 42))
+    assert len(drawn) == 6
+    assert max(drawn.values()) < 25
+    assert orders_of(QUESTION, 42) == orders_of(QUESTION, 42) != orders_of(QUESTION, 7)
     plain = Question("q", "work", "Cook, nurse or judge?", kind="choice", choices=QUESTION.choices)
     assert orders_of(plain, "all") == ((0, 1, 2),)
     assert text_in_order(QUESTION, (2, 0, 1)) == "Which?\n- judge\n- cook\n- nurse\nAnswer:"

@@ -43,10 +43,13 @@ def test_a_reused_id_is_not_taken_for_the_same_image() -> None:
         memo.forget()
 
 
-def test_several_images_are_not_remembered() -> None:
+def test_the_images_of_one_prompt_are_remembered_in_their_order_and_those_of_several_are_not() -> None:
     a, b = np.zeros(2), np.ones(2)
     inner = Doubling()
     memo = LastImageProcessor(inner)
-    for _ in range(2):
-        assert memo([[a, b]])["count"] == 2
+    for shown in ([a, b], [a, b], [b, a]):
+        assert np.array_equal(memo([shown])["pixels"], [2 * picture for picture in shown])
     assert inner.seen == 4
+    for _ in range(2):
+        memo([[a], [b]])
+    assert inner.seen == 8

@@ -53,7 +53,7 @@ def test_a_template_gets_the_kind_of_message_that_it_takes(
     llava: Path, tmp_path: Path, template: str, seeing: str, blind: str
 ) -> None:
     form = with_template(llava, tmp_path, template)
-    assert (form.text("Who?"), form.text("Who?", image=False)) == (seeing, blind)
+    assert (form.text("Who?"), form.text("Who?", images=0)) == (seeing, blind)
     assert form.adds_start_token(seeing) is not seeing.startswith("<s>")
 
 
@@ -82,7 +82,7 @@ def test_a_template_in_the_tokenizer_is_found(llava: Path, tmp_path: Path) -> No
     (folder / "tokenizer_config.json").write_text(config.replace("{", '{"chat_template": "' + template + '",', 1))
     form = form_of(folder)
     assert form.form == "chat"
-    assert form.text("Who?", image=False) == "Q: Who?"
+    assert form.text("Who?", images=0) == "Q: Who?"
 
 
 def test_the_origin_of_the_format(llava: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_origin_of_the_format(llava: Path, tmp_path: Path) -> None:
     own = form_of(llava, prompt="{question} {image}:")
     assert own.identity() == {"form": "own", "format": "{question} {image}:"}
     assert own.text("Who?") == "Who? <image>:"
-    assert own.text("Who?", image=False) == "Who? :"
+    assert own.text("Who?", images=0) == "Who? :"
     bare = Path(shutil.copytree(llava, tmp_path / "bare"))
     (bare / "chat_template.jinja").unlink()
     assert form_of(bare).form == "raw"
@@ -150,5 +150,5 @@ def test_a_template_of_the_tokenizer_gets_the_same_date(llava: Path, tmp_path: P
     config["chat_template"] = "{{ strftime_now('%Y') }} {% for m in messages %}{{ m['content'] }}{% endfor %}"
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     form = form_of(folder)
-    assert form.text("Who?", image=False) == "2024 Who?"
+    assert form.text("Who?", images=0) == "2024 Who?"
     assert "today" in form.identity()

@@ -102,6 +102,10 @@ class PlantedEngine(BaseEngine):
         """Return the digest of the truth."""
         return {"engine": "planted", "truth": self.truth.digest}
 
+    def most_images(self, question: Question) -> int:
+        """Return 2: no image is opened."""
+        return 2
+
     def profile(self) -> ModelProfile:
         """Return whether there is an effect to find."""
         return ModelProfile(without_effects=not self.truth.has_effects)
