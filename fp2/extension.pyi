@@ -439,6 +439,13 @@ from fp2.stats.matched import (
     matched_panel as matched_panel,
     minimum_detectable as minimum_detectable,
 )
+from fp2.stats.profiles import (
+    Profiles as Profiles,
+    RankTable as RankTable,
+    profiles as profiles,
+    rank_table as rank_table,
+    smaller_profiles as smaller_profiles,
+)
 from fp2.stats.proportions import (
     Proportion as Proportion,
     proportions_by_group as proportions_by_group,
@@ -480,6 +487,9 @@ from fp2.report.reading import (
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
 )
+from fp2.report.keys import load_public_key as load_public_key
+from fp2.report.page import PageSection as PageSection, render_page as render_page, write_page as write_page
+from fp2.report.verify import Verification as Verification, signed_statement as signed_statement
 from fp2.report.samples import groups_of as groups_of
 from fp2.report.values import (
     Axis as Axis,
@@ -491,6 +501,7 @@ from fp2.report.values import (
     Estimate as Estimate,
     Finding as Finding,
     Kind as Kind,
+    Link as Link,
     Name as Name,
     Part as Part,
     Point as Point,
