@@ -156,12 +156,12 @@ def _lead(ranked: Sequence[Standing]) -> list[Value]:
     return [
         Sentence(
             [
+                f"Between groups {where}, answers differ significantly less with ",
                 Name(first.names[smallest.name]),
-                f" differs significantly less between groups {where} than "
-                f"{plural(len(apart), 'other model')} of {len(rows) - 1}: ",
-                f"{smallest.difference:.3f}; the largest is ",
+                f" ({smallest.difference:.3f}) than with {len(apart)} of {plural(len(rows) - 1, 'other model')}; ",
+                "most with ",
                 Name(first.names[rows[-1].name]),
-                f" with {rows[-1].difference:.3f}.",
+                f" ({rows[-1].difference:.3f}).",
             ],
             Weight.LEAD,
         )
@@ -222,8 +222,11 @@ def _of_model(standing: Standing, model: str) -> list[Value]:
     labels = {probe["id"]: reading.plain(probe.get("label", probe["id"])) for probe in probes}
     composite = standing.measured[model][0].submission.stated["composites"][question.cut]
     series = [
-        Series([Point(float(x), labels.get(p, p)) for p, x in zip(composite["probes"], row, strict=True)], group)
-        for group, row in zip(question.groups, deviation, strict=True)
+        Series(
+            [Point(float(x), group) for group, x in zip(question.groups, of_probe, strict=True)],
+            labels.get(probe, probe),
+        )
+        for probe, of_probe in zip(composite["probes"], deviation.T, strict=True)
     ]
     place = next((row for row in standing.ranks.rows if row.name == model), None) if standing.ranks else None
     estimate = _estimate(standing, model)
