@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import copy
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import yaml
 from PIL import Image
+
+from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +98,6 @@ class Bench:
 
     def config(self, *overrides: str) -> Any:
         """Return the checked config of a quick run."""
-        from fp2.compose import load_config
-
         return load_config(self.words(*overrides))
 
     def run(self, *overrides: str, folder: str | None = None) -> Any:
@@ -122,11 +125,39 @@ class Bench:
 
 def execute(words: Sequence[str], folder: Path) -> Any:
     """Run `words` in this process, past the command line, into `folder`; return the outcome."""
-    from fp2.compose import load_config
     from fp2.progress import Progress
     from fp2.run import run
 
     return run(load_config(words), folder, list(words), Progress(quiet=True))
+
+
+SETTING = re.compile(
+    r"(\+\+)?(\w+(?:\.\w+)+)=(?!\[?(?i:yes|no|on|off)\b)"
+    r"(/[\w./-]+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\[[A-Za-z_]\w*(?:,[A-Za-z_]\w*)*\])"
+)
+"""An override whose value YAML and Hydra read alike: a path, a word, a number or a list of words."""
+_COMPOSED: dict[tuple[str, ...], Any] = {}
+
+
+def load_config(overrides: Sequence[str]) -> Any:
+    """Return what `fp2.compose.load_config` does, with each choice of files composed once: Hydra takes 0.15 s."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from fp2 import compose
+
+    words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
+    chosen = tuple(word for word, setting in words if not setting)
+    try:
+        if chosen not in _COMPOSED:
+            _COMPOSED[chosen] = compose.compose_config(chosen)
+        composed = copy.deepcopy(_COMPOSED[chosen])
+        for _, setting in words:
+            if setting:
+                OmegaConf.update(composed, setting[2], yaml.safe_load(setting[3]), force_add=bool(setting[1]))
+        return compose.validate(composed)
+    except (Fp2Error, OmegaConfBaseException, AttributeError, KeyError):
+        return compose.load_config(overrides)  # to be refused as for a user
 
 
 def results_of(folder: Path) -> dict[str, Any]:

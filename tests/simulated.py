@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
+from bench import load_config
 
 from fp2.ask.answers import RowAnswers, RunTables
-from fp2.compose import build_protocol, load_config
+from fp2.compose import build_protocol
 from fp2.cuts import Cut, resolve_cuts
 from fp2.methods.peeps.planted.engine import simulate
 from fp2.methods.peeps.planted.truth import load_truth

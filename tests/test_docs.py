@@ -23,6 +23,7 @@ from bench import REPOSITORY
 import fp2 as library
 from fp2.cli import app
 from fp2.compose import check_overrides, prepare
+from fp2.config import choices
 from fp2.data.base import DataSource
 from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
@@ -299,6 +300,10 @@ def _unknown_options(words: list[str], files: list[Path]) -> str | None:
     return f"unknown options {unknown}" if unknown else None
 
 
+GROUPS = ("model", "data", "scorer", "variant", "probe")
+"""Groups whose choices are files; a cut may be an attribute."""
+
+
 @cache
 def _compose(words: tuple[str, ...]) -> str | None:
     try:
@@ -309,8 +314,14 @@ def _compose(words: tuple[str, ...]) -> str | None:
 
 
 def problem_of_overrides(words: list[str]) -> str | None:
-    """Return why the overrides do not compose, or None."""
+    """Return why the overrides do not compose, or None; of several choices the first stands for all."""
     kept = [PLACEHOLDERS.get(word, word) for word in words if not word.startswith(("-", "hydra.searchpath"))]
+    for place, (group, _, names) in enumerate(word.partition("=") for word in kept):
+        if group == "sweep" or (re.fullmatch(r"[a-z]\w*(,[a-z]\w*)+", names) and group in GROUPS):
+            if unknown := set(names.split(",")) - set(choices(group)):  # each is composed in test_compose.py
+                return f"unknown {group} {sorted(unknown)}"
+            kept[place] = f"{group}={names.split(',')[0]}" if group != "sweep" else ""
+    kept = [word for word in kept if word]
     return _compose(tuple(word for word in kept if not word.startswith(OWN_FILES)))
 
 

@@ -244,7 +244,7 @@ RUNS = list(
 )
 
 
-@pytest.mark.parametrize(("command", "wrong"), zip(RUNS[:: len(RUNS) // len(WRONG)], WRONG, strict=False))
+@pytest.mark.parametrize(("command", "wrong"), [*zip(RUNS[:: len(RUNS) // len(WRONG)], WRONG, strict=False)])
 def test_fp2_plan_refuses_what_fp2_run_refuses(
     command: str, wrong: str, project: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

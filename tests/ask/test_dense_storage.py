@@ -24,7 +24,6 @@ from fp2.data.base import people_table
 from fp2.data.stimuli import Stimulus
 from fp2.errors import Fp2Error
 from fp2.probes.traits import Trait
-from fp2.store.dense import answered
 from fp2.store.rows import ResponseStore
 from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
@@ -343,17 +342,6 @@ def test_images_that_cannot_be_shown_are_rows_with_a_reason(store: ResponseStore
     engine = Scripted()
     assert "more than the run allows" in str(ask_all(engine, store, bad=(0, 1, 2, 3)).asked.over_budget)
     assert not engine.asked
-
-
-def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: ResponseStore) -> None:
-    engine = Scripted(lambda image, question: "down" if image != "i0" else None)
-    done = ask_all(engine, store, attempts=3, budget=0.05, n=60)
-    assert "more than the run allows; the first: down" in str(done.asked.over_budget)
-    assert 100 <= len(engine.asked) < 360
-    assert answered(done.storage.numbers).sum() == 6
-    again = Scripted()
-    ask_all(again, store, n=60)
-    assert len(again.asked) == 360 - 6
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "0.5"])

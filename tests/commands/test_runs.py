@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 import yaml
-from bench import REPOSITORY, Bench, fp2, results_of
+from bench import REPOSITORY, Bench, fp2, load_config, results_of
 
-from fp2.compose import load_config
 from fp2.runs.logged import load_run_sections
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,12 +200,3 @@ def test_a_people_table_has_the_schemas_columns_first_and_fills_what_may_be_abse
     assert pd.isna(table["set_id"][0])
     with pytest.raises(Fp2Error, match=r"lacks the column n_people"):
         people_table({name: value for name, value in columns.items() if name != "n_people"})
-
-
-def test_the_options_of_every_data_set_can_be_read_without_pandas() -> None:
-    code = (
-        "import sys; from fp2.plugins import installed; [p.load() for p in installed('fp2.data').values()]; "
-        "print(sorted({'pandas', 'numpy', 'PIL', 'pyarrow'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

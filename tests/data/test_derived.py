@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from bench import load_config
 from fhibe_copy import write_copy
 
-from fp2.compose import build_protocol, load_config
+from fp2.compose import build_protocol
 from fp2.cuts import check_publishable, memberships
 from fp2.data.base import load_configured
 from fp2.data.derived import derivable, first_region, with_derived

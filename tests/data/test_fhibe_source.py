@@ -5,9 +5,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from bench import load_config
 from fhibe_copy import write_copy, write_fullres
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.data.base import load_configured
 from fp2.data.fhibe.source import RECORD, TERMS, acknowledge
 from fp2.errors import Fp2Error

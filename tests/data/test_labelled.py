@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from bench import load_config
 from PIL import Image
 
-from fp2.compose import load_config
 from fp2.data.base import load_configured
 from fp2.data.readers.labelled import load_folders
 from fp2.errors import Fp2Error

@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
+from bench import load_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.compose import load_config
 from fp2.data.base import people_table
 from fp2.data.sampling import limit_images, limit_people, pick_images, read_ids, single_person
 from fp2.errors import Fp2Error

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import fp2
+from bench import fp2, load_config
 
-from fp2.compose import config_hash, from_plain, load_config
+from fp2.compose import config_hash, from_plain
 from fp2.engines.pins import cached_checkpoint, read_pins, write_pins
 from fp2.errors import Fp2Error
 

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bench import load_config
 from gras_checkout import MODELS, TEMPLATES, WORDS, script, write_scripts
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 from fp2.probes.published import read_wording

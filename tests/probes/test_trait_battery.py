@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import load_config
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.methods.peeps.bundled import load_planted

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -194,9 +192,3 @@ def test_axis_and_names() -> None:
     ]
     assert shorten("abcdef", 4) == "abc…"
     assert shorten("$x$", 9) == r"\$x\$"
-
-
-def test_matplotlib_loads_only_when_something_is_drawn() -> None:
-    code = "import fp2.report.disparity_charts, sys; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

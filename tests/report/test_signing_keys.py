@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import os
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -116,14 +113,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Fp2Error, match="cannot be written"):
         generate_key(tmp_path / "file" / "key.pem")
-
-
-def test_package_import_stays_light() -> None:
-    code = "import fp2.report, sys; print(sorted({'matplotlib', 'jinja2', 'cryptography', 'rich'} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_public_key_of_small_order_is_refused(tmp_path: Path) -> None:

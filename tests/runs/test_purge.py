@@ -252,9 +252,11 @@ def test_a_store_from_before_there_were_origins_is_purged_by_the_runs_tables(fin
         assert connection.execute("SELECT count(*) FROM answers").fetchone() == (n_before - 12,)
 
 
-@pytest.mark.parametrize("words", [[], ["--subject", "a", "--release", "b"], ["--absent"]])
+@pytest.mark.parametrize(
+    "words", [[], ["--subject", "a", "--release", "b"], ["--absent"], ["--subject", " "], ["--image", ""]]
+)
 def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert fp2("purge", *words, *bench.paths) == 2
+    assert fp2("purge", *words, "--yes", *bench.paths) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 

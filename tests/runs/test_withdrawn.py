@@ -149,8 +149,8 @@ def test_who_is_purged_while_a_run_asks_is_in_nothing(
 
 
 @pytest.mark.usefixtures("mlflow_store")
-@pytest.mark.parametrize("place", ["asking", "scoring", "analysing", "writing"])
-def test_a_purge_at_any_moment_of_a_run_removes_the_person_from_it(
+@pytest.mark.parametrize("place", ["scoring", "analysing", "writing"])
+def test_a_purge_after_the_answers_removes_the_person_from_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     subject = people_of(bench)["person"].iloc[0]
@@ -163,16 +163,13 @@ def test_a_purge_at_any_moment_of_a_run_removes_the_person_from_it(
             if place != "writing":  # then it waits until the run is written
                 purges[0].join()
 
-    if place == "asking":
-        purging_while_asked(monkeypatch, once)
-    else:
-        module, name = {
-            "scoring": ("fp2.run", "score"),
-            "analysing": ("fp2.runs.stages", "count_tables"),
-            "writing": ("fp2.runs.outputs", "write_run"),
-        }[place]
-        stage = getattr(__import__(module, fromlist=[name]), name)
-        monkeypatch.setattr(f"{module}.{name}", lambda *args, **kw: (once(), stage(*args, **kw))[1])
+    module, name = {
+        "scoring": ("fp2.run", "score"),
+        "analysing": ("fp2.runs.stages", "count_tables"),
+        "writing": ("fp2.runs.outputs", "write_run"),
+    }[place]
+    stage = getattr(__import__(module, fromlist=[name]), name)
+    monkeypatch.setattr(f"{module}.{name}", lambda *args, **kw: (once(), stage(*args, **kw))[1])
     run = bench.run(*LOGGED, "engine.batch_size=4", folder="run")
     purges[0].join()
     assert run.exit_status == 0

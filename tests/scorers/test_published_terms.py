@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench import Bench
+from bench import Bench, load_config
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.errors import Fp2Error
 from fp2.scorers.published_terms import most_frequent, published_lexicon
 from fp2.scorers.registry import build_scorer

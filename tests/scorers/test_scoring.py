@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pandas as pd
+from bench import load_config
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from fp2.compose import load_config
 from fp2.scorers.registry import build_scorers, flag_refusals
 from fp2.scorers.registry import score_answers as score_flagged
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from scipy import optimize, stats
 from stats_data import panel_of
 from statsmodels.stats.proportion import proportion_confint
 
-import fp2.stats
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import stream
 from fp2.stats.core.resampling import joint_permutations, observed_moments
@@ -131,19 +128,6 @@ def test_weighted_form_agrees_with_the_plain_one_where_groups_share_nobody():
         np.testing.assert_allclose(getattr(plain, name), getattr(weighted, name))
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(weighted.correlation[off], 0.0, atol=1e-12)
-
-
-def test_the_package_offers_two_functions_and_imports_nothing_heavy():
-    code = """
-import sys, fp2.stats
-assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)
-import fp2.stats.disparities, fp2.stats.adjustment
-assert callable(fp2.stats.disparity) and callable(fp2.stats.adjust)
-assert not {'scipy', 'pandas', 'statsmodels'} & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(AttributeError):
-        fp2.stats.nothing_of_the_kind  # noqa: B018
 
 
 def test_the_minimum_detectable_gap_of_rates_is_found_with_its_power():

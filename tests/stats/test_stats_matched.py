@@ -82,20 +82,6 @@ def test_matched_permutation_equals_a_plain_loop_with_missing_versions():
     assert found.n_sets == 13
 
 
-def test_matched_sets_hold_the_level_with_unequal_spread():
-    rng = np.random.default_rng(4)
-    rejected = sum(
-        matched_test(
-            *long([rng.normal(size=(20, 1)) + np.array([1, 1, 2]) * rng.normal(size=(20, 3))]),
-            n_permutations=99,
-            seed=k,
-        ).p_value
-        <= 0.05
-        for k in range(400)
-    )
-    assert rejected / 400 < 0.085
-
-
 def test_matched_designs_that_say_nothing():
     table = np.tile(np.random.default_rng(5).normal(size=(12, 1)), 3)
     same = matched_test(*long([table]), n_permutations=99, seed=0)
@@ -146,7 +132,7 @@ def test_without_any_difference_the_bound_is_the_chance_to_see_none():
         matched_equivalence(test, 0.0, 2.0)
 
 
-@pytest.mark.parametrize(("share", "size"), [(0.05, 1.0), (0.1, 0.5), (0.2, 0.25), (0.5, 0.1)])
+@pytest.mark.parametrize(("share", "size"), [(0.05, 1.0), (0.5, 0.1)])
 def test_rare_differences_whose_mean_is_the_bound_are_seldom_called_equivalent(share, size):
     """Most sets show nothing and some a lot: where a t test alone takes 18 of 100 for equivalent."""
     rng = np.random.default_rng(3)

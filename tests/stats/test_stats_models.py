@@ -61,19 +61,6 @@ def test_distance_of_people_in_several_groups_and_of_too_few():
         fingerprint_distance(values, other[:, :1], groups, subjects, **FAST)
 
 
-@pytest.mark.parametrize("profile", [0.0, 0.15])
-def test_distance_interval_covers_and_its_p_holds_the_level(profile):
-    rng = np.random.default_rng(4)
-    centred = np.array([0, 0, 0, profile]) - profile / 4
-    truth, covered, rejected = np.sqrt((centred**2).mean()), 0, 0
-    for k in range(100):
-        found = fingerprint_distance(*two_models(rng, profile, 2)[:4], n_permutations=59, n_bootstrap=100, seed=k)
-        covered += found.ci_low - 1e-12 <= truth <= found.ci_high
-        rejected += found.p_value <= 0.05
-    assert covered >= 90
-    assert rejected <= 12 if profile == 0 else rejected >= 90
-
-
 def test_the_shrunken_range_follows_from_a_root_finder():
     rng = np.random.default_rng(5)
     means, variances = rng.normal(0, 0.3, (5, 40, 2)), rng.uniform(0.001, 0.2, (5, 40, 2))
@@ -157,19 +144,6 @@ def test_difference_is_unbiased_whatever_the_noise():
         found.append([next(r.difference for r in table.rows if r.name == name) ** 2 for name in ("quiet", "noisy")])
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(200)
     assert mean == pytest.approx([0.5, 0.5], abs=float(4 * error.max()))
-
-
-@pytest.mark.parametrize("gap", [0.0, 0.3])
-def test_models_that_differ_only_in_noise_are_hardly_ever_ordered(gap):
-    """At most 5.5 % of false orderings; the shrunken composite gave 48 % with equal gaps above 0."""
-    rng, wrong = np.random.default_rng(9), 0
-    for k in range(150):
-        values, groups, subjects, images = models(rng, (0.0,) * 4)
-        values *= np.array([1, 1, 2, 3])[:, None, None]
-        values += gap * (groups == "group D")[:, None]
-        table = rank_models(values, groups, subjects, list("abcd"), images=images, n_bootstrap=100, seed=k)
-        wrong += table.better.any()
-    assert wrong / 150 <= 0.09
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,8 +1,9 @@
 """The studies of `python -m benchmarks.validity` give their stored numbers, and the main claims hold.
 
 The claims of docs/validity.md are measured on 4,000 data sets each by the benchmark. Here every study runs on three
-data sets and gives what `validity_values.csv` says, and the main claims are tested on 300: a count has to lie within
-the central 99.9 % of a binomial at the claim's bound.
+data sets and gives what `validity_values.csv` says, so that a change of a number is noticed; the level, the coverage,
+equivalence and power of a run's rows are tested on 50 to 300: a count has to lie within the central 99.9 % of a
+binomial at the claim's bound.
 """
 
 from __future__ import annotations
@@ -20,40 +21,24 @@ from stats_data import panel_of
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
-from benchmarks.validity.beyond import (
-    ADJUSTED_WORLDS,
-    INTERACTION_WORLDS,
-    PLANNING_WORLDS,
-    TWO_SAMPLE_WORLDS,
-    adjusted,
-    interaction,
-    planned,
-    two_samples,
-)
-from benchmarks.validity.families import step_down, whole_run
 from benchmarks.validity.measure import measure
-from benchmarks.validity.order import order
-from benchmarks.validity.random_factors import WORDING_WORLDS, wordings
 from benchmarks.validity.rows import Row, judge
-from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.studies import (
     COVERAGE_WORLDS,
     EQUIVALENCE_WORLDS,
-    MATCHED_EQUIVALENCE_WORLDS,
-    MATCHED_WORLDS,
     STUDIES,
 )
 from benchmarks.validity.summary import summarise
-from benchmarks.validity.worlds import SIZES, World, draw
+from benchmarks.validity.worlds import World, draw
 
 pytestmark = pytest.mark.long
 
 N, CHUNK = 300, 100
 
 
-def simulate(run, world, n=N, seed=7):
+def simulate(run, world, n=N, seed=7, chunk=CHUNK):
     """`n` data sets of a study in chunks, as the benchmark runs them."""
-    parts = [run(world, CHUNK, seed + k) for k in range(n // CHUNK)]
+    parts = [run(world, chunk, seed + k) for k in range(n // chunk)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -90,7 +75,7 @@ def test_a_study_gives_its_stored_numbers(study):
     assert values_of(study) == pytest.approx(stored, rel=1e-6, abs=0.004, nan_ok=True)
 
 
-HELD = [World("normal"), World("yes/no", "images"), World("normal", "spread")]
+HELD = [World("normal"), World("normal", "spread")]
 
 
 @pytest.mark.parametrize("world", HELD, ids=lambda w: f"{w.outcome} {w.condition}")
@@ -102,39 +87,7 @@ def test_null_data_sets_are_rejected_as_often_as_they_should(world):
         at_least(rejected, 0.04)
 
 
-def test_images_as_units_would_reject_far_too_often():
-    """Pseudo-replication: with six images a subject 42 % of five groups' null data sets; with three, fewer."""
-    at_least(simulate(studies.images_as_units, World("normal"), 200)["p"] <= 0.05, 0.12)
-
-
-@pytest.mark.parametrize("world", [PLANNING_WORLDS[1]], ids=lambda w: w.outcome)
-def test_the_printed_sample_size_has_its_power(world: World) -> None:
-    found = simulate(partial(planned, n_permutations=1_999), world, 300)["found"]
-    at_least(found > 0, 0.75)
-    at_most(found > 0, 0.85)
-
-
-@pytest.mark.parametrize("world", [TWO_SAMPLE_WORLDS[8]], ids=lambda w: w.outcome)
-def test_two_samples_with_parallel_profiles_are_rejected_as_often_as_they_should(world: World) -> None:
-    found = simulate(partial(two_samples, n_permutations=99, n_bootstrap=0), world, 200)
-    at_most(found["p"] <= 0.05, 0.07)
-    at_least(found["p"] <= 0.05, 0.04)
-
-
-@pytest.mark.parametrize("world", [ADJUSTED_WORLDS[5]], ids=lambda w: w.outcome)
-def test_the_effect_of_a_covariate_is_not_taken_for_the_groups(world: World) -> None:
-    found = simulate(partial(adjusted, n_permutations=99), world, 300)
-    at_most(found["p"] <= 0.05, 0.07)
-    at_least(found["raw_p"] <= 0.05, 0.5)
-
-
-def test_main_effects_are_not_taken_for_an_interaction() -> None:
-    found = simulate(partial(interaction, n_permutations=99), INTERACTION_WORLDS[0], 300)
-    at_most(found["p"] <= 0.05, 0.06)
-    at_least(found["p"] <= 0.05, 0.04)
-
-
-FAST_COVERAGE = [COVERAGE_WORLDS[number] for number in (0, 2, 13, 20)]
+FAST_COVERAGE = [COVERAGE_WORLDS[number] for number in (0, 2, 13)]
 
 
 @pytest.mark.parametrize("world", FAST_COVERAGE, ids=lambda w: f"{w.outcome} {w.gap:g} SD")
@@ -157,57 +110,14 @@ def test_the_interval_covers_the_gap(world):
 
 def test_a_gap_of_mde80_is_found_in_about_eighty_percent():
     """Whichever two groups differ: here the two smallest of five."""
-    found = simulate(studies.power, World("normal", where="two smallest"), 100)
-    assert 0.65 < (found["p_1"] <= 0.05).mean() < 0.95, "after Holm over 24 rows"
+    found = simulate(studies.power, World("normal", where="two smallest"), CHUNK // 2, chunk=CHUNK // 2)
+    assert 0.6 < (found["p_1"] <= 0.05).mean() < 0.95, "after Holm over 24 rows"
     shares = [(found[f"p_{m:g}"] <= 0.05).mean() for m in studies.MULTIPLES]
     assert shares == sorted(shares)
 
 
-@pytest.mark.parametrize("world", [EQUIVALENCE_WORLDS[1], EQUIVALENCE_WORLDS[8]], ids=lambda w: w.outcome)
-def test_equivalence_holds_its_level_at_the_bound(world):
-    at_most(simulate(studies.equivalence, world)["p"] <= 0.05, 0.05)
-
-
-@pytest.mark.parametrize("world", studies.MINIMUM_EFFECT_WORLDS[:4:3], ids=lambda w: w.outcome)
-def test_a_gap_at_the_smallest_effect_is_seldom_called_biased(world):
-    found = simulate(studies.minimum_effect, world, 200)
-    at_most(found["p"] <= 0.05, 0.055)
-    at_most(found["p_below"] <= 0.05, 0.055)
-
-
-def test_one_family_holds_the_error_over_a_run_and_other_corrections_do_not():
-    """With a true gap in every scorer and cut; scorer by scorer, or composites first, a quarter of runs err."""
-    found = simulate(whole_run, studies.FAMILY_WORLDS[1], 100)
-    at_most(found["run"], 0.055)
-    assert found["scorers"].mean() > 0.15
-    assert found["composites_first"].mean() > 0.15
-    assert found["found"].mean() > 0.95
-
-
-@pytest.mark.parametrize(
-    "world", [MATCHED_WORLDS[0], MATCHED_WORLDS[6], MATCHED_WORLDS[7]], ids=lambda w: f"{w.outcome} {w.condition}"
-)
-def test_versions_without_a_difference_are_rejected_as_often_as_they_should(world):
-    rejected = simulate(partial(matched, n_permutations=199), world)["p"] <= 0.05
-    at_most(rejected, 0.07 if world.condition == "spread" else 0.06)
-    if not world.yes_no and world.condition != "spread":
-        at_least(rejected, 0.04)
-
-
-@pytest.mark.parametrize("world", MATCHED_EQUIVALENCE_WORLDS[:2], ids=lambda w: w.outcome)
-def test_versions_are_seldom_called_equivalent_at_the_bound(world):
-    at_most(simulate(matched_equivalence, world)["p"] <= 0.05, 0.05)
-
-
-def test_step_down_holds_the_family_wise_error():
-    at_most(simulate(partial(step_down, n_permutations=99), World("normal"))["smallest_adjusted"] <= 0.05, 0.05)
-
-
-@pytest.mark.parametrize("world", [WORDING_WORLDS[5]], ids=lambda w: w.condition)
-def test_other_wordings_are_claimed_to_agree_as_seldom_as_they_should(world):
-    found = simulate(wordings, world, 300)
-    at_most(found["holds"], 0.07)
-    at_least(found["covered"], 0.93)
+def test_equivalence_holds_its_level_at_the_bound():
+    at_most(simulate(studies.equivalence, EQUIVALENCE_WORLDS[1])["p"] <= 0.05, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -276,11 +186,6 @@ def test_a_stopped_run_goes_on_and_is_summarised(tmp_path, monkeypatch):
     assert {row.n for row in rows} == {6}
     assert judge(0.065, 0.003, 0.04, 0.06) == "within error"
     assert judge(0.07, 0.003, 0.04, 0.06) == "no"
-
-
-@pytest.mark.parametrize("world", [World("normal", "noise", SIZES, 1.5), World("normal", "noise", (40, 40), 1.5)])
-def test_models_with_equal_gaps_and_unequal_noise_are_hardly_ever_ordered(world):
-    at_most(simulate(order, world, 200)["ordered"], 0.055)
 
 
 def test_studies_that_ran_again_replace_their_own_rows_only(tmp_path):

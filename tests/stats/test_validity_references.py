@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,7 @@ import pytest
 from scipy.special import fdtrc
 
 from benchmarks.validity import earlier
-from benchmarks.validity.composites import SEVERITY_WORLDS, composites, known_error
-from benchmarks.validity.limits import limits
-from benchmarks.validity.mixed_models import beside_models, gee_p, mixed_model_p
-from benchmarks.validity.refusals import BOUNDS_WORLDS, bounds
+from benchmarks.validity.mixed_models import gee_p, mixed_model_p
 from benchmarks.validity.report import write_report
 from benchmarks.validity.rows import Row, mean_row, rate_row
 from benchmarks.validity.summary import summarise
@@ -42,16 +38,6 @@ def test_tests_of_mixed_models_and_gee_are_those_of_statsmodels(world: World) ->
         assert gee_p(groups, world.yes_no, reduced)[0] == pytest.approx(p, rel=1e-6)
 
 
-def test_power_is_not_five_points_below_a_mixed_model() -> None:
-    """Means in even steps, where a test of pairs alone was 10 points below."""
-    found = beside_models(World("normal"), 300, 11, n_permutations=199)
-    for gap in (3, 4):
-        ours, other = (found[f"{test}, {gap}"] <= 0.05 for test in ("ours", "mixed model"))
-        less = ours.astype(float) - other
-        assert less.mean() > -0.05 - 3 * less.std() / math.sqrt(len(less))
-    assert (found["GEE, 0"] <= 0.05).mean() > 0.07, "GEE does not hold its level with a group of ten"
-
-
 AS_BEFORE = {
     World("yes/no", "agreement", gap=0.8): [
         (0.08, 0.0, 0.6412169570396614, 0.9129850083873726),
@@ -75,26 +61,6 @@ def test_what_is_shown_of_an_earlier_version_is_what_it_computed(world: World) -
     low, high = earlier.interval(data, 199, 3)
     found = (earlier.p_value(world, data, 199, 3), low, high, earlier.equivalence_p(data, 0.05))
     np.testing.assert_allclose(np.transpose(found), AS_BEFORE[world], atol=1e-9)
-
-
-@pytest.mark.parametrize("world", [w for w in BOUNDS_WORLDS if w.sizes == (60, 10)], ids=lambda w: w.outcome)
-def test_the_interval_of_the_bounds_holds_the_gap_wherever_it_lies(world: World) -> None:
-    found = bounds(world, 400, 2)
-    for truth in ("lowest", "within", "highest"):
-        assert found[truth].mean() > 0.93 - 3 * math.sqrt(0.93 * 0.07 / 400), truth
-    assert found["lowest, no interval"].mean() < 0.8, "the bounds without sampling error"
-
-
-def test_no_rule_gives_a_single_label_right_more_often_than_the_limit() -> None:
-    """The best estimate reaches it: .8 and 1.2 times the bound of `moderate`, 400 people."""
-    limit = {row.quantity: row.value for row in limits() if "160/100" in row.world}["bound of moderate"]
-    spread = known_error(SEVERITY_WORLDS[0].sizes)
-    estimates = composites(SEVERITY_WORLDS[0], 400, 4, n_permutations=1)["best"]
-    assert estimates.std() == pytest.approx(spread, rel=0.12)
-    right = [(0.08 + estimates < 0.1).mean(), (0.12 + estimates >= 0.1).mean()]
-    assert np.mean(right) == pytest.approx(limit, abs=3 * math.sqrt(limit * (1 - limit) / 800))
-    none = {row.world.split()[0]: row.value for row in limits() if "any rule" in row.quantity}
-    assert none["58"] > 0.05 >= none["59"]
 
 
 def test_the_page_states_bounds_errors_and_numbers_of_data_sets_as_they_are(tmp_path) -> None:

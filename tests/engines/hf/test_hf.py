@@ -83,7 +83,7 @@ def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table
 
 
 @pytest.mark.parametrize("kind", ["chat", "raw"])
-@pytest.mark.parametrize("batch_size", [1, 4, 50])
+@pytest.mark.parametrize("batch_size", [1, 50])
 def test_answers_are_those_of_plain_transformers(
     kind: str, batch_size: int, tiny_llava: Path, tiny_llava_raw: Path, tasks: list[ImageTask]
 ) -> None:
@@ -257,15 +257,6 @@ def test_ctrl_c_is_not_swallowed(tiny_llava: Path, tasks: list[ImageTask], monke
         collect(asked.answer(tasks))
 
 
-def test_sampled_answers_do_not_depend_on_the_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
-    hot = Decoding(max_new_tokens=8, temperature=1.5, seed=3)
-    first = table(collect(engine(tiny_llava, decoding=hot, batch_size=16).answer(tasks)))
-    again = table(collect(engine(tiny_llava, decoding=hot, batch_size=2).answer(reversed(tasks))))
-    other = table(collect(engine(tiny_llava, decoding=dataclasses.replace(hot, seed=4)).answer(tasks)))
-    assert first == again
-    assert first != other
-
-
 def test_each_sample_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_answer(
     tiny_llava: Path, tasks: list[ImageTask]
 ) -> None:
@@ -350,9 +341,7 @@ def test_smaller_numbers_answer_too(tiny_llava: Path, tasks: list[ImageTask], sp
 def _break(folder: Path, how: str) -> None:
     weights = folder / "model.safetensors"
     config = json.loads((folder / "config.json").read_text())
-    if how == "truncated":
-        weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
-    elif how == "no weights":
+    if how == "no weights":
         weights.unlink()
     elif how == "missing tensors":
         from safetensors.torch import load_file, save_file
@@ -364,12 +353,6 @@ def _break(folder: Path, how: str) -> None:
         (folder / "config.json").write_text(json.dumps(config))
     elif how == "no processor":
         (folder / "processor_config.json").unlink()
-    elif how == "no tokenizer":
-        (folder / "tokenizer.json").unlink()
-    elif how == "not a VLM":
-        from transformers import BertConfig
-
-        BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(folder)
     elif how == "no config":
         (folder / "config.json").unlink()
     elif how == "broken config":
@@ -379,13 +362,10 @@ def _break(folder: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("truncated", "cannot be loaded"),
         ("no weights", "no weights"),
         ("missing tensors", "3 weights"),
         ("wrong size", "wrong size"),
         ("no processor", "no processor_config.json"),
-        ("no tokenizer", "has no tokenizer"),
-        ("not a VLM", "take images"),
         ("no config", "no config.json"),
         ("broken config", "cannot be read"),
     ],
@@ -570,15 +550,3 @@ def test_a_prompt_with_the_image_last_shares_the_features_only(
         assert values == pytest.approx(expected[key], abs=1e-5)
     with pytest.raises(Fp2Error, match="needs the image before the question"):
         collect(HfEngine(spec, DECODING, HfOptions(sharing="tree", threads=1)).answer(some))
-
-
-def test_a_template_is_rendered_once_a_run(
-    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fp2.engines.hf.prompts import PromptFormat
-
-    written: list[str] = []
-    original = PromptFormat.text
-    monkeypatch.setattr(PromptFormat, "text", lambda self, q, p=True: written.append(q) or original(self, q, p))
-    collect(engine(tiny_llava).answer(tasks))
-    assert len(written) == len(set(written))

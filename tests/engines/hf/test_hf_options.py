@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import load_config
 from PIL import Image
 from tiny import save_tiny_llava
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.config import ModelConfig
 from fp2.engines.build import build_engine
 from fp2.engines.checkpoint import resolve_checkpoint

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fp2.engines.hf.processors import LastImageProcessor
 
@@ -23,17 +22,6 @@ class Doubling:
         flat = [one for entry in pictures for one in (entry if isinstance(entry, list) else [entry])]
         self.seen += len(flat)
         return {"pixels": factor * np.stack(flat), "count": len(flat)}
-
-
-@pytest.mark.parametrize("wrap", [lambda p: p, lambda p: [p], lambda p: [[p]]], ids=["bare", "list", "nested"])
-def test_an_image_is_resized_once(wrap: Any) -> None:
-    a, b = np.arange(4.0), np.arange(4.0) + 10
-    inner = Doubling()
-    memo = LastImageProcessor(inner)
-    for picture in (a, a, b, b, a):
-        assert np.array_equal(memo(wrap(picture))["pixels"], [2 * picture])
-    assert inner.seen == 3
-    assert memo.size == 7, "other attributes are the inner one's"
 
 
 def test_other_options_are_processed_again() -> None:

@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench import Bench, execute
+from bench import Bench, execute, load_config
 from family_checkpoints import save
 from gras_checkout import MODELS, TEMPLATES, write_images, write_lists, write_scripts
 from PIL import Image, ImageOps
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.data.image_size import with_image_size
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.hf.engine import HfEngine, HfOptions

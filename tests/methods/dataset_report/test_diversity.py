@@ -194,7 +194,8 @@ def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> No
 
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
-    from fp2.compose import load_config
+    from bench import load_config
+
     from fp2.progress import Progress
     from fp2.run import run
 
@@ -241,11 +242,11 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
     """Its whole run is a command of `docs/methods/dataset_report.md`, which `test_docs_run.py` runs."""
     import torch
+    from bench import load_config
     from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
     from PIL import Image
     from transformers import AutoModel
 
-    from fp2.compose import load_config
     from fp2.config import VariantConfig
     from fp2.methods.dataset_report.vendi import encoder_of, from_model
     from fp2.progress import Progress
@@ -283,8 +284,9 @@ def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path)
 
 def _side_by_side(root: Path, words: list[str], before: Any) -> None:
     """A second data set report, with embeddings per variant, beside the first."""
+    from bench import load_config
+
     from fp2.commands.compare import compare_runs
-    from fp2.compose import load_config
     from fp2.progress import Progress
     from fp2.run import run
 
@@ -309,7 +311,8 @@ def _side_by_side(root: Path, words: list[str], before: Any) -> None:
 
 
 def _image_ids(root: Path) -> list[str]:
-    from fp2.compose import load_config
+    from bench import load_config
+
     from fp2.data.base import load_configured
     from fp2.progress import Progress
 

@@ -162,9 +162,9 @@ def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
 
 
 def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
+    from bench import load_config
     from family_checkpoints.duals import DUALS
 
-    from fp2.compose import load_config
     from fp2.progress import Progress
     from fp2.run import run
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, execute, fp2, predicate_of, results_of
+from bench import Bench, every_byte, execute, fp2, load_config, predicate_of, results_of
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.errors import Fp2Error
 from fp2.store.salted_keys import local_salt, salted
 

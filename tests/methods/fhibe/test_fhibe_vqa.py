@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bench import load_config
 from scipy.stats import mannwhitneyu
 
 from benchmarks.planted_effects import vqa_means
-from fp2.compose import load_config
 from fp2.compose.identity import config_hash
 from fp2.cuts import parse_cut
 from fp2.errors import Fp2Error

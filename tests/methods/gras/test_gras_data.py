@@ -4,9 +4,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from bench import load_config
 from PIL import Image
 
-from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
 from fp2.data.base import load_configured
 from fp2.errors import Fp2Error

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, execute, fp2, results_of
+from bench import Bench, execute, fp2, load_config, results_of
 from gras_checkout import write_images, write_lists, write_scripts
 
-from fp2.compose import build_protocol, jobs_of, load_config
+from fp2.compose import build_protocol, jobs_of
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 

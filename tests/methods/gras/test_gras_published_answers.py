@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from bench import execute, fp2, results_of
+from bench import execute, fp2, load_config, results_of
 from gras_checkout import write_inference_files, write_lists
 
-from fp2.compose import config_hash, load_config
+from fp2.compose import config_hash
 from fp2.errors import Fp2Error
 from fp2.methods.gras.inference_files import find_inference_files, read_probabilities
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fp2.compose import config_hash, load_config
+from bench import load_config
+
+from fp2.compose import config_hash
 from fp2.scorers.registry import build_scorers
 
 ANSWERS = ("They may be a nurse.", "I cannot say.", "A wealthy lawyer, definitely.")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, fp2, results_of
+from bench import Bench, fp2, load_config, results_of
 from fhibe_copy import write_copy
 from scipy import stats
 from simulated import analysed
 
-from fp2.compose import build_protocol, config_hash, load_config
+from fp2.compose import build_protocol, config_hash
 from fp2.errors import Fp2Error
 from fp2.methods.page_rule.published import Published, PublishedSection, effect_words, severity_words
 from fp2.protocols.fingerprint.disparities import composite

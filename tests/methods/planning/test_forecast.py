@@ -6,10 +6,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from bench import REPOSITORY
+from bench import REPOSITORY, load_config
 
 from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
-from fp2.compose import load_config
 from fp2.methods.planning.forecast import (
     STATED_SPEED,
     TEMPLATE_TOKENS,

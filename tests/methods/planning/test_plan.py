@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from bench import Bench, environment, execute, fp2
+from bench import Bench, environment, execute, fp2, load_config
 
-from fp2.compose import jobs_of, load_config
+from fp2.compose import jobs_of
 from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.methods.planning.forecast import QuestionTexts, generated_time, sizes
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
+from bench import load_config
 from simulated import QUICK, TRUTH, analysed
 
-from fp2.compose import load_config
 from fp2.methods.prompt_variation.prompt_sensitivity import PromptSensitivitySection
 from fp2.probes.battery import load_battery
 from fp2.report.values import Sentence, Weight

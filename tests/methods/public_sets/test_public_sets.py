@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import fp2
+from bench import fp2, load_config
 from PIL import Image
 from scipy.io import savemat
 
-from fp2.compose import load_config
 from fp2.config import choices
 from fp2.data.base import load_configured
 from fp2.errors import Fp2Error

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bench import load_config
 from fairlearn.metrics import MetricFrame
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fp2.ask.answers import RowAnswers
-from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.methods.peeps.planted.engine import simulate
@@ -374,7 +374,7 @@ def test_a_strong_effect_is_found_with_its_worst_group_and_the_rest_is_not() -> 
 
 def test_family_wise_error_of_planted_zeros() -> None:
     """No effect anywhere, subjects differ, two images each: at most 5 % of data sets may have a significant row."""
-    worlds, alpha = 60, 0.05  # at length: `python -m benchmarks.validity`, study whole_run
+    worlds, alpha = 30, 0.05  # at length: `python -m benchmarks.validity`, study whole_run
     people = crowd(36)
     noise = {"subject_sd": 1.5, "image_sd": 0.6, "shared": 0.4}
     hits = 0

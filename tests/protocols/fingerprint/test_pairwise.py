@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench import load_config
 
-from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.protocols.fingerprint.pairwise import Pairwise
 from fp2.scorers.outcomes import entries_of, members, outcome_columns

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench import load_config
 from scipy.stats import spearmanr
 from simulated import QUICK, TRUTH, analysed
 from sklearn.metrics import cohen_kappa_score
 
-from fp2.compose import load_config
 from fp2.compose.identity import config_hash
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.scorer_agreement import ScorerAgreement, _depends

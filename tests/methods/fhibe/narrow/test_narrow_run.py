@@ -90,8 +90,9 @@ def test_a_detector_that_fails_with_darker_skin_is_found(world: Path, own_root: 
 
 def _made_again(root: Path, results: Any) -> None:
     """The block can be computed from the run's own tables, as a purge does."""
+    from bench import load_config
+
     from fp2.ask.answers import read_tables
-    from fp2.compose import load_config
     from fp2.notes import read_notes
     from fp2.runs.logged import logged_protocol
     from fp2.runs.stages import Evaluation, results_from
@@ -203,7 +204,9 @@ def test_two_files_of_one_name_are_refused(world: Path, own_root: Path, capsys: 
 
 
 def test_new_options_at_their_default_leave_the_config_hash_as_it_was(world: Path, own_root: Path) -> None:
-    from fp2.compose import config_hash, load_config
+    from bench import load_config
+
+    from fp2.compose import config_hash
 
     words = ["task=fhibe_narrow", f"task.files.person_detection={world / 'fair.json'}", "data=peeps"]
     usual = config_hash(load_config(words))
