@@ -59,7 +59,12 @@ def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = Fal
             with _output_to_error() if as_json else nullcontext():
                 status, folder = _main(list(argv), program)
             if as_json and folder is not None:
-                _print_results(folder)
+                paths = [path.with_name(RESULTS) for path in _status_files(folder)]
+                texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+                if (folder / STATUS).is_file():
+                    print(*texts, sep="", end="\n" * len(texts))
+                else:
+                    print(f"[{','.join(texts)}]")
             return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
@@ -85,16 +90,6 @@ def _output_to_error() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(stdout, 1)
         os.close(stdout)
-
-
-def _print_results(folder: Path) -> None:
-    """Print the results of the run in `folder`, or the list of those of the sweep."""
-    paths = [path.with_name(RESULTS) for path in _status_files(folder)]
-    texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
-    if (folder / STATUS).is_file():
-        print(*texts, sep="", end="\n" * len(texts))
-    else:
-        print(f"[{','.join(texts)}]")
 
 
 def _main(argv: list[str], program: str) -> tuple[int, Path | None]:
@@ -179,10 +174,8 @@ def _print_help(overrides: list[str], program: str) -> None:
     from omegaconf import OmegaConf
 
     from fp2.compose import compose_config
-    from fp2.config import choices, conf_folders
+    from fp2.config import choices, groups
 
-    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
-    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
     header = str(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
     for help_line in header.replace("launch.py", program).splitlines():
         usage, _, meaning = help_line.strip().partition("   ")
@@ -190,7 +183,7 @@ def _print_help(overrides: list[str], program: str) -> None:
     if program != "launch.py":
         print(f"  {f'{program} --json ...':<42} results.json on standard output, and nothing else")
     print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
-    for group in groups:
+    for group in groups():
         if names := choices(group):
             print(f"{group}: {', '.join(names)}")
     print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
@@ -313,11 +306,8 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
         from fp2.tracking.ui import open_url, run_url, ui_command
 
         base = open_url(config)
-        paths["MLflow"] = (
-            ui_command(config, outcome.run_id[:8])
-            if base is None
-            else run_url(base, outcome.experiment_id, outcome.run_id)
-        )
+        command = ui_command(config, outcome.run_id[:8])
+        paths["MLflow"] = command if base is None else run_url(base, outcome.experiment_id, outcome.run_id)
     return paths
 
 

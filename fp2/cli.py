@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -106,6 +106,12 @@ def command(
     )
 
 
+def _words(first: str | None, more: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command that are no settings, and its settings."""
+    words = [*([first] if first else []), *more]
+    return [word for word in words if "=" not in word], [word for word in words if "=" in word]
+
+
 def main() -> None:
     """Run the command line; a user error is one line and a non-zero exit status."""
     try:
@@ -157,8 +163,7 @@ def pin(
     """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
     from fp2.commands.pin import pin as write
 
-    words = [*([model] if model else []), *ctx.args]
-    raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word], json))
+    raise typer.Exit(write(*_words(model, ctx.args), json))
 
 
 @command(EVALUATE, "fp2 list models", "fp2 list scorers hydra.searchpath=[file:///my/conf]", name="list")
@@ -173,8 +178,7 @@ def list_choices(
     """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
     from fp2.commands.listing import list_choices as show
 
-    words = [*([what] if what else []), *ctx.args]
-    show([word for word in words if "=" not in word], [word for word in words if "=" in word], json)
+    show(*_words(what, ctx.args), json)
 
 
 @command(EVALUATE, "fp2 rerun RUN", "fp2 rerun RUN --fresh 0.05")
@@ -229,9 +233,8 @@ def watch(
     """Show what a run in another terminal is doing: stage, rates, refusals, failures, time left, last answer."""
     from fp2.commands.watch import watch as follow
 
-    words = [*([run] if run else []), *ctx.args]
-    folders = [word for word in words if "=" not in word]
-    follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
+    runs, settings = _words(run, ctx.args)
+    follow(runs[0] if runs else None, settings, json)
 
 
 @command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
@@ -250,8 +253,7 @@ def ui(
     """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
     from fp2.commands.ui import serve
 
-    words = [*([run] if run else []), *ctx.args]
-    raise typer.Exit(serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port))
+    raise typer.Exit(serve(*_words(run, ctx.args), port))
 
 
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
@@ -267,8 +269,7 @@ def view(
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.commands.view import view as serve
 
-    words = [run, *ctx.args]
-    serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port, row)
+    serve(*_words(run, ctx.args), port, row)
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
@@ -412,8 +413,8 @@ def compare(
     """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
     from fp2.commands.compare import compare_runs
 
-    more = [word for word in ctx.args if "=" not in word]
-    compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure, html)
+    more, settings = _words(None, ctx.args)
+    compare_runs([first, second, *more], settings, json, figure, html)
 
 
 @command(READ_AND_COMPARE, "fp2 leaderboard SWEEP_ID", "fp2 leaderboard --csv ranks.csv")
@@ -443,8 +444,7 @@ def report(
     """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
     from fp2.commands.runs import report as write
 
-    words = [*([run] if run else []), *ctx.args]
-    write([word for word in words if "=" not in word], [word for word in words if "=" in word], to, json)
+    write(*_words(run, ctx.args), to, json)
 
 
 @command(MAINTAIN, "fp2 log FOLDER")
@@ -490,9 +490,9 @@ def sign(
     "fp2 passport passport.json --html passport.html",
     "fp2 passport passport.json --pdf passport.pdf --key PUBLIC_KEY.pem",
     name="passport",
-    settings=False,
 )
 def readable_passport(
+    ctx: typer.Context,
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
@@ -505,7 +505,7 @@ def readable_passport(
     """Write a passport as a page to read: what it states, who signed it, how to verify it."""
     from fp2.commands.passports import readable
 
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, json))
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, ctx.args, json))
 
 
 @command(PUBLISH, "fp2 keygen signer.pem", settings=False)
@@ -614,8 +614,8 @@ def store_merge(
     """Merge the answers, failures and origins of several stores in a new one, without people who were withdrawn."""
     from fp2.commands.store import merge
 
-    words = [*map(str, stores), *ctx.args]
-    merge([Path(word) for word in words if "=" not in word], into, [word for word in words if "=" in word], json)
+    paths, settings = _words(None, [*map(str, stores), *ctx.args])
+    merge(list(map(Path, paths)), into, settings, json)
 
 
 @command(MAINTAIN, "fp2 store check", "fp2 store check all.sqlite", name="check", to=store_app)

@@ -348,6 +348,12 @@ def conf_folders() -> dict[str, Path]:
     return {"fp2": conf_dir(), **shipped, **searched, **plugin_folders}
 
 
+def groups() -> list[str]:
+    """Return the config groups that can be chosen from, in the order of their names."""
+    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
+    return sorted({path.name for path in folders if not path.name.startswith("_")})
+
+
 def choices(group: str) -> dict[str, Path]:
     """Return the YAML files of a config group by name; of two with one name, that of the first folder."""
     path_of: dict[str, Path] = {}

@@ -126,8 +126,14 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) -> tuple[Cut, ...]:
     """Return the cuts, each with the selected and merged values of its attributes."""
+    if not isinstance(groups, Mapping):
+        raise Fp2Error("the groups are not a mapping", where="cut.groups", fix=GROUP_FORMS)
     cut_by = {attribute for cut in cuts for attribute in cut.by}
-    spec = _by_attribute(groups, cut_by, attributes)
+    spec = {str(key): value for key, value in groups.items()}
+    if len(cut_by) == 1:  # its name may be left out; a key that is another attribute, or looks like it, is a name
+        name = next(iter(cut_by)).casefold()
+        if not any(key in attributes or difflib.get_close_matches(key.casefold(), [name], cutoff=0.75) for key in spec):
+            spec = dict.fromkeys(cut_by, spec)
     for attribute in spec:
         if attribute not in cut_by:
             raise Fp2Error(f"no cut uses {attribute!r}", where="cut.groups", fix=nearest(attribute, cut_by))
@@ -141,22 +147,6 @@ def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) 
         )
         for cut in cuts
     )  # fmt: skip
-
-
-def _by_attribute(groups: Any, cut_by: Collection[str], attributes: Collection[str]) -> dict[str, Any]:
-    """Return attribute -> its groups; the name of the only attribute may be left out of a mapping from group to values.
-
-    A key that is another attribute, or looks like the name of the attribute, is taken for one.
-    """
-    if not isinstance(groups, Mapping):
-        raise Fp2Error("the groups are not a mapping", where="cut.groups", fix=GROUP_FORMS)
-    spec = {str(key): value for key, value in groups.items()}
-    names = [attribute.casefold() for attribute in cut_by]
-    if len(names) > 1 or any(
-        key in attributes or difflib.get_close_matches(key.casefold(), names, cutoff=0.75) for key in spec
-    ):
-        return spec
-    return dict.fromkeys(cut_by, spec)
 
 
 def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:
@@ -200,11 +190,8 @@ def check_may_leave(attributes: Iterable[str], where: str) -> None:
     """Raise Fp2Error for the first of `attributes` whose values must not leave the data folder."""
     for attribute in attributes:
         if attribute in MUST_NOT_LEAVE:
-            raise Fp2Error(
-                f"{attribute!r} must not leave the data folder, and cannot be a cut",
-                where=where,
-                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE | {HOUR}))}",
-            )
+            fix = f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE | {HOUR}))}"
+            raise Fp2Error(f"{attribute!r} must not leave the data folder, and cannot be a cut", where=where, fix=fix)
 
 
 _PLAIN = re.compile(r"[\w.\-:/]+", re.ASCII)
@@ -342,14 +329,12 @@ def _grouped(values: Iterable[str], group_of: Mapping[str, str]) -> list[str]:
 def with_present_values(people: pd.DataFrame, cut: Cut) -> Cut:
     """Return the cut without the selected and merged values that no row has, as where only some rows are looked at."""
     present = {name: {value for cell in people.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name in cut.by}
-    groups = tuple((name, tuple(value for value in values if value in present[name])) for name, values in cut.groups)
+
+    def those_present(name: str, values: Iterable[str]) -> tuple[str, ...]:
+        return tuple(value for value in values if value in present[name])
+
+    groups = tuple((name, those_present(name, values)) for name, values in cut.groups)
     merged = tuple(
-        (
-            name,
-            tuple(
-                (group, tuple(value for value in values if value in present[name])) for group, values in merged_groups
-            ),
-        )
-        for name, merged_groups in cut.merged
+        (name, tuple((group, those_present(name, values)) for group, values in members)) for name, members in cut.merged
     )
     return replace(cut, groups=groups, merged=merged)

@@ -128,20 +128,12 @@ def evaluate(
     with _project(root) as project:
         plain = asdict(_config([*sources, project]))
         engine = dataset = None
-        if answers is not None:
-            engine_settings = given_answers(answers, model, name, plain["model"], plain["engine"])
-            plain["model"], plain["engine"], engine = (
-                dict(engine_settings.model),
-                dict(engine_settings.engine),
-                engine_settings.make,
-            )
-        elif not isinstance(model, str):
-            engine_settings = given_model(model, name)
-            plain["model"], plain["engine"], engine = (
-                dict(engine_settings.model),
-                dict(engine_settings.engine),
-                engine_settings.make,
-            )
+        if answers is not None or not isinstance(model, str):
+            of_answers = answers is not None
+            given = given_answers(answers, model, name, plain["model"], plain["engine"]) if of_answers else (
+                given_model(model, name)
+            )  # fmt: skip
+            plain["model"], plain["engine"], engine = dict(given.model), dict(given.engine), given.make
         if not isinstance(data, str):
             folder = Path(plain["paths"]["data"])
             root_folder = Path(image_root) if image_root else None
@@ -381,13 +373,7 @@ def _checked(plain: Mapping[str, Any]) -> Config:
 
 
 def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:
-    """Return the attributes of a DataFrame of people.
-
-    Raises
-    ------
-    Fp2Error
-        If it is no DataFrame.
-    """
+    """Return the attributes of a DataFrame of people."""
     from fp2.data.readers.table import attribute_names, can_be_name
 
     if not hasattr(data, "columns"):

@@ -127,6 +127,7 @@ def given_answers(
         If `model` is no name, or `answers` are neither a file nor a table.
     """
     from fp2.engines.build import engine_class
+    from fp2.hashing import digest
     from fp2.plugins import read_options
 
     if not isinstance(model, str):
@@ -135,8 +136,11 @@ def given_answers(
     if not is_table and not isinstance(answers, str | Path):
         fix = "Give a path or a DataFrame"
         raise Fp2Error(f"{type(answers).__name__} is not a file of answers", where="answers", fix=fix)
-    answer_source = {"content": _content(answers)} if is_table else {"answers": str(answers)}
-    engine = {**engine_config, **answer_source}
+    if is_table:
+        table = [[str(name) for name in answers.columns], [[*map(str, row)] for row in answers.itertuples(index=False)]]
+        engine = {**engine_config, "content": f"sha256:{digest(table)}"}
+    else:
+        engine = {**engine_config, "answers": str(answers)}
     kind = engine_class({"name": "recorded"})
     options = read_options(kind.Options, engine, "engine")
     called = {**model_config, "name": name or model}
@@ -146,14 +150,6 @@ def given_answers(
         return supplied
 
     return GivenModel(called, engine, make)
-
-
-def _content(frame: pd.DataFrame) -> str:
-    """Return the digest of a table's columns and cells."""
-    from fp2.hashing import digest
-
-    rows = [[str(cell) for cell in row] for row in frame.itertuples(index=False)]
-    return f"sha256:{digest([[str(name) for name in frame.columns], rows])}"
 
 
 def given_people(
@@ -169,9 +165,7 @@ def given_people(
     return {"name": NAME, "kind": None, "target": "fp2.data.frame:Frame", "content": content}, dataset
 
 
-def split_scorers(
-    scorers: Any,
-) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, ScorerObject]]:
+def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, ScorerObject]]:
     """Return the names among the scorers, what stands for the others in the config, and these others by name.
 
     Parameters

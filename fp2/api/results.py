@@ -438,13 +438,7 @@ class Disparity:
 
 
 def _one_of(name: str | None, options: Mapping[str, Any], kind: str) -> str:
-    """Return `name`, or the first that is known.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not known, or nothing is.
-    """
+    """Return `name`, or the first that is known."""
     if not options:
         raise Fp2Error("no two groups have enough subjects to draw", where="fp2.compare")
     if name is not None and name not in options:

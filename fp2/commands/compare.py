@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from fp2.text import plural
 
 if TYPE_CHECKING:
     from fp2.config import Config
-    from fp2.runs.reader import LoggedRun
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
@@ -37,16 +37,13 @@ def compare_runs(
 
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
     in place of the tables.
-
-    Raises
-    ------
-    Fp2Error
-        If a run cannot be read, or no two have a cut, scorer and probe in common.
     """
     from fp2.progress import Progress
+    from fp2.report.section import tables_of
     from fp2.run import finish_purges
     from fp2.runs.compare_many import check_runs, compare_all
     from fp2.runs.folders import recording
+    from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_run, writing_about
     from fp2.runs.sweep_report import FILES, comparison_page
 
@@ -56,60 +53,66 @@ def compare_runs(
         if html is not None:
             fix = f"fp2 report {' '.join(words)} writes their page"
             raise Fp2Error("these runs have no fingerprints to compare on a page", where="--html", fix=fix)
-        write_side_by_side(tables, json_path, figure)
+        if figure is not None:
+            fix = "Leave out --figure; the figures of each run are in its folder"
+            raise Fp2Error("runs without disparities are compared in tables", where="--figure", fix=fix)
+        if json_path == STANDARD_OUTPUT:
+            print(_as_json(tables))
+            return
+        print_tables(tables["tables"], [run["name"] for run in tables["runs"]], Terminal())
+        with recording(Path(config.paths.state), [run["run_id"] for run in tables["runs"]], [json_path]):
+            _write_files(tables, json_path, None)
         return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         more = FILES if html is not None else ()
         runs = [read_run(word, config, Path(scratch), dense=True, more=more) for word in words]
         check_runs(runs)
-        with Progress().counter("Comparing") as report:
-            comparison = compare_all(runs, config, _Steps(report).start)
-        shared_sections = _beside(runs, config)
-        if html is not None:
+        with Progress().counter("Comparing") as show:
+            steps = count(1)
+            comparison = compare_all(runs, config, lambda total: lambda: show(next(steps), total))
+        sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
+        shared_tables = tables_of([run.results for run in runs], sections, config.report.suppress_below)
+        two = len(words) == 2
+        block = {**(comparison["pairs"][0] if two else comparison), "beside": shared_tables}
+        if printed := json_path == STANDARD_OUTPUT:
+            print(_as_json(block))
+            json_path = None
+        else:
+            console = Terminal()
+            if two:
+                _print(block, config.analysis.alpha, console)
+            else:
+                _print_pairs(comparison, config.analysis.alpha, console)
+            print_tables(shared_tables, comparison["runs"], console)
+        if html or json_path or figure:
             with (
-                recording(Path(config.paths.state), [run.run_id for run in runs], [html]),
+                recording(Path(config.paths.state), [run.run_id for run in runs], [html, json_path, figure]),
                 writing_about(config, [run.people for run in runs]),
             ):
-                write_page(html, comparison_page(runs, comparison, config, Progress()))
-    two = len(words) == 2
-    block = {**(comparison["pairs"][0] if two else comparison), "beside": shared_sections}
-    if printed := json_path == STANDARD_OUTPUT:
-        print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
-        json_path = None
-    else:
-        console = Terminal()
-        _print(block, config.analysis.alpha, console) if two else _print_pairs(
-            comparison, config.analysis.alpha, console
-        )
-        print_tables(shared_sections, comparison["runs"], console)
-    if html is not None and not printed:
-        print(f"{'page':<12} {html}")
-    _write(block, json_path, figure)
+                if html is not None:
+                    write_page(html, comparison_page(runs, comparison, config, Progress()))
+                    if not printed:
+                        print(f"{'page':<12} {html}")
+                _write_files(block, json_path, figure)
 
 
-def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
-    """Return the tables of the runs' report sections, such as the page's numbers beside ours."""
-    from fp2.report.section import tables_of
-    from fp2.runs.logged import run_sections
-
-    sections = [section for run in runs if run.folder for section in run_sections(run.folder, config, run.run_id)]
-    return tables_of([run.results for run in runs], sections, config.report.suppress_below)
+def _as_json(block: Mapping[str, Any]) -> str:
+    return json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-class _Steps:
-    """A progress bar whose length is known only when the work begins."""
+def _write_files(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
+    if json_path is not None:
+        write_text(json_path, _as_json(block) + "\n")
+        print(f"{'json':<12} {json_path}")
+    if figure is None:
+        return
+    from fp2.report.disparity_charts import distance_figure, profile_figure
 
-    def __init__(self, report: Any) -> None:
-        self._report, self._done, self._total = report, 0, 0
-
-    def start(self, total: int) -> Any:
-        """Set the length; return a function that advances by one."""
-        self._total = total
-        return self._step
-
-    def _step(self) -> None:
-        self._done += 1
-        self._report(self._done, self._total)
+    if "profiles" in block and not block["profiles"]:
+        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
+    with as_user_error(figure.parent):
+        (profile_figure if "profiles" in block else distance_figure)(block, figure)
+    print(f"{'figure':<12} {figure}")
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
@@ -129,10 +132,10 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     if telling:
         console.print(_distances(telling, "Other scorers", alpha, scorer=True))
     if len(telling) < len(secondary_rows):
-        quiet = sorted(
-            {f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in secondary_rows if r not in telling}
-        )
-        console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
+        quiet = {
+            f"{scorer_label(row['scorer'])} by {cut_label(row['cut'])}" for row in secondary_rows if row not in telling
+        }
+        console.print(Text(f"Not compared, or without any difference: {', '.join(sorted(quiet))}.", style="dim"))
     console.print(Text(reading({"runs": [first, second], "pairs": [block]}, alpha), style="dim"))
     for note in block["notes"]:
         console.print(Text(note, style="yellow"))
@@ -140,7 +143,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
 
 def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import DASH, calibration_words, cut_label, number, plain, probability, scorer_label
+    from fp2.report.reading import calibration_words, cut_label, plain, scorer_label
 
     pairs = comparison["pairs"]
     console.print(Text(f"{plural(len(comparison['runs']), 'run')}, {plural(len(pairs), 'pair')}", style="bold"))
@@ -153,21 +156,9 @@ def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal)
             if row["scorer"] != comparison["primary"]:
                 verdicts_by_scorer.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
                 continue
-            title = (
-                f"Distance between the fingerprints, {scorer_label(comparison['primary'])} by {cut_label(row['cut'])}"
-            )
-            if row["cut"] not in tables:
-                right = ("distance", "95 %", "null mean", "p", "corr.")
-                tables[row["cut"]] = _new(title, ("runs",), right, "difference")
-            tables[row["cut"]].add_row(
-                Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}"),
-                Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
-                DASH if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
-                number(row["null_mean"]),
-                probability(row["adjusted_p"]),
-                number(row["correlation"], 2),
-                Text(difference_words(row, alpha)),
-            )
+            title = f"Distance between the fingerprints, {scorer_label(row['scorer'])} by {cut_label(row['cut'])}"
+            names = Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}")
+            tables.setdefault(row["cut"], _new(title, ("runs",))).add_row(names, *_cells(row, alpha))
     for table in tables.values():
         console.print(table)
     for (scorer, cut), verdicts in verdicts_by_scorer.items():
@@ -181,83 +172,61 @@ def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal)
         console.print(Text(note, style="yellow"))
 
 
-def _new(title: str, first_columns: Sequence[str], right: Sequence[str], last: str) -> Table:
+_NUMBERS = ("distance", "95 %", "null mean", "p", "corr.")
+
+
+def _new(title: str, labels: Sequence[str], numbers: Sequence[str] = _NUMBERS) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in first_columns:
+    for name in labels:
         table.add_column(name, overflow="fold")
-    for name in right:
+    for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(last, overflow="fold")
+    table.add_column("difference", overflow="fold")
     return table
+
+
+def _cells(row: Mapping[str, Any], alpha: float, numbers: Sequence[str] = _NUMBERS) -> list[Text]:
+    """Return the cells of a distance: the chosen `numbers`, and whether there is a difference."""
+    from fp2.report.reading import DASH, number, probability
+
+    cells = {
+        "distance": number(row["distance"]), "null mean": number(row["null_mean"]),
+        "95 %": DASH if row.get("ci_low") is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
+        "p": probability(row["adjusted_p"]), "corr.": number(row.get("correlation"), 2),
+    }  # fmt: skip
+    distance, *others = (cells[name] for name in numbers)
+    bold = "bold" if differs(row, alpha) else ""
+    return [Text(distance, style=bold), *map(Text, others), Text(difference_words(row, alpha))]
 
 
 def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scorer: bool = False) -> Table:
     """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
-    from fp2.report.reading import DASH, cut_label, number, probability, scorer_label
+    from fp2.report.reading import cut_label, scorer_label
 
-    label_columns = ("scorer", "cut") if scorer else ("cut",)
-    right = ("distance", "95 %", "null mean", "p", *(() if scorer else ("corr.",)))
-    table = _new(title, label_columns, right, "difference")
+    numbers = _NUMBERS[:-1] if scorer else _NUMBERS
+    table = _new(title, ("scorer", "cut") if scorer else ("cut",), numbers)
     for row in rows:
-        has_interval = row["ci_low"] is not None
-        table.add_row(
-            *([Text(scorer_label(row["scorer"]))] if scorer else []),
-            Text(cut_label(row["cut"])),
-            Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
-            f"{number(row['ci_low'])}–{number(row['ci_high'])}" if has_interval else DASH,
-            number(row["null_mean"]),
-            probability(row["adjusted_p"]),
-            *(() if scorer else (number(row["correlation"], 2),)),
-            Text(difference_words(row, alpha)),
-        )
+        labels = [scorer_label(row["scorer"]), cut_label(row["cut"])]
+        table.add_row(*map(Text, labels if scorer else labels[1:]), *_cells(row, alpha, numbers))
     return table
 
 
 def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha: float) -> Table:
     """Return the probes in which the runs differ most, relative to the null mean."""
-    from fp2.report.reading import cut_label, number, plain, probability
+    from fp2.report.reading import cut_label, plain
 
-    table = _new("Probes with the largest distances", ("probe", "cut"), ("distance", "null mean", "p"), "difference")
+    numbers = ("distance", "null mean", "p")
+    table = _new("Probes with the largest distances", ("probe", "cut"), numbers)
     entries = [(row["cut"], entry) for row in rows for entry in row["by_probe"]]
     entries.sort(key=lambda item: (item[1]["adjusted_p"], (item[1]["null_mean"] or 0.0) - item[1]["distance"]))
     for cut, entry in entries[:MOST_PROBES]:
-        table.add_row(
-            Text(plain(labels.get(entry["probe"], entry["probe"]))),
-            Text(cut_label(cut)),
-            Text(number(entry["distance"]), style="bold" if differs(entry, alpha) else ""),
-            number(entry["null_mean"]),
-            probability(entry["adjusted_p"]),
-            difference_words(entry, alpha),
-        )
+        label = plain(labels.get(entry["probe"], entry["probe"]))
+        table.add_row(Text(label), Text(cut_label(cut)), *_cells(entry, alpha, numbers))
     return table
 
 
-def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    if json_path is not None:
-        write_text(json_path, json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-        print(f"{'json':<12} {json_path}")
-    if figure is None:
-        return
-    from fp2.report.disparity_charts import distance_figure, profile_figure
-
-    if "profiles" in block and not block["profiles"]:
-        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
-    with as_user_error(figure.parent):
-        if "profiles" in block:
-            profile_figure(block, figure)
-        else:
-            distance_figure(block, figure)
-    print(f"{'figure':<12} {figure}")
-
-
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
-    """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or its results cannot be read.
-    """
+    """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table."""
     from fp2.ask.dense_answers import QUESTIONS
     from fp2.report.reading import MIN_CELL, plain
     from fp2.report.section import tables_of
@@ -288,28 +257,6 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
         ],
         "tables": tables,
     }
-
-
-def write_side_by_side(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
-    """Print the tables, or write them as JSON (to `-`: standard output).
-
-    Raises
-    ------
-    Fp2Error
-        If a figure is asked for.
-    """
-    if figure is not None:
-        fix = "Leave out --figure; the figures of each run are in its folder"
-        raise Fp2Error("runs without disparities are compared in tables", where="--figure", fix=fix)
-    text = json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
-    if json_path is not None and str(json_path) == "-":
-        print(text)
-        return
-    console = Terminal()
-    print_tables(block["tables"], [run["name"] for run in block["runs"]], console)
-    if json_path is not None:
-        write_text(json_path, text + "\n")
-        print(f"{'json':<12} {json_path}")
 
 
 def print_tables(tables: Sequence[Mapping[str, Any]], names: Sequence[str], console: Terminal) -> None:

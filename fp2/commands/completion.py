@@ -60,14 +60,13 @@ def settings(words: Sequence[str], incomplete: str) -> list[str]:
         returned.
     incomplete : str
     """
-    from fp2.config import choices, conf_folders
+    from fp2.config import choices, groups
 
-    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
-    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
+    known_groups = groups()
     before = [word for word in words if word != "="][-1:]  # right after `=` the word is empty
-    if before and before[0] in groups and (words[-1] == "=" or not incomplete):
+    if before and before[0] in known_groups and (words[-1] == "=" or not incomplete):
         return [name for name in choices(before[0]) if name.startswith(incomplete)]
     if not incomplete:
-        return [f"{group}=" for group in groups if choices(group)]
-    choices_of_groups = (f"{group}={name}" for group in groups for name in choices(group))
+        return [f"{group}=" for group in known_groups if choices(group)]
+    choices_of_groups = (f"{group}={name}" for group in known_groups for name in choices(group))
     return [word for word in choices_of_groups if word.startswith(incomplete)]

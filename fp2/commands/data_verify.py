@@ -134,70 +134,57 @@ def verify(
     ids_to : Path, optional
         Where to write the ids that the newer release lacks, one per line.
     """
-    with Output(as_json) as out:
-        return _verify(load_config(overrides), pixels, newer, ids_to, out)
-
-
-def _verify(config: Config, pixels: bool, newer: Path | None, ids_to: Path | None, out: Output) -> int:
     from fp2.data.base import configured_source, load_configured
-
-    progress = Progress()
-    dataset = load_configured(config, progress)
-    counted, cuts = _cuts_to_count(config, dataset.people)
-    _summary(dataset, out)
-    findings = check_files(dataset.image_files())
-    if pixels:
-        _decode(config, dataset, findings, progress)
-    _report(findings, out)
-    _groups(config, counted, cuts, out)
-    ok = not findings.errors
-    if newer is not None:
-        _compare(config, dataset, newer, ids_to, progress, out)
-    source = configured_source(config)
-    if source.has_withdrawals and source.lists_everyone:  # a table of face crops does not list everybody
-        ok &= _derived(config, dataset.people, out)
-    out.say("no errors were found" if ok else "errors were found", sound=ok)
-    return 0 if ok else 1
-
-
-def _summary(dataset: Dataset, out: Output) -> None:
-    people = dataset.people
-    pairs = people.loc[people["n_people"] > 1, "image_id"].nunique()
-    most_images = people.groupby("subject_id")["image_id"].nunique().max()
-    form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
-    out.say(
-        f"{dataset.name}{form}: release {dataset.release or 'not named'}", data=dataset.name, release=dataset.release
-    )
-    images, subjects = (int(people[key].nunique()) for key in ("image_id", "subject_id"))
-    out.say(
-        f"{images} images of {subjects} subjects, at most {most_images} per subject; {pairs} images of two people "
-        "(excluded from single-person probes)",
-        images=images, subjects=subjects, most_images=int(most_images), pairs=int(pairs), notes=list(dataset.notes),
-    )  # fmt: skip
-    for note in dataset.notes:
-        if note not in dataset.schema_lines:  # those were reported while the data were read
-            out.say(f"note: {note}")
-
-
-def _decode(config: Config, dataset: Dataset, findings: Findings, progress: Progress) -> None:
     from fp2.data.pixels import PixelIndex
     from fp2.store.rows import ResponseStore
 
-    files = dataset.image_files()
-    paths = [file.path for file in files]
-    with (
-        ResponseStore(Path(config.paths.store)) as store,
-        progress.count_up("Reading the images", len(set(paths))) as read,
-    ):
-        digests = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
-    check_pixels(dataset.people, files, digests, findings)
+    with Output(as_json) as out:
+        config = load_config(overrides)
+        progress = Progress()
+        dataset = load_configured(config, progress)
+        counted, cuts = _cuts_to_count(config, dataset.people)
+        people = dataset.people
+        pairs = people.loc[people["n_people"] > 1, "image_id"].nunique()
+        most_images = people.groupby("subject_id")["image_id"].nunique().max()
+        form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
+        about = {"data": dataset.name, "release": dataset.release}
+        out.say(f"{dataset.name}{form}: release {dataset.release or 'not named'}", **about)
+        images, subjects = (int(people[key].nunique()) for key in ("image_id", "subject_id"))
+        out.say(
+            f"{images} images of {subjects} subjects, at most {most_images} per subject; {pairs} images of two people "
+            "(excluded from single-person probes)",
+            images=images, subjects=subjects, most_images=int(most_images), pairs=int(pairs), notes=list(dataset.notes),
+        )  # fmt: skip
+        for note in dataset.notes:
+            if note not in dataset.schema_lines:  # those were reported while the data were read
+                out.say(f"note: {note}")
+        findings = check_files(dataset.image_files())
+        if pixels:
+            files = dataset.image_files()
+            paths = [file.path for file in files]
+            with (
+                ResponseStore(Path(config.paths.store)) as store,
+                progress.count_up("Reading the images", len(set(paths))) as read,
+            ):
+                digests = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
+            check_pixels(dataset.people, files, digests, findings)
+        _report(findings, out)
+        _groups(config, counted, cuts, out)
+        ok = not findings.errors
+        if newer is not None:
+            _compare(config, dataset, newer, ids_to, progress, out)
+        source = configured_source(config)
+        if source.has_withdrawals and source.lists_everyone:  # a table of face crops does not list everybody
+            ok &= _derived(config, dataset.people, out)
+        out.say("no errors were found" if ok else "errors were found", sound=ok)
+        return 0 if ok else 1
 
 
 def _report(findings: Findings, out: Output) -> None:
-    read = "decoded" if findings.decoded else "headers only"
+    how = "decoded" if findings.decoded else "headers only"
     counts = [{message: len(ids) for message, ids in kind.items()} for kind in (findings.errors, findings.warnings)]
     size = {"files": findings.n_files, "bytes": findings.n_bytes, "decoded": findings.decoded}
-    out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}", **size)
+    out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {how}", **size)
     out.say(errors=counts[0], warnings=counts[1])
     for text in findings.lines():
         out.say(text)

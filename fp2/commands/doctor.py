@@ -35,19 +35,10 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     config = load_config(overrides)
     console = Terminal()
     checks: tuple[Callable[[Config], Check], ...] = (
-        _python,
-        _packages,
-        _conflicts,
-        _torchvision,
-        _device,
-        _workers,
-        _disk,
-        _local_disk,
-        _store,
-        _tracking,
-        _modes,
-    )
-    results = [*(check(config) for check in checks), *_data_sets()]
+        _python, _packages, _conflicts, _torchvision, _device, _workers, _disk, _local_disk, _store, _tracking, _modes,
+    )  # fmt: skip
+    of_data_sets = read_installed(DATA, lambda name: load(DATA, name, "data").check_installation()).values()
+    results = [*(check(config) for check in checks), *(check for check in dict.fromkeys(of_data_sets) if check)]
     if as_json:
         print(json.dumps([{"ok": well, "line": text} for well, text in results], indent=2))
     for well, text in results if not as_json else ():
@@ -289,9 +280,3 @@ def _others_reach(path: Path) -> bool:
     modes = [folder.stat().st_mode for folder in path.parents]
     rights = ((stat.S_IRGRP, stat.S_IXGRP), (stat.S_IROTH, stat.S_IXOTH))
     return any(path.stat().st_mode & read and all(mode & enter for mode in modes) for read, enter in rights)
-
-
-def _data_sets() -> list[Check]:
-    """Return the checks of the installed data sets that have any."""
-    checks = read_installed(DATA, lambda name: load(DATA, name, "data").check_installation())
-    return [check for check in dict.fromkeys(checks.values()) if check is not None]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2.artifacts import as_user_error
+from fp2.artifacts import as_user_error, write_text
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
@@ -46,16 +46,10 @@ class Outputs:
 
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
-    """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
-    """
-    from fp2.report.leaderboard import boards, rank, with_places
+    """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them."""
+    from fp2.report.leaderboard import rank, to_csv, to_markdown, with_places
     from fp2.report.section import across_table
-    from fp2.report.terminal import terminal
+    from fp2.runs.folders import recording
     from fp2.tracking.client import summaries
 
     config = load_config(overrides)
@@ -71,8 +65,32 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     if outputs.json:
         content = {"rows": [asdict(row) for row in rows], "notes": list(notes), "across": across}
         print(json.dumps(content, indent=2, ensure_ascii=False))
-        _write(rows, ranked, across, notes, outputs)
-        return
+    else:
+        _print(rows, ranked, across, notes)
+    with recording(Path(config.paths.state), run_ids, (outputs.csv, outputs.markdown, outputs.figure)):
+        if outputs.csv is not None:
+            write_text(outputs.csv, to_csv(rows))
+            print(f"{'csv':<12} {outputs.csv}")
+        if outputs.markdown is not None:
+            write_text(outputs.markdown, to_markdown(rows, notes, list(map(across_table, across))))
+            print(f"{'markdown':<12} {outputs.markdown}")
+        if outputs.figure is not None:
+            if not any(ranking.places for ranking in ranked):
+                raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
+            from fp2.report.disparity_charts import rank_figure
+
+            with as_user_error(outputs.figure.parent):
+                rank_figure(rows, outputs.figure)
+            print(f"{'figure':<12} {outputs.figure}")
+
+
+def _print(
+    rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], across: Sequence[Block], notes: Sequence[str]
+) -> None:
+    from fp2.report.leaderboard import boards
+    from fp2.report.section import across_table
+    from fp2.report.terminal import terminal
+
     console = Terminal()
     left_out = NARROW if console.width < WIDE else ()
     for board in boards([replace(row, run_id=row.run_id[:8]) for row in rows]):
@@ -87,7 +105,6 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         console.print(table)
     for note in notes:
         console.print(note, style="yellow", highlight=False)
-    _write(rows, ranked, across, notes, outputs)
 
 
 def _finished(config: Config, sweep_id: str | None) -> list[str]:
@@ -155,33 +172,3 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     legend += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
     calibration = calibration_words(map(asdict, rows))
     return "\n".join([*legend, *([calibration] if calibration else [])])
-
-
-def _write(
-    rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], across: Sequence[Block], notes: Sequence[str],
-    outputs: Outputs,
-) -> None:  # fmt: skip
-    """Write the requested files, and print their paths."""
-    from fp2.report.leaderboard import to_csv, to_markdown
-    from fp2.report.section import across_table
-
-    if outputs.csv is not None:
-        _write_text("csv", outputs.csv, to_csv(rows))
-    if outputs.markdown is not None:
-        _write_text("markdown", outputs.markdown, to_markdown(rows, notes, list(map(across_table, across))))
-    if outputs.figure is None:
-        return
-    if not any(ranking.places for ranking in ranked):
-        raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
-    from fp2.report.disparity_charts import rank_figure
-
-    with as_user_error(outputs.figure.parent):
-        rank_figure(rows, outputs.figure)
-    print(f"{'figure':<12} {outputs.figure}")
-
-
-def _write_text(kind: str, path: Path, text: str) -> None:
-    with as_user_error(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    print(f"{kind:<12} {path}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from rich.table import Table
@@ -13,6 +12,7 @@ from rich.table import Table
 from fp2 import plugins
 from fp2.compose import prepare
 from fp2.config import choices, conf_folders
+from fp2.config import groups as config_groups
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Terminal
 
@@ -24,19 +24,9 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
     """Print what can be chosen: everything, or some kinds (`models`, `data`, `protocols`, ...); as tables, or as JSON.
 
     `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
-
-    Raises
-    ------
-    Fp2Error
-        For an unknown kind.
     """
     prepare(overrides)
-    groups = {
-        _singular(path.name): path.name
-        for folder in conf_folders().values()
-        for path in folder.iterdir()
-        if path.is_dir() and not path.name.startswith("_")
-    }
+    groups = {_singular(name): name for name in config_groups()}
     classes = {_singular(kind): group for kind, group in CLASSES.items()}
     kinds = sorted({*groups, *classes})
     for what in whats:
@@ -84,21 +74,18 @@ def _choices(group: str) -> list[dict[str, str]]:
     """Return the YAML files of a config group: name, first sentence of its comment, and where each comes from."""
     folders = conf_folders()
     return [
-        {"name": name, "description": _first_sentence(path), "from": _source(path, folders)}
+        {"name": name, "description": _first_sentence(path),
+         "from": next((package for package, at in folders.items() if path.is_relative_to(at)), str(path.parent))}
         for name, path in choices(group).items()
-    ]
+    ]  # fmt: skip
 
 
 def _classes(group: str) -> list[dict[str, str]]:
     """Return the entry points of a group: name, class, and the distribution each comes from."""
     return [
-        {"name": name, "class": point.value, "from": _distribution(point)}
+        {"name": name, "class": point.value, "from": f"{point.dist.name} {point.dist.version}" if point.dist else "?"}
         for name, point in sorted(plugins.installed(group).items())
     ]
-
-
-def _distribution(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "?"
 
 
 def _first_sentence(path: Path) -> str:
@@ -111,7 +98,3 @@ def _first_sentence(path: Path) -> str:
             break
         comments.append(text.lstrip("# ").strip())
     return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(comments))[0]
-
-
-def _source(path: Path, folders: Mapping[str, Path]) -> str:
-    return next((name for name, folder in folders.items() if path.is_relative_to(folder)), str(path.parent))

@@ -32,13 +32,7 @@ class Reply:
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """A server of pages; a subclass answers by `get` and `post`.
-
-    Raises
-    ------
-    Fp2Error
-        If the port cannot be used; port 0 takes a free one.
-    """
+    """A server of pages; a subclass answers by `get` and `post`."""
 
     daemon_threads = True
 

@@ -25,13 +25,9 @@ KINDS = {
 
 
 def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
-    """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files.
+    """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files."""
+    from importlib.metadata import entry_points
 
-    Raises
-    ------
-    Fp2Error
-        For an unknown kind, a name that is no Python name, a name that is taken, and a folder that exists.
-    """
     if kind not in KINDS:
         raise Fp2Error(f"{kind!r} cannot be created", where="fp2 new", fix=nearest(kind, KINDS))
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
@@ -39,7 +35,8 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
             f"{name!r} is not a valid name", where="fp2 new", fix="Small letters, digits and _, such as my_scorer"
         )
     group, module, listed, command = KINDS[kind]
-    _refuse_taken(group, name)
+    if matching_points := [point for point in entry_points(group=f"fp2.{group}") if point.name == name]:
+        raise Fp2Error(f"{name!r} is taken by {matching_points[0].value}", where="fp2 new", fix="Choose another name")
     package, target = f"fp2_{name}", folder / f"fp2_{name}"
     if target.exists():
         raise Fp2Error("the folder exists already", where=str(target), fix="Choose another name or folder")
@@ -68,10 +65,3 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
         out.say(
             f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {substitutions['command']}"
         )
-
-
-def _refuse_taken(group: str, name: str) -> None:
-    from importlib.metadata import entry_points
-
-    if matching_points := [point for point in entry_points(group=f"fp2.{group}") if point.name == name]:
-        raise Fp2Error(f"{name!r} is taken by {matching_points[0].value}", where="fp2 new", fix="Choose another name")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from fp2.artifacts import as_user_error
 from fp2.commands.output import Output
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.text import printable
 
 
 def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = False) -> int:
-    """Print what was verified and what failed; return 0 if everything is valid, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If a key cannot be read, or the file is no passport.
-    """
+    """Print what was verified and what failed; return 0 if everything is valid, else 1."""
     from fp2.report.passport import DELETION_TYPE
     from fp2.report.verify import payload_digest, verify_passport
 
@@ -40,14 +37,7 @@ def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = Fal
 
 
 def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = False) -> None:
-    """Add a signature over the same statement to a passport; a second one by the same key is refused.
-
-    Raises
-    ------
-    Fp2Error
-        If the key or the passport cannot be read, it is signed by this key already, or it does not verify with the
-        files beside it: nobody should sign what was changed.
-    """
+    """Add a signature over the same statement to a passport; a second one by the same key is refused."""
     from fp2.report.keys import load_key
     from fp2.report.passport import countersign, write_atomically
     from fp2.report.verify import verify_passport
@@ -63,7 +53,7 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
     with as_user_error(passport.parent):
         try:
             write_atomically(draft, json.dumps(signed, indent=2) + "\n")
-            checked = verify_passport(draft, [signer.public_path], deletions=True)
+            checked = verify_passport(draft, [signer.public_path], deletions=True)  # nobody signs what was changed
             if not checked.ok:
                 raise Fp2Error(f"not signed: {checked.failures[0]}", where=str(passport))
             write_atomically(passport, draft.read_text(encoding="utf-8"))
@@ -75,17 +65,13 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
 
 
 def readable(
-    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, as_json: bool = False
-) -> int:
-    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid.
-
-    Raises
-    ------
-    Fp2Error
-        If no file is asked for, or the passport cannot be read or, with keys, its signatures are not valid.
-    """
+    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, overrides: Sequence[str],
+    as_json: bool = False,
+) -> int:  # fmt: skip
+    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid."""
     from fp2.report.readable import document, to_html, to_pdf
     from fp2.report.verify import Verification, payload_digest, read_unverified, verify_passport
+    from fp2.runs.folders import recorded_folders, recording
 
     if html is None and pdf is None:
         raise Fp2Error("no file is given", where="fp2 passport", fix="Add --html FILE or --pdf FILE")
@@ -93,7 +79,9 @@ def readable(
     if outcome.statement is None:
         raise Fp2Error(outcome.failures[0], where=str(passport))
     page = document(outcome, len(keys), payload_digest(passport))
-    with Output(as_json) as out:
+    state, run_id = Path(load_config(overrides).paths.state), str(outcome.statement["predicate"]["run"]["run_id"])
+    is_local = run_id in recorded_folders(state)  # a purge here finds what was written from it
+    with Output(as_json) as out, recording(state, [run_id], (html, pdf)) if is_local else nullcontext():
         for kind, path, data in (("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b"")):
             if path is not None:
                 with as_user_error(path.parent):

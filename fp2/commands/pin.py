@@ -26,11 +26,6 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
         Names of the config group `model`, or repositories of the hub.
     overrides : sequence of str
         Further settings; without `models`, the models of the run or sweep that they stand for.
-
-    Raises
-    ------
-    Fp2Error
-        If nothing is named, a name is unknown, or the lock file cannot be read or written.
     """
     if not models and not overrides:
         fix = "Give the names of models, or an experiment: fp2 pin experiment=page"
@@ -39,7 +34,8 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
     lock = Path(config_of(prepare([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
     pins, missing, out = read_pins(lock), False, Output(as_json)
     said_of: dict[str, dict[str, Any]] = {}
-    for repository, names in _by_repository(named).items():
+    for repository in dict.fromkeys(repository for repository, _ in named.values() if repository is not None):
+        names = [name for name, (its_repository, _) in named.items() if its_repository == repository]
         pinned, message = _look_up(repository)
         missing |= pinned is None
         before = pins.get(repository)
@@ -81,14 +77,6 @@ def _model(config: Config) -> tuple[str, tuple[str | None, str]]:
     if not is_repository(model_id):
         return config.model.name, (None, "a folder is pinned by the digests of its files")
     return config.model.name, (model_id, "")
-
-
-def _by_repository(named: dict[str, tuple[str | None, str]]) -> dict[str, list[str]]:
-    jobs_of_repository: dict[str, list[str]] = {}
-    for name, (repository, _) in named.items():
-        if repository is not None:
-            jobs_of_repository.setdefault(repository, []).append(name)
-    return jobs_of_repository
 
 
 def _look_up(repository: str) -> tuple[Checkpoint | None, str]:

@@ -31,13 +31,6 @@ def run(
     """Finish what was interrupted, print what would be removed, ask, remove it, and print what was removed.
 
     Returns the exit status: 1 if something of the people is still there.
-
-    Raises
-    ------
-    Fp2Error
-        If nothing is selected, an id is empty, or several kinds of selection are mixed; if `as_json` without `dry` or
-        `yes`; or, unless `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and
-        passport.
     """
     from fp2.progress import Progress
     from fp2.runs.purge import finish_pending
@@ -45,10 +38,9 @@ def run(
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
-        raise Fp2Error(
-            "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
-            fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
-        )
+        fix = "--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder"
+        problem = "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent"
+        raise Fp2Error(problem, fix=fix)
     for option, ids in (("--subject", subjects), ("--image", images)):
         if not all(map(normal_id, ids)):
             raise Fp2Error("an id is empty", where=option)

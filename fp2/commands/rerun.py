@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -46,12 +46,6 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
 
     `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
     is asked: the config hash must be the logged one.
-
-    Raises
-    ------
-    Fp2Error
-        If the run cannot be read, its config has another hash than its results, or it was not written by this project
-        and names something outside that `overrides` do not state again.
     """
     from fp2.runs.asked_again import compared, copy_without
     from fp2.runs.origin import logged_overrides
@@ -116,13 +110,20 @@ def _logged_config(
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    from fp2.data.base import local_options
     from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
 
     plain = read_plain(source)
     named_keys = {".".join(key) for key in named_outside(source, local_config, plain, EVERY)}
     state_again(source, local_config, plain, overrides, EVERY)
     try:
-        _check_overrides(overrides, plain["data"], named_keys)
+        allowed = {*KEYS, *named_keys, *(f"data.{name}" for name in local_options(plain["data"]))}
+        for override in overrides:
+            key = override.lstrip("+").partition("=")[0]
+            if key not in allowed and not key.startswith(SECTIONS):
+                allowed_words = sorted((*allowed, *(f"{section}*" for section in SECTIONS)))
+                fix = f"It may change {', '.join(allowed_words)}"
+                raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=fix)
         local: Any = {"paths": asdict(local_config.paths), "tracking": asdict(local_config.tracking)}
         stated = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
         typed: Any = OmegaConf.to_container(OmegaConf.merge(local, stated), resolve=True)  # what is logged stays text
@@ -143,21 +144,6 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested settings with those of `new` in place of the same ones of `old`."""
     both = [key for key in new if isinstance(new[key], dict) and isinstance(old.get(key), dict)]
     return {**old, **new, **{key: merged(old[key], new[key]) for key in both}}
-
-
-def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any], repeated_keys: Collection[str]) -> None:
-    """Raise unless every override is one that a rerun may have.
-
-    `data` is the logged config of the data set, `repeated_keys` are keys that a foreign run needs stated again.
-    """
-    from fp2.data.base import local_options
-
-    allowed = {*KEYS, *repeated_keys, *(f"data.{name}" for name in local_options(data))}
-    for override in overrides:
-        key = override.lstrip("+").partition("=")[0]
-        if key not in allowed and not key.startswith(SECTIONS):
-            fix = f"It may change {', '.join(sorted((*allowed, *(f'{section}*' for section in SECTIONS))))}"
-            raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=fix)
 
 
 def _drift(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -43,21 +43,8 @@ def _run(word: str, local_config: Config, more: Sequence[str] = ()) -> Iterator[
         yield run_folder(word, local_config, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
 
 
-def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
-    from fp2.runs.reader import read_results
-
-    with _run(word, load_config(overrides)) as folder:
-        return read_results(folder)
-
-
 def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Print the results of a run as at its end, or as JSON.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run.
-    """
+    """Print the results of a run as at its end, or as JSON."""
     from fp2.report.terminal import print_results
     from fp2.runs.logged import run_sections
     from fp2.runs.reader import read_results
@@ -75,13 +62,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
 
 
 def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = False) -> int:
-    """Print where the configs of two runs differ; return 0 if they are the same, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or its config cannot be read.
-    """
+    """Print where the configs of two runs differ; return 0 if they are the same, else 1."""
     flat_configs = [_flat_config(word, overrides) for word in (first, second)]
     rows = [
         {"key": key, "first": flat_configs[0].get(key), "second": flat_configs[1].get(key)}
@@ -104,21 +85,12 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
 
 def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
     """Return a run's config as dotted key -> value, and its digests."""
-    from fp2.runs.origin import read_plain
+    from fp2.runs.origin import leaves, read_plain
     from fp2.runs.reader import read_results
 
     with _run(word, load_config(overrides)) as folder:
         results, config = read_results(folder), read_plain(folder)
-    return {**{name: results[name] for name in DIGESTS}, **dict(_flat(config, ""))}
-
-
-def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of everything that is not a mapping."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flat(item, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, value
+    return {name: results[name] for name in DIGESTS} | {".".join(key): value for key, value in leaves(config)}
 
 
 def _short(value: Any) -> str:
@@ -133,45 +105,40 @@ def gate(
 
     What is not met is printed, and reports are written. `word` is a run, or the folder or id of a sweep, of which every
     run is checked.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, its protocol is not installed, or a report cannot be written.
     """
     from fp2.report.gate import Check, check, summary, to_junit, to_markdown
     from fp2.report.reading import model_name
+    from fp2.runs.folders import recording
     from fp2.runs.logged import load_run_sections
     from fp2.runs.reader import read_results
     from fp2.runs.sweep_report import runs_named
 
     local_config = load_config(overrides)
     runs, missing = runs_named([word], local_config)
-    checks = [Check("finished", "every run finished", label["run"], False, label["reason"]) for label in missing]
+    checks = [Check("finished", "every run finished", run["run"], False, run["reason"]) for run in missing]
+    several, run_ids = len(runs) + len(missing) > 1, list[str]()
     for run in runs:
         with _run(run, local_config) as folder:
             results = read_results(folder)
             run_checks = check(results, limits, load_run_sections(folder, local_config, results["run_id"]))
         name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
-        several = len(runs) + len(missing) > 1
-        checks += (
-            [replace(label, name=f"{model_name(results)}: {label.name}") for label in run_checks]
-            if several
-            else run_checks
-        )
-    if len(runs) + len(missing) > 1:
+        run_ids.append(results["run_id"])
+        prefix = f"{model_name(results)}: " if several else ""
+        checks += [replace(outcome, name=prefix + outcome.name) for outcome in run_checks]
+    if several:
         name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
-    if junit is not None:
-        artifacts.write_text(junit, to_junit(checks, name))
-    if markdown is not None:
-        artifacts.write_text(markdown, to_markdown(checks, name))
-    failed = [label for label in checks if label.failed]
+    with recording(Path(local_config.paths.state), run_ids, (junit, markdown)):
+        if junit is not None:
+            artifacts.write_text(junit, to_junit(checks, name))
+        if markdown is not None:
+            artifacts.write_text(markdown, to_markdown(checks, name))
+    failed = [outcome for outcome in checks if outcome.failed]
     if as_json:
-        label = word if len(runs) > 1 else results["run_id"]
-        print_json({"run_id": label, "passed": not failed, "checks": [asdict(label) for label in checks]})
+        named = word if len(runs) > 1 else results["run_id"]
+        print_json({"run_id": named, "passed": not failed, "checks": [asdict(outcome) for outcome in checks]})
     else:
-        for label in failed:
-            print(f"not met: {label.condition}: {label.name}: {label.message}")
+        for outcome in failed:
+            print(f"not met: {outcome.condition}: {outcome.name}: {outcome.message}")
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 
@@ -197,15 +164,11 @@ def export(
     keys: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
-
-    Raises
-    ------
-    Fp2Error
-        If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
-    """
+    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
     from fp2.engines.forms import form_of
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.run import finish_purges
+    from fp2.runs.export_answers import FILES, export_answers
     from fp2.runs.folders import recording
 
     writers = [
@@ -235,14 +198,10 @@ def export(
                 exports.parquet.parent.mkdir(parents=True, exist_ok=True)
                 artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
         if exports.answers is not None:
-            _export_answers(
-                word,
-                exports.answers,
-                overrides,
-                dict(override.split("=", 1) for override in path_overrides),
-                form,
-                keys,
-            )
+            finish_purges(local_config, Progress())
+            places = dict(override.split("=", 1) for override in path_overrides)
+            with _run(word, local_config, FILES) as folder:
+                export_answers(folder, local_config, exports.answers, Progress(), places=places, form=form, keys=keys)
     with Output(as_json) as out:
         for kind, path in asdict(exports).items():
             if path is not None:
@@ -269,26 +228,8 @@ def _to_export(folder: Path, local_config: Config) -> tuple[dict[str, Any], Sequ
         return results, (), min_cell
 
 
-def _export_answers(
-    word: str, path: Path, overrides: Sequence[str], data_overrides: Mapping[str, str], form: str | None, keys: bool
-) -> None:
-    from fp2.run import finish_purges
-    from fp2.runs.export_answers import FILES, export_answers
-
-    local_config = load_config(overrides)
-    finish_purges(local_config, Progress())
-    with _run(word, local_config, FILES) as folder:
-        export_answers(folder, local_config, path, Progress(), places=data_overrides, form=form, keys=keys)
-
-
 def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
-    """Print one line per check of the run that `word` names; return 0 if none fails, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run.
-    """
+    """Print one line per check of the run that `word` names; return 0 if none fails, else 1."""
     from fp2.runs.checks import CHECKS, check_run
     from fp2.runs.reader import run_folder
 
@@ -311,13 +252,7 @@ def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_j
 
 
 def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or it has no scored answers that are compared.
-    """
+    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table."""
     from fp2.report.reading import plain
     from fp2.report.terminal import terminal
     from fp2.run import finish_purges
@@ -354,11 +289,6 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
         Where runs are (`paths.*`, `tracking.*`), and `report.*`.
     folder : Path, optional
         Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
-
-    Raises
-    ------
-    Fp2Error
-        If no run is named, one cannot be read, or the report cannot be written.
     """
     from fp2.run import finish_purges
     from fp2.runs.sweep_report import make_report, places_of
@@ -385,17 +315,15 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     word : str
         Its folder, or its id or config hash (the first characters will do) in the output folder.
     here : Config
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such finished run, or it is logged already, or the store cannot be used.
     """
     from fp2.run import finish_purges
     from fp2.runs.folders import record_folder
+    from fp2.runs.logged import logged_config, passport_part, run_sections
+    from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import local_folder, read_results
     from fp2.runs.reissue import reissue_present
     from fp2.store.withdrawn import writing
+    from fp2.tracking import client
 
     finish_purges(here, Progress())
     folder = Path(word)
@@ -407,23 +335,13 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     record_folder(Path(here.paths.state), run_id, folder)
     with writing(Path(here.paths.state)) as withdrawn:
         reissue_present(folder, here, withdrawn)
-        return _log_present(folder, run_id, here)
-
-
-def _log_present(folder: Path, run_id: str, local_config: Config) -> tuple[str, str]:
-    """Log a run that has nobody who was withdrawn; return the ids of the MLflow run and experiment."""
-    from fp2.runs.logged import logged_config, passport_part, run_sections
-    from fp2.runs.outputs import code_tags, log_files
-    from fp2.runs.reader import read_results
-    from fp2.tracking import client
-
-    results = read_results(folder)
-    config = logged_config(folder, local_config, run_id)
-    config = replace(config, tracking=replace(local_config.tracking, experiment=config.tracking.experiment))
-    tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
-    tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
-    tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
-    name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
-    tracker = client.resume(config, run_id) or client.start(config, tags, name)
-    log_files(config, tracker, folder, results, run_sections(folder, local_config, run_id))
+        results = read_results(folder)
+        config = logged_config(folder, here, run_id)
+        config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
+        tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
+        tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
+        tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
+        name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
+        tracker = client.resume(config, run_id) or client.start(config, tags, name)
+        log_files(config, tracker, folder, results, run_sections(folder, here, run_id))
     return tracker.run_id, tracker.experiment_id

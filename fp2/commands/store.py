@@ -21,13 +21,7 @@ _SHOWN = 20  # damaged rows that are named
 
 
 def merge(sources: Sequence[Path], target: Path, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Merge response stores in a new one without withdrawn people, and print what it has.
-
-    Raises
-    ------
-    Fp2Error
-        If there are fewer than two, or they cannot be merged.
-    """
+    """Merge response stores in a new one without withdrawn people, and print what it has."""
     if len({path.resolve() for path in sources}) < 2:
         raise Fp2Error("two or more different stores are needed", where="fp2 store merge")
     total = sum(sum(count_rows(path).values()) for path in sources)
@@ -41,13 +35,7 @@ def merge(sources: Sequence[Path], target: Path, overrides: Sequence[str], as_js
 
 
 def check(path: Path, as_json: bool = False) -> int:
-    """Check every row of a response store; print one line for each that is damaged; return 0 if none is, else 1.
-
-    Raises
-    ------
-    Fp2Error
-        If the file is not a store, or cannot be read to its end.
-    """
+    """Check every row of a response store; print one line for each that is damaged; return 0 if none is, else 1."""
     n_rows = count_checked(path)
     with Progress().count_up("Checking the store", n_rows) as tick:
         damaged = list(damaged_rows(path, tick))

@@ -21,11 +21,6 @@ def serve(words: Sequence[str], overrides: Sequence[str], port: int | None) -> i
 
     The addresses are that of the experiment, and of the page that compares the runs that `words` name (runs, sweeps),
     by default those of the newest sweep.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store or no such run, the port is taken, or the server ends or does not answer in two minutes.
     """
     from fp2.tracking import ui
     from fp2.tracking.client import shown_uri, tracking_uri

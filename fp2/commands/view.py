@@ -32,14 +32,7 @@ if TYPE_CHECKING:
 
 
 def view(words: Sequence[str], overrides: Sequence[str], port: int, row: str = "") -> None:
-    """Serve the answers of one or two runs until Ctrl-C; print the address, at the disparity `row` if one is named.
-
-    Raises
-    ------
-    Fp2Error
-        For more than two runs, runs that cannot be shown (`load_viewed`), a disparity that the first does not have
-        (`fp2.report.answers.named_row`), and a port that is taken.
-    """
+    """Serve the answers of one or two runs until Ctrl-C; print the address, at the disparity `row` if one is named."""
     if not 1 <= len(words) <= 2:
         raise Fp2Error(f"{len(words)} runs were given", where="fp2 view", fix="Give one, or two")
     with tempfile.TemporaryDirectory(prefix="fp2-view-") as scratch:
@@ -81,14 +74,7 @@ _KEY = ["image_id", "subject_id", "question_id"]
 
 
 def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Progress) -> Viewed:
-    """Load the answers of one or two runs, and find their images.
-
-    Raises
-    ------
-    Fp2Error
-        If a run has no text answers, its data set is not on this machine, or two runs share no question about an
-        image.
-    """
+    """Load the answers of one or two runs, and find their images."""
     from fp2.data.base import load_configured
     from fp2.report.reading import probe_labels, scorer_names
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
@@ -22,11 +21,6 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     ----------
     run : str, optional
         The run's folder, or the beginning of its id or config hash; by default the run that said last what it does.
-
-    Raises
-    ------
-    Fp2Error
-        If no such run is in progress.
     """
     outputs = Path(load_config(overrides).paths.outputs)
     folder = running(outputs, run)
@@ -40,10 +34,6 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
 
         print_json(facts)
         return
-    _follow(folder, facts)
-
-
-def _follow(folder: Path, facts: dict[str, Any] | None) -> None:
     progress = Progress()
     progress.note(f"{folder} (Ctrl-C ends fp2 watch, not the run)")
     with progress.stages() as show:

@@ -136,14 +136,9 @@ def _task_identity(task: TaskConfig) -> Plain:
     if task.name == ASK:
         return {}
     files = {name: _digests(value, f"task.files.{name}") for name, value in task.files.items() if value}
-    return {"task": {"name": task.name, "options": _task_options(task), "files": files}}
-
-
-def _task_options(task: TaskConfig) -> Plain:
-    """Return a task's options, without those marked `OmitDefault` that have their default."""
     options = dict(task.options)
     _drop_defaults(options, _options_of(PROTOCOLS, task.name, "task"))
-    return options
+    return {"task": {"name": task.name, "options": options, "files": files}}
 
 
 def _digests(value: Any, where: str) -> Any:

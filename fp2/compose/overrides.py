@@ -19,8 +19,8 @@ from fp2.config import (
     Config,
     choices,
     conf_dir,
-    conf_folders,
     conf_packages,
+    groups,
     register_schema,
     set_search_path,
 )
@@ -108,13 +108,7 @@ def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
-    """Compose `overrides` (already prepared) into an OmegaConf config.
-
-    Raises
-    ------
-    Fp2Error
-        With the nearest valid name, for an unknown group, choice or key and for a value of the wrong type.
-    """
+    """Compose `overrides` (already prepared) into an OmegaConf config."""
     from hydra import compose
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -154,18 +148,13 @@ def config_of(job: Sequence[str]) -> tuple[Config, bool]:
     from omegaconf import OmegaConf
 
     composed = without_folders(compose_config(job))
-    lacking = _with_missing_data(composed)
+    root = composed.data.get("root")
+    is_missing = bool(root) and not Path(str(root)).expanduser().is_dir()
+    # parts of the questions that are with the data, as in `experiment=gras_paper`
+    lacking = [name for name in ("traits_file", "published") if is_missing and composed.probe[name] == root]
     for name in lacking:
         OmegaConf.update(composed, f"probe.{name}", None)
     return validate(composed), bool(lacking)
-
-
-def _with_missing_data(composed: Any) -> list[str]:
-    """Return which parts of the questions are with the data (`experiment=gras_paper`) that are missing."""
-    root = composed.data.get("root")
-    if not root or Path(str(root)).expanduser().is_dir():
-        return []
-    return [name for name in ("traits_file", "published") if composed.probe[name] == root]
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Config]:
@@ -185,13 +174,7 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
 
 
 def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
-    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None.
-
-    Raises
-    ------
-    Fp2Error
-        If the protocol cannot tell which, such as from files that are missing.
-    """
+    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None."""
     from fp2.protocols.base import Collects
 
     protocol = build_protocol(config)
@@ -203,13 +186,7 @@ def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
 
 
 def check_pins(configs: Sequence[Config]) -> None:
-    """Refuse models whose own code would run at no pinned commit, all of them in one line.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the models, and the command that pins them.
-    """
+    """Refuse models whose own code would run at no pinned commit, all of them in one line."""
     models = {config.model.name: asdict(config.model) for config in configs if is_from_hub(config)}
     names = [name for name, model in models.items() if may_run_unpinned_code(model)]
     if names:
@@ -250,9 +227,8 @@ def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]]
     several = next((options for options in typed if len(options) > 1), None)
     if several is not None and not (sweep or multirun):
         key = several[0].partition("=")[0]
-        raise Fp2Error(
-            f"{key} has several values, and this command makes one run", where="override", fix="Add -m for a sweep"
-        )
+        problem = f"{key} has several values, and this command makes one run"
+        raise Fp2Error(problem, where="override", fix="Add -m for a sweep")
     keys = {options[0].partition("=")[0] for options in typed}
     filed = [f"{key}={options}" for key, options in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
@@ -267,9 +243,8 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
 
     parser, parsed = OverridesParser.create(), []
     for word in overrides:
-        override = (
-            word.removeprefix("++") if word.startswith(tuple(f"++{name}" for name in OPEN)) else word
-        )  # `prepare`
+        is_open = word.startswith(tuple(f"++{name}" for name in OPEN))
+        override = word.removeprefix("++") if is_open else word  # as it was typed: see `prepare`
         key, separator, value = override.partition("=")
         try:
             parsed.append(parser.parse_override(word))
@@ -355,26 +330,20 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
 
 
 def _unknown_key(key: str, text: str, cause: BaseException | None, overrides: Sequence[str]) -> Fp2Error:
-    head = key.split(".")[0].split("@")[0]
-    groups = sorted({path.name for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()})
-    sections = [*groups, *(name for name in Config.__dataclass_fields__)]
-    if head not in sections:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
-    section, _, last = key.rpartition(".")
-    keys = _keys_of(section, overrides)
-    if last and keys and last not in keys:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
-    return Fp2Error(_first_line(cause or Exception(text)), where=key)
-
-
-def _keys_of(section: str, overrides: Sequence[str]) -> list[str]:
-    """Return the keys below `section` in the default config, with the search path of `overrides`."""
     from hydra import compose
     from omegaconf import DictConfig, OmegaConf
 
+    head = key.split(".")[0].split("@")[0]
+    sections = {*groups(), *Config.__dataclass_fields__}
+    if head not in sections:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, sections))
+    section, _, last = key.rpartition(".")
     path = [word for word in overrides if word.startswith(SEARCH_PATH)]
     node = OmegaConf.select(compose(CONFIG_NAME, overrides=path), section) if section else None
-    return [str(key) for key in node] if isinstance(node, DictConfig) else []
+    keys = [str(key) for key in node] if isinstance(node, DictConfig) else []
+    if last and keys and last not in keys:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
+    return Fp2Error(_first_line(cause or Exception(text)), where=key)
 
 
 def _wrong_type(cause: BaseException) -> Fp2Error | None:

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 def build_protocol(config: Config) -> Protocol:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` if a model is asked.
-
-    Raises
-    ------
-    Fp2Error
-        If it is unknown or cannot be imported, is named in the wrong place, or an option is wrong.
-    """
+    """Return the protocol that a config names: `task.name`, or `probe.protocol` if a model is asked."""
     from fp2.protocols.base import Asks, Collects
 
     asks = config.task.name == ASK
@@ -62,11 +56,6 @@ def validate(cfg: Any) -> Config:
     """Turn a composed Hydra config into a checked `Config`, in which a hub model has its pinned revision.
 
     A logged config (`from_plain`) keeps the revision that it was logged with.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first key whose value is out of range or does not fit the others.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -131,17 +120,11 @@ def _cross_check(c: Config) -> None:
     _check_keys(c)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
-        raise Fp2Error(
-            f"{c.analysis.permutations} permutations are too few",
-            where="analysis.permutations",
-            fix="At least 99, or null",
-        )
+        fix = "At least 99, or null"
+        raise Fp2Error(f"{c.analysis.permutations} permutations are too few", where="analysis.permutations", fix=fix)
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
-        raise Fp2Error(
-            "an error budget above 1 is a number of answers",
-            where="answers.error_budget",
-            fix="Give a whole number, or a share up to 1",
-        )
+        fix = "Give a whole number, or a share up to 1"
+        raise Fp2Error("an error budget above 1 is a number of answers", where="answers.error_budget", fix=fix)
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"invalid sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
@@ -189,9 +172,8 @@ def looks_random(name: str) -> bool:
 
 def _check_severity(bounds: Mapping[str, float]) -> None:
     if set(bounds) != {"low", "moderate", "high"} or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
-        raise Fp2Error(
-            f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}", where="analysis.severity"
-        )
+        problem = f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}"
+        raise Fp2Error(problem, where="analysis.severity")
 
 
 def _check_probes(c: Config) -> None:
@@ -201,8 +183,5 @@ def _check_probes(c: Config) -> None:
             raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
     scorer_names = {*c.scorer, *installed(SCORERS)}
     if c.analysis.primary not in scorer_names:
-        raise Fp2Error(
-            f"unknown scorer {c.analysis.primary!r}",
-            where="analysis.primary",
-            fix=nearest(c.analysis.primary, scorer_names),
-        )
+        fix = nearest(c.analysis.primary, scorer_names)
+        raise Fp2Error(f"unknown scorer {c.analysis.primary!r}", where="analysis.primary", fix=fix)

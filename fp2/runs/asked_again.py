@@ -50,11 +50,6 @@ def copy_without(folder: Path, store: Path, salt: bytes, share: float, copy: Pat
         This machine's salt.
     share : float
         The share of the run's stored answers, above 0 and at most 1; at least one answer is drawn.
-
-    Raises
-    ------
-    Fp2Error
-        If the share is not in its range, or the store has no answer of the run.
     """
     if not 0 < share <= 1:
         raise Fp2Error(f"{share} is not a share of the answers", where="--fresh", fix="Give a number such as 0.05")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -118,14 +119,7 @@ def check_run(
             failures = tuple(check(run))
         except Fp2Error as error:
             failures = (str(error),)
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            IndexError,
-        ) as error:  # files may say anything
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # files may say anything
             failures = (f"cannot be checked: {type(error).__name__}: {' '.join(str(error).split())}",)
         findings.append(Finding(name, failures, tuple(run.notes)))
         tick()
@@ -137,11 +131,7 @@ def checked(
 ) -> list[str]:
     """Check the run that has just been written into `folder`; return one line per failed check (see `check_run`)."""
     with progress.steps("Checking the run", len(CHECKS)) as tick:
-        return failure_lines(check_run(folder, config, raw=raw, logged=logged, tick=tick))
-
-
-def failure_lines(findings: Sequence[Finding]) -> list[str]:
-    """Return one line per failed check."""
+        findings = check_run(folder, config, raw=raw, logged=logged, tick=tick)
     return [f"{finding.check}: {'; '.join(finding.failures)}" for finding in findings if finding.failures]
 
 
@@ -163,7 +153,8 @@ def _passport(run: _Run) -> Iterator[str]:
 
 def _counts(run: _Run) -> Iterator[str]:
     results = run.results
-    for name, counts in [("answers", results["answers"]), *((_group(row), row) for row in results["answers_by_group"])]:
+    of_groups = ((f"answers of {row['cut']}={row['group']}", row) for row in results["answers_by_group"])
+    for name, counts in [("answers", results["answers"]), *of_groups]:
         n_counted = counts["answered"] + counts["failed"] + counts.get("not_asked", 0) + counts.get("not_supplied", 0)
         if counts["planned"] != n_counted or counts["refused"] > counts["answered"]:
             yield f"{name}: planned is not answered + failed + not asked, or more refused than answered: {dict(counts)}"
@@ -172,10 +163,6 @@ def _counts(run: _Run) -> Iterator[str]:
         yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
     if results["complete"] and answers.get("not_asked"):
         yield f"the run is marked complete, but {answers['not_asked']} answers were not asked"
-
-
-def _group(row: Mapping[str, Any]) -> str:
-    return f"answers of {row['cut']}={row['group']}"
 
 
 def _tables(run: _Run) -> Iterator[str]:
@@ -238,7 +225,9 @@ def _config(run: _Run) -> Iterator[str]:
 
 
 def _store(run: _Run) -> Iterator[str]:
+    from fp2.store.origins import iterate_keys
     from fp2.store.rows import ResponseStore
+    from fp2.store.salted_keys import local_salt, salted
 
     answers, path = run.tables.answers, Path(run.here.paths.store)
     if not answers.n_planned:
@@ -247,7 +236,12 @@ def _store(run: _Run) -> Iterator[str]:
         run.notes.append(f"there is no response store at {path}: the answers are not compared with it")
         return
     with ResponseStore(path, read_only=True) as store:
-        raw = _raw_keys(run, store, set(answers.stored_keys()))
+        wanted, salt = set(answers.stored_keys()), local_salt(Path(run.here.paths.state))
+        raw: dict[str, str] = {}  # salted key -> key of the store
+        keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
+        while batch := list(islice(keys, _AT_ONCE)):
+            pairs = zip(salted(batch, salt, "response"), batch, strict=True)
+            raw |= {salted_key: key for salted_key, key in pairs if salted_key in wanted}
         if not raw:
             run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
@@ -262,21 +256,6 @@ def _store(run: _Run) -> Iterator[str]:
         answers.response_set(raw) != results["response_set"]
     ):
         yield "the response set is not that of the keys in the tables"
-
-
-def _raw_keys(run: _Run, store: ResponseStore, wanted: set[str]) -> dict[str, str]:
-    """Return salted key -> key of the store, for the salted keys `wanted`."""
-    from fp2.store.origins import iterate_keys
-    from fp2.store.salted_keys import local_salt, salted
-
-    salt = local_salt(Path(run.here.paths.state))
-    raw_keys: dict[str, str] = {}
-    keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
-    while batch := list(islice(keys, _AT_ONCE)):
-        raw_keys |= {
-            mark: key for mark, key in zip(salted(batch, salt, "response"), batch, strict=True) if mark in wanted
-        }
-    return raw_keys
 
 
 def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
@@ -333,8 +312,11 @@ def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: Respons
 def _mlflow(run: _Run) -> Iterator[str]:
     from fp2.tracking.files import ending_of
 
-    if not run.logged or not run.here.tracking.enabled or not _was_logged(run):
+    if not run.logged or not run.here.tracking.enabled:
         return
+    with suppress(Fp2Error):  # one whose config cannot be read here may have been logged
+        if not run.config.tracking.enabled:
+            return
     ended = ending_of(run.here, str(run.results["run_id"]))
     if ended is None:
         run.notes.append("the MLflow store does not have this run: log it with fp2 log FOLDER")
@@ -358,14 +340,6 @@ def _passport_digests(path: Path) -> Iterator[str]:
             yield sha256_bytes((json.dumps(earlier, indent=2) + "\n").encode())
     except (ValueError, KeyError, TypeError):  # it is no passport, which its own check says
         return
-
-
-def _was_logged(run: _Run) -> bool:
-    """Whether the run was to be logged; one whose config cannot be read here may have been."""
-    try:
-        return run.config.tracking.enabled
-    except Fp2Error:
-        return True
 
 
 CHECKS: Mapping[str, Callable[[_Run], Iterator[str]]] = {

@@ -15,15 +15,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.report.reading import MIN_CELL, calibration_of, scorer_version
-from fp2.runs.reader import (
-    LoggedRun,
-    SharedLines,
-    are_independent,
-    n_people,
-    same_probes,
-    shared_lines,
-    short_names,
-)
+from fp2.runs.reader import LoggedRun, SharedLines, are_independent, n_people, same_probes, shared_lines, short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,18 +66,17 @@ def compare(
         `primary`: the primary scorer;
         `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
         one row per cut, probe and group of enough subjects; `family`: what p-values are corrected over; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If they share no cut, scorer or probe, or their subjects can neither be matched nor be told apart.
     """
     runs = (first, second)
     cuts, scorers = common(runs)
-    notes = [*_left_out(runs, cuts, scorers), *_primary_note(runs, scorers[0])]
+    notes = list(_left_out(runs, cuts, scorers))
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
     if not any(same for same, _ in chosen.values()):
-        raise _different_probes(runs)
+        if asked_by_both := sorted(set(first.probes) & set(second.probes)):
+            problem = f"the runs asked {', '.join(asked_by_both)} with different texts: nothing can be compared"
+            raise Fp2Error(problem)
+        ours, theirs = ", ".join(first.probes), ", ".join(second.probes)
+        raise Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
     if reason := chosen[scorers[0]][1]:
         notes.append(f"Excluded, asked by one run only or with another text: {', '.join(reason)}.")
     tick = start(len(cuts) * len(scorers))
@@ -103,13 +94,14 @@ def compare(
             tick()
     adjust_distances(rows)
     names = short_names(runs)
+    labels = {probe["id"]: str(probe.get("label") or probe["id"]) for probe in first.results["probes"]}
     return {
         "first": _who(first, names[0]),
         "second": _who(second, names[1]),
         "samples": "independent" if independent else "shared",
         "shared": _shared(runs, notes),
         "primary": scorers[0],
-        "probes": {p: _label(first, p) for p in chosen[scorers[0]][0]},
+        "probes": {probe: labels.get(probe, probe) for probe in chosen[scorers[0]][0]},
         "family": "Holm over the cuts of one scorer; for single probes over its probes x cuts",
         "settings": asdict(settings),
         "distances": rows,
@@ -119,40 +111,24 @@ def compare(
 
 
 def common(runs: Sequence[LoggedRun]) -> tuple[list[Cut], list[str]]:
-    """Return the cuts and the scorers that two runs have in common.
-
-    Raises
-    ------
-    Fp2Error
-        If they have none.
-    """
-    return _same_cuts(runs), _same_scorers(runs)
-
-
-def _same_cuts(runs: Sequence[LoggedRun]) -> list[Cut]:
-    first, second = (run.cuts for run in runs)
-    same = [cut for name, cut in first.items() if second.get(name) == cut]
-    if not same:
-        ours, theirs = (", ".join(run.cuts) for run in runs)
+    """Return the cuts and the scorers (of the same version) that two runs have in common, primary scorers first."""
+    first, second = runs
+    cuts = [cut for name, cut in first.cuts.items() if second.cuts.get(name) == cut]
+    if not cuts:
+        ours, theirs = ", ".join(first.cuts), ", ".join(second.cuts)
         raise Fp2Error(f"the runs have no cut in common: {ours} in the first, {theirs} in the second")
-    return same
-
-
-def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return the scorers that both runs have in the same version, the primary scorer of the first run first."""
-    first, second = (run.scorers for run in runs)
-    same = [name for name, version in first.items() if second.get(name) == version]
-    if not same:
-        if set(first) & set(second):
+    scorers = [name for name, version in first.scorers.items() if second.scorers.get(name) == version]
+    if not scorers:
+        if set(first.scorers) & set(second.scorers):
             fix = "Score one of them again with fp2 rescore"
             raise Fp2Error("the runs have no scorer of the same version in common", fix=fix)
-        ours, theirs = ", ".join(first), ", ".join(second)
+        ours, theirs = ", ".join(first.scorers), ", ".join(second.scorers)
         raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
-    return sorted(same, key=lambda name: name not in (runs[0].primary, runs[1].primary))
+    return cuts, sorted(scorers, key=lambda name: name not in (first.primary, second.primary))
 
 
 def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[str]) -> Iterator[str]:
-    """Yield what is not compared: scorers and cuts of one run only, or that differ between the runs."""
+    """Yield what is not compared, as scorers of one run only, and which primary scorer is not shown first."""
     first, second = runs
     for label, ours, theirs, shared in (
         ("scorers", first.scorers, second.scorers, set(scorers)),
@@ -165,33 +141,14 @@ def _left_out(runs: Sequence[LoggedRun], cuts: Sequence[Cut], scorers: Sequence[
             if name not in single and label == "cuts":
                 yield f"Left out, a cut with other groups in each run: {name}."
             elif name not in single:
-                yield f"Left out, a scorer of different versions: {name} ({' and '.join(_versions(runs, name))})."
-
-
-def _versions(runs: Sequence[LoggedRun], scorer: str) -> list[str]:
-    return [
-        scorer_version(scorer_row)
-        for run in runs
-        for scorer_row in run.results["scorers"]
-        if scorer_row["name"] == scorer
-    ]
-
-
-def _primary_note(runs: Sequence[LoggedRun], scorer_used: str) -> Iterator[str]:
-    """Yield that a primary scorer is not the one that is shown first."""
-    primaries = list(dict.fromkeys(run.primary for run in runs))
+                rows = (row for run in runs for row in run.results["scorers"] if row["name"] == name)
+                yield f"Left out, a scorer of different versions: {name} ({' and '.join(map(scorer_version, rows))})."
+    primaries, shown = list(dict.fromkeys(run.primary for run in runs)), scorers[0]
     if len(primaries) > 1:
-        other = next(name for name in primaries if name != scorer_used)
-        yield f"The runs have different primary scorers; shown first: {scorer_used} (not {other})."
-    elif primaries != [scorer_used]:
-        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {scorer_used}."
-
-
-def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
-    if common := sorted(set(runs[0].probes) & set(runs[1].probes)):
-        return Fp2Error(f"the runs asked {', '.join(common)} with different texts: nothing can be compared")
-    ours, theirs = (", ".join(run.probes) for run in runs)
-    return Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
+        other = next(name for name in primaries if name != shown)
+        yield f"The runs have different primary scorers; shown first: {shown} (not {other})."
+    elif primaries != [shown]:
+        yield f"The primary scorer, {primaries[0]}, is not compared; shown first: {shown}."
 
 
 Found = tuple["FingerprintDistance", list[dict[str, Any]]]
@@ -213,6 +170,8 @@ def _shared_subjects(
 
 
 def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings) -> Found:
+    import pandas as pd
+
     from fp2.stats.two_samples import independent_distance
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
@@ -220,7 +179,19 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
         first, second, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
         min_subjects=s.min_subjects,
     )  # fmt: skip
-    return distance, _independent_profiles((first, second), cut.name, probes, s)
+    rows = []
+    for j, probe in enumerate(probes):
+        profiles = []
+        for sample in (first, second):
+            value = np.asarray(sample.values)[:, j]
+            table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
+            people = table.groupby(["group", "subject"], sort=True)["value"].mean()
+            profiles.append(people.groupby("group").agg(["mean", "size"]))
+        both = profiles[0].join(profiles[1], how="inner", lsuffix="_first", rsuffix="_second")
+        means = {run: both[f"mean_{run}"] for run in ("first", "second")}
+        sizes = both[["size_first", "size_second"]].min(axis=1)
+        rows += _centred(means, sizes, cut.name, probe, s)
+    return distance, rows
 
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> ModelOutcomes:
@@ -282,27 +253,6 @@ def _profiles(
     return rows
 
 
-def _independent_profiles(
-    samples: Sequence[ModelOutcomes], cut: str, probes: Sequence[str], settings: CompareSettings
-) -> list[dict[str, Any]]:
-    """Return the group means of each run over its own subjects, minus their mean over groups."""
-    import pandas as pd
-
-    rows = []
-    for j, probe in enumerate(probes):
-        profiles = []
-        for sample in samples:
-            value = np.asarray(sample.values)[:, j]
-            table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
-            people = table.groupby(["group", "subject"], sort=True)["value"].mean()
-            profiles.append(people.groupby("group").agg(["mean", "size"]))
-        both = profiles[0].join(profiles[1], how="inner", lsuffix="_first", rsuffix="_second")
-        means = {run: both[f"mean_{run}"] for run in ("first", "second")}
-        sizes = both[["size_first", "size_second"]].min(axis=1)
-        rows += _centred(means, sizes, cut, probe, settings)
-    return rows
-
-
 def _centred(
     means: dict[str, pd.Series], sizes: pd.Series, cut: str, probe: str, settings: CompareSettings
 ) -> list[dict[str, Any]]:
@@ -347,7 +297,3 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
         "complete": bool(run.results["complete"]),
         **calibration_of(run.results),
     }
-
-
-def _label(run: LoggedRun, probe: str) -> str:
-    return next((str(p.get("label") or probe) for p in run.results["probes"] if p["id"] == probe), probe)

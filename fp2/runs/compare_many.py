@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from math import ceil
@@ -32,20 +33,19 @@ def compare_all(
         `runs`: their names; `pairs`: a block for each pair, as `fp2.runs.compare.compare` returns it, with p-values
         corrected over all pairs; `not_compared`: pairs that share no cut, scorer, probe or subject, each with the
         reason; `family`: what p-values are corrected over; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If a run is named twice, or no pair can be compared.
     """
     check_runs(runs)
     names = run_labels([run.results for run in runs])
     index_pairs = list(combinations(range(len(runs)), 2))
     pairs: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []
-    shared = [_shared([runs[a], runs[b]]) for a, b in index_pairs]
-    tick = start(sum(len(cuts) * len(scorers) for cuts, scorers in shared))
-    n_tests = sum(len(cuts) for cuts, _ in shared) * max(len(run.probes) for run in runs)
+    n_cuts = n_steps = 0
+    for a, b in index_pairs:
+        with suppress(Fp2Error):  # a pair that cannot be compared
+            cuts, scorers = common([runs[a], runs[b]])
+            n_cuts, n_steps = n_cuts + len(cuts), n_steps + len(cuts) * len(scorers)
+    tick = start(n_steps)
+    n_tests = n_cuts * max(len(run.probes) for run in runs)
     reason: Fp2Error | None = None
     for a, b in index_pairs:
         settings = settings_of(config, [runs[a], runs[b]])
@@ -71,15 +71,19 @@ def compare_all(
         "primary": pairs[0]["primary"],
         "pairs": pairs,
         "not_compared": failed,
-        "notes": [
-            *_too_few(pairs, pairs[0]["settings"]),
-            *_notes(pairs),
-        ],
+        "notes": list(_notes(pairs, pairs[0]["settings"])),
     }
 
 
-def _notes(pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _notes(pairs: Sequence[dict[str, Any]], settings: dict[str, Any]) -> Iterator[str]:
     """Yield the notes on the pairs, each once; those that are not on all of them name the pairs."""
+    primary = [row for block in pairs for row in block["distances"] if row["scorer"] == block["primary"]]
+    smallest = len(primary) / (settings["n_permutations"] + 1)
+    if smallest > settings["alpha"]:
+        yield (
+            f"With {settings['n_permutations']} permutations the smallest adjusted p-value of {len(primary)} distances "
+            f"is {smallest:.3g}: none can be significant. Raise analysis.permutations."
+        )
     by_reason: dict[str, list[str]] = {}
     for block in pairs:
         for note in block["notes"]:
@@ -89,35 +93,9 @@ def _notes(pairs: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def check_runs(runs: Sequence[LoggedRun]) -> None:
-    """Raise for fewer than two runs, or a run that is there twice.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the run.
-    """
+    """Raise for fewer than two runs, or a run that is there twice."""
     if len(runs) < 2:
         raise Fp2Error("there are fewer than two runs to compare", where="runs")
     ids = [run.run_id for run in runs]
     if repeated := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
         raise Fp2Error("both are the same run" if len(ids) == 2 else "two are the same run", where=repeated)
-
-
-def _shared(two: Sequence[LoggedRun]) -> tuple[Sequence[Any], Sequence[str]]:
-    """Return the cuts and scorers of a pair; none where it cannot be compared."""
-    try:
-        return common(two)
-    except Fp2Error:
-        return (), ()
-
-
-def _too_few(pairs: Sequence[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
-    """Return a note if so few permutations were asked for that no pair can differ significantly."""
-    primary = [row for block in pairs for row in block["distances"] if row["scorer"] == block["primary"]]
-    smallest = len(primary) / (settings["n_permutations"] + 1)
-    if smallest <= settings["alpha"]:
-        return []
-    return [
-        f"With {settings['n_permutations']} permutations the smallest adjusted p-value of {len(primary)} distances is "
-        f"{smallest:.3g}: none can be significant. Raise analysis.permutations."
-    ]

@@ -27,7 +27,7 @@ from fp2.report.reading import calibration_of, model_name
 from fp2.runs.logged import logged_config
 from fp2.runs.reader import read_results, writing_about
 from fp2.store.withdrawn import read_withdrawn
-from fp2.tables import YES_NO_NUMBERS, Question
+from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,12 +52,10 @@ def export_answers(
         Of the file (`fp2.engines.forms`); by default that of its suffix.
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
-
-    Raises
-    ------
-    Fp2Error
-        If the run has no answers, the form is unknown, the data set is not here, or the file cannot be written.
     """
+    from fp2.compose import from_plain
+    from fp2.data.base import local_options
+
     chosen = form_of(path, form, where="--format", exists=False)
     results = read_results(folder)
     if not results["answers"]["planned"]:
@@ -67,7 +65,14 @@ def export_answers(
     answers = tables.answers
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
-        rows = _with_ids(rows, _moved(config, places or {}), here, progress)
+        plain = asdict(config)
+        allowed = [f"data.{name}" for name in local_options(plain["data"])]
+        for key, place in (places or {}).items():
+            if key not in allowed:
+                problem = "the data set of a run cannot be changed, only its place"
+                raise Fp2Error(problem, where=key, fix=nearest(key, allowed))
+            plain["data"][key.removeprefix("data.")] = place
+        rows = _with_ids(rows, from_plain(plain) if places else config, here, progress)
     marks = calibration_of(results)
     if marks["calibration"]:
         rows["planted_effects"] = "none" if marks["without_effects"] else "true"
@@ -95,7 +100,7 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     questions = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
     frame = answers.frame
     read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
-    kinds = [_kind(questions, name) for name in frame["question_id"].tolist()]
+    kinds = [(questions[name].kind if name in questions else "text") for name in frame["question_id"].tolist()]
     yes_no = [numbers if kind == "yes_no" else None for numbers, kind in zip(read, kinds, strict=True)]
     cells = [None if kind == "yes_no" else cell for cell, kind in zip(frame["numbers"].tolist(), kinds, strict=True)]
     rows = pd.DataFrame(
@@ -121,10 +126,6 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     return rows
 
 
-def _kind(questions: Mapping[str, Question], name: str) -> str:
-    return questions[name].kind if name in questions else "text"
-
-
 def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
     """Return the answers of dense storage, image by image."""
     import pandas as pd
@@ -135,7 +136,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
     order = [row_of[word, template] for word in answers.words for template in answers.templates]
     question_rows = table.iloc[order]
     reasons: Any = np.array([*answers.reasons, None], dtype=object)
-    rows = pd.DataFrame(
+    return pd.DataFrame(
         {
             "image": np.repeat(answers.image_ids, answers.per_image),
             "subject": np.repeat(answers.subject_ids, answers.per_image),
@@ -152,39 +153,10 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
             "error": reasons[answers.errors.reshape(-1)],
         }
     )  # fmt: skip
-    return rows
-
-
-def _moved(config: Config, hidden: Mapping[str, str]) -> Config:
-    """Return the config with the data set at other places.
-
-    Raises
-    ------
-    Fp2Error
-        For an option of the data set that names no place.
-    """
-    from fp2.compose import from_plain
-    from fp2.data.base import local_options
-
-    plain = asdict(config)
-    allowed = [f"data.{name}" for name in local_options(plain["data"])]
-    for key, path in hidden.items():
-        if key not in allowed:
-            raise Fp2Error(
-                "the data set of a run cannot be changed, only its place", where=key, fix=nearest(key, allowed)
-            )
-        plain["data"][key.removeprefix("data.")] = path
-    return from_plain(plain) if hidden else config
 
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:
-    """Return the rows with the ids of the data set in place of salted keys.
-
-    Raises
-    ------
-    Fp2Error
-        If the data set is not here, or is another one.
-    """
+    """Return the rows with the ids of the data set in place of salted keys."""
     from fp2.data.base import load_configured
     from fp2.store.salted_keys import local_salt, salted
 

@@ -14,7 +14,7 @@ from fp2.hashing import digest, sha256_file
 
 FOLDER, WRITTEN = "folders", "written"
 """In the state folder: a file per run, named by its id, with the absolute paths of its folder and of the state folder;
-a file per report or export (`Written`). Records of development versions name no state folder: this one's is taken."""
+a file per report, export or the like (`Written`)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Written:
 
     path: str
     runs: list[str]
-    state: str = ""
+    state: str
     sha256: str = ""
 
     @property
@@ -67,7 +67,7 @@ def recorded_written(state: Path) -> list[Written]:
     """Return what was written from runs; in a copy of a project, what was written since."""
     paths = sorted((state / WRITTEN).glob("[!.]*"))
     records = {path: Written(**json.loads(path.read_text(encoding="utf-8"))) for path in paths}
-    return [one for path, one in records.items() if not _is_copied(path, Path(one.state or state))]
+    return [written for path, written in records.items() if not _is_copied(path, Path(written.state))]
 
 
 def forget_written(state: Path, name: str) -> None:
@@ -91,11 +91,6 @@ def recorded_folders(state: Path) -> dict[str, Path]:
     """Return run id -> folder of every recorded run; one that is gone (deleted or moved by hand) is included.
 
     In a copy of a project, those of the original are not (`folders_of_original`).
-
-    Raises
-    ------
-    Fp2Error
-        If a record cannot be read.
     """
     return {run_id: folder for run_id, (folder, original) in _records(state).items() if original is None}
 
@@ -116,8 +111,7 @@ def _records(state: Path) -> dict[str, tuple[Path, Path | None]]:
     try:
         records = {}
         for path in sorted((state / FOLDER).glob("[!.]*")):
-            text = path.read_text(encoding="utf-8")
-            folder, recorder = map(Path, json.loads(text) if text.startswith("[") else (text, str(state)))
+            folder, recorder = map(Path, json.loads(path.read_text(encoding="utf-8")))
             records[path.name] = folder, recorder if _is_copied(path, recorder) else None
         return records
     except (OSError, ValueError, TypeError) as error:

@@ -90,11 +90,6 @@ def load_inputs(
     -------
     (protocol, inputs)
         The protocol that fits battery and people, and what it works on.
-
-    Raises
-    ------
-    Fp2Error
-        For every mistake in the config or the data that can be seen before asking.
     """
     from fp2.data.base import configured_source
 
@@ -105,9 +100,14 @@ def load_inputs(
         protocol, asking = load_asking(protocol, config, store, objects, progress)
         if not model_needed:
             del asking["engine"]
-        else:
-            _identify(asking["engine"], asking["battery"], progress)
     battery, engine = asking.get("battery"), asking.get("engine")
+    if engine is not None and battery is not None:  # the model is there, and can be asked every question
+        if isinstance(engine, SuppliesAnswers):
+            with progress.counter("Reading the answers") as tick:
+                engine.read(tick)
+        engine.identity()
+        for question in battery.questions:
+            engine.method(question)
     needed = not isinstance(engine, SuppliesAnswers)
     stated = None if objects.dataset is not None else configured_source(config).preview(Path(config.paths.data))
     if stated is not None:
@@ -191,16 +191,6 @@ def load_asking(
     return protocol, {"battery": battery, "scorers": scorers, "engine": engine}
 
 
-def _identify(engine: Engine, battery: Battery, progress: Progress) -> None:
-    """Raise if the model is missing, or cannot be asked a question of the battery."""
-    if isinstance(engine, SuppliesAnswers):
-        with progress.counter("Reading the answers") as tick:
-            engine.read(tick)
-    engine.identity()
-    for question in battery.questions:
-        engine.method(question)
-
-
 def load_people(
     config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, dataset: Dataset | None = None,
     *, images_needed: bool = True,
@@ -208,11 +198,6 @@ def load_people(
     """Return the protocol that fits the people, and the data set with the images that the run is about.
 
     `dataset` takes the place of the configured one; `images_needed` is False where the image files may be missing.
-
-    Raises
-    ------
-    Fp2Error
-        If the data cannot be loaded, or nothing is left of them.
     """
     from fp2.cuts import of_sets
     from fp2.data.base import load_configured, without_minors
@@ -299,12 +284,7 @@ def _read_images(
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
 
     Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
-    is `needed`, one that cannot be read has the digest `NO_PIXELS`.
-
-    Raises
-    ------
-    Fp2Error
-        If most of the images that are needed cannot be read, unless `answers.error_budget` allows as many failures.
+    is `needed`, one that cannot be read has the digest `NO_PIXELS`; else `answers.error_budget` says how many may fail.
     """
     from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest
     from fp2.data.stimuli import NO_PIXELS

@@ -65,7 +65,14 @@ class LiveRun:
         if stage != self.stage:
             self._written = 0.0
         self.stage, self.steps = stage, (done, total)
-        self._write()
+        now = time.monotonic()
+        if now - self._written < FILE_SECONDS:
+            return
+        self._written = now
+        with suppress(OSError):  # a full disk stops the store, which reports it
+            draft = self.folder / f".{LIVE}"
+            draft.write_text(json.dumps(self.facts()), encoding="utf-8")
+            os.replace(draft, self.folder / LIVE)
 
     @contextmanager
     def asking(
@@ -143,16 +150,6 @@ class LiveRun:
             names = ("failed", "refused", "answers_per_second", "tokens_per_second")
             self._log({"live.answers": self.done, **{f"live.{name}": facts[name] for name in names}}, self.done)
 
-    def _write(self) -> None:
-        now = time.monotonic()
-        if now - self._written < FILE_SECONDS:
-            return
-        self._written = now
-        with suppress(OSError):  # a full disk stops the store, which reports it
-            draft = self.folder / f".{LIVE}"
-            draft.write_text(json.dumps(self.facts()), encoding="utf-8")
-            os.replace(draft, self.folder / LIVE)
-
 
 @contextmanager
 def watched(folder: Path, progress: Progress) -> Iterator[LiveRun]:
@@ -193,11 +190,6 @@ def running(outputs: Path, word: str | None = None) -> Path | None:
     ----------
     word : str, optional
         The run: a folder, or the beginning of its id or config hash.
-
-    Raises
-    ------
-    Fp2Error
-        If several runs begin with `word`.
     """
     if word is not None and Path(word).is_dir():
         return Path(word)
@@ -216,16 +208,8 @@ def read(folder: Path) -> dict[str, Any] | None:
     """Return what the run in `folder` is doing; None if it has ended, or its process is gone."""
     try:
         facts: dict[str, Any] = json.loads((folder / LIVE).read_text(encoding="utf-8"))
-        return facts if _lives(int(facts["pid"])) else None
+        with suppress(PermissionError):  # a process of another user
+            os.kill(int(facts["pid"]), 0)
+        return facts
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -29,12 +29,8 @@ FILES = "task.files."
 BATTERY_PATHS = ("probe.traits_file", "probe.published")
 """The paths in a battery."""
 HIDDEN_SECTIONS = ("paths",)
-HIDDEN_KEYS = (
-    "tracking.uri",
-    "tracking.artifacts",
-    "tracking.sweep_id",
-    "engine.ray.address",
-)  # an address may carry a password
+HIDDEN_KEYS = ("tracking.uri", "tracking.artifacts", "tracking.sweep_id", "engine.ray.address")
+"""Keys of addresses, which may carry a password, and of a sweep."""
 PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+", re.DOTALL)
 
 
@@ -175,13 +171,7 @@ def remember(state: Path, run_id: str, places: Mapping[str, Any]) -> None:
 
 
 def recall(state: Path, run_id: str) -> dict[str, str]:
-    """Return the stored paths of a run; none if it was made on another machine.
-
-    Raises
-    ------
-    Fp2Error
-        If they cannot be read.
-    """
+    """Return the stored paths of a run; none if it was made on another machine."""
     path = state / "places" / f"{run_id}.json"
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}

@@ -62,11 +62,6 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[Protocol, Job
     """Return the protocol of a logged run, and how its tables are analysed (without `facts`).
 
     Answers that are not scored need no battery, whose files may be gone by now: the job has none.
-
-    Raises
-    ------
-    Fp2Error
-        If its protocol, battery or scorers are not there, or the tables lack the attribute of a cut.
     """
     from fp2.probes.battery import load_battery
     from fp2.scorers.registry import build_scorers
@@ -90,21 +85,20 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
     attributes = attribute_columns(people)
     wanted = {name for cut in resolve_cuts(asdict(config.cut)) for name in cut.by}
     for name in sorted(wanted - set(attributes)):
-        raise Fp2Error(
-            f"the run's table of people has no attribute {name!r}",
-            where="cut",
-            fix=f"{nearest(name, attributes)}. Start a run with this cut: its answers come from the store",
-        )
+        fix = f"{nearest(name, attributes)}. Start a run with this cut: its answers come from the store"
+        raise Fp2Error(f"the run's table of people has no attribute {name!r}", where="cut", fix=fix)
     return resolve_cuts(asdict(config.cut), attributes)
 
 
 def passport_part(folder: Path, part: str) -> dict[str, Any]:
     """Return a part (`protocol`, `generator`) of what a run's passport states; empty where it has none."""
     path = folder / artifacts.PASSPORT
-    if not path.is_file():
-        return {}
-    payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
-    return dict(payload["predicate"].get(part) or {})
+    return dict(passport_statement(path)["predicate"].get(part) or {}) if path.is_file() else {}
+
+
+def passport_statement(path: Path) -> dict[str, Any]:
+    """Return what a passport states, whoever signed it; a file that is none raises OSError, ValueError or KeyError."""
+    return dict(json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"])))
 
 
 def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
@@ -116,13 +110,7 @@ def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
 
 
 def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
-    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run.
-
-    Raises
-    ------
-    Fp2Error
-        If the protocol is not installed here, or the run's config cannot be read.
-    """
+    """Return the report sections of a run's protocol and of its special cases, one of which may have made the run."""
     from fp2.report.section import load_sections
 
     settings = logged_settings(folder, here, run_id)

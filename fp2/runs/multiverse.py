@@ -57,13 +57,7 @@ class Computed:
 
 
 def folder_of(outputs: Path, run_id: str) -> Path:
-    """Return the folder of the specification curve of a run.
-
-    Raises
-    ------
-    Fp2Error
-        If the id, which stands in the run's files, is no name of a folder.
-    """
+    """Return the folder of the specification curve of a run."""
     if not RUN_ID.fullmatch(run_id):
         raise Fp2Error("the run's id is not valid", where=run_id[:80])
     return outputs.expanduser().resolve() / BLOCK / run_id
@@ -79,12 +73,6 @@ def multiverse(source: Path, here: Config, progress: Progress, words: Sequence[s
     """Compute the specification curve of the run in `source`, and write `multiverse.json`, figures and dashboard.
 
     `words` state again what a run of somebody else names (`fp2.runs.origin`).
-
-    Raises
-    ------
-    Fp2Error
-        For a run without scored answers, one of a protocol that has no specifications, and files that cannot be read or
-        written.
     """
     from fp2.report.section import load_sections
     from fp2.runs.reader import read_results, writing_about

@@ -49,13 +49,7 @@ class ForeignRunError(Fp2Error):
 
 
 def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
-    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
+    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -88,8 +82,8 @@ def named_outside(folder: Path, here: Config, plain: Any, used: Collection[str] 
         return {}
     scorers = plain.get("scorer")
     by_key = scorers if isinstance(scorers, Mapping) else {}  # a scorer without a target is named by its key
-    leaves = [*((("scorer", str(name), "target"), str(name)) for name in by_key), *_leaves(plain)]
-    return {key: value for key, value in leaves if _is_outside(key, value, Path(here.paths.root), used)}
+    settings = [*((("scorer", str(name), "target"), str(name)) for name in by_key), *leaves(plain)]
+    return {key: value for key, value in settings if _is_outside(key, value, Path(here.paths.root), used)}
 
 
 def state_again(
@@ -133,13 +127,7 @@ def states_again(word: str, root: Path = Path()) -> bool:
 
 
 def logged_overrides(folder: Path, here: Config) -> list[str]:
-    """Return a run's overrides; of a foreign run only those that can be composed again and name nothing outside.
-
-    Raises
-    ------
-    Fp2Error
-        If they cannot be read.
-    """
+    """Return a run's overrides; of a foreign run only those that can be composed again and name nothing outside."""
     logged = read_plain(folder, artifacts.OVERRIDES) or []
     if not isinstance(logged, list):
         raise Fp2Error("the run's overrides are not a list", where=str(folder))
@@ -199,11 +187,11 @@ def _is_path_outside(text: str, root: Path) -> bool:
     return not target.is_relative_to(root.expanduser().resolve())
 
 
-def _leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
+def leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
     """Yield (key, value) of everything that is not a mapping."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _leaves(inner, (*key, str(name)))
+            yield from leaves(inner, (*key, str(name)))
     else:
         yield key, value
 
@@ -222,7 +210,7 @@ def _leaves_of(word: str) -> list[tuple[Key, Any]]:
         readings += OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"])).values()  # type: ignore[union-attr]
     with suppress(Fp2Error):
         readings.append(parse_overrides([word])[0].value())
-    return [leaf for read in readings for leaf in _leaves(read, tuple(key.split(".")))]
+    return [leaf for read in readings for leaf in leaves(read, tuple(key.split(".")))]
 
 
 def _texts(value: Any) -> Iterator[str]:

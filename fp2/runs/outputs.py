@@ -177,7 +177,7 @@ class Record:
         self, protocol: Protocol, tables: RunTables, results: Results, extra: Block,
         *, ended: tuple[int, str | None] = (0, None), interrupted: bool = False,
     ) -> RunOutcome:  # fmt: skip
-        """Write and log the finished run.
+        """Write and log the finished run; a store that could not be used when it started is tried once more.
 
         Parameters
         ----------
@@ -193,7 +193,17 @@ class Record:
         sections = load_sections(protocol.section_targets(results))
         write_run(self.config, self.folder, tables, results, sections, extra, self.progress)
         self.progress.stage("Logging the run")
-        self._log(results, sections, interrupted=interrupted)
+        if self.config.tracking.enabled:
+            if self.tracker is None:
+                self.tags = {**self.tags, "response_set": results["response_set"], "run_id": self.run_id}
+                self.fault = None
+                self.start()
+            if self.tracker is not None:
+                try:
+                    log_files(self.config, self.tracker, self.folder, results, sections, interrupted=interrupted)
+                except Fp2Error as error:
+                    self.fault = error
+                    self.fail(error, "FAILED")
         run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
         outcome = RunOutcome(results, self.folder, run_id, experiment, *ended, sections, protocol.all_methods())
         if self.fault is None:
@@ -201,25 +211,6 @@ class Record:
         problem = f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {self.folder}"
         outcome = replace(outcome, run_id=self.run_id, experiment_id=None)
         return outcome.ending(outcome.exit_status or EXIT_NOT_LOGGED, problem)
-
-    def _log(self, results: Results, sections: Sequence[Section], *, interrupted: bool) -> None:
-        """Log the run's files, numbers and tags, and end its MLflow run; `fault` says why that failed.
-
-        A store that could not be used when the run started is tried once more.
-        """
-        if not self.config.tracking.enabled:
-            return
-        if self.tracker is None:
-            self.tags = {**self.tags, "response_set": results["response_set"], "run_id": self.run_id}
-            self.fault = None
-            self.start()
-        if self.tracker is None:
-            return
-        try:
-            log_files(self.config, self.tracker, self.folder, results, sections, interrupted=interrupted)
-        except Fp2Error as error:
-            self.fault = error
-            self.fail(error, "FAILED")
 
     def fail(self, error: BaseException, status: str) -> None:
         """End the MLflow run, if there is one, with the error as a tag; what its record then lacks is not reported."""
@@ -297,10 +288,7 @@ def write_run(
     from fp2.report.reproduce import how_to_repeat
     from fp2.report.section import write_figures
 
-    with (
-        artifacts.as_user_error(folder),
-        progress.steps("Writing the report", 5 + len(results["cuts"])) as step,
-    ):
+    with artifacts.as_user_error(folder), progress.steps("Writing the report", 5 + len(results["cuts"])) as step:
         tables.write(folder)
         sample = write_rows(config, folder, tables, results)
         artifacts.write_results(folder, results)

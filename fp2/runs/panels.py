@@ -97,15 +97,8 @@ def panels_of(runs: Sequence[Results], min_cell: int) -> list[Panel]:
             ]
             if rows_by_run:
                 probes = [probe for probe in order if any(probe in run_row["rows"] for run_row in rows_by_run)]
-                panels.append(
-                    {
-                        "cut": cut,
-                        "scorer": scorer,
-                        "probes": probes,
-                        "lines": rows_by_run,
-                        **_summaries(rows_by_run, probes),
-                    }
-                )
+                panel = {"cut": cut, "scorer": scorer, "probes": probes, "lines": rows_by_run}
+                panels.append({**panel, **_summaries(rows_by_run, probes)})
     return panels
 
 
@@ -144,7 +137,10 @@ def _summaries(run_rows: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> 
         if raw_values:
             for name, end in (("smallest", min), ("largest", max)):
                 raw, run = end(raw_values)
-                summary[name] = _end(rows, run) | {"tied": sum(value == raw for value, _ in raw_values) - 1}
+                row = rows[run]
+                keys = ("raw", "null_mean", "significant", "verdict", "worst_group", "best_group")
+                tied = sum(value == raw for value, _ in raw_values) - 1
+                summary[name] = {"run": run, **{key: row[key] for key in keys}, "tied": tied}
         by_probe.append(summary)
     significant = [
         {
@@ -156,12 +152,6 @@ def _summaries(run_rows: Sequence[Mapping[str, Any]], probes: Sequence[str]) -> 
         for run_row in run_rows
     ]
     return {"by_probe": by_probe, "significant": significant}
-
-
-def _end(rows: Mapping[int, Any], run: int) -> dict[str, Any]:
-    row = rows[run]
-    keys = ("raw", "null_mean", "significant", "verdict", "worst_group", "best_group")
-    return {"run": run, **{key: row[key] for key in keys}}
 
 
 def effects_of(panel: Panel) -> list[dict[str, Any]]:

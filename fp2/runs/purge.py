@@ -8,11 +8,8 @@ killed purge is finished by the next one, or by the next run (`finish_pending`).
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,11 +22,11 @@ from fp2.hashing import sha256_file
 from fp2.plugins import PURGES, installed, load
 from fp2.progress import Progress
 from fp2.runs.folders import forget_folder, forget_written
-from fp2.runs.logged import passport_part, run_sections
+from fp2.runs.logged import passport_part, passport_statement, run_sections
 from fp2.runs.multiverse import forget
 from fp2.runs.outputs import code_tags, result_tags
 from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
-from fp2.runs.purge_search import OF_PEOPLE, Source, left, read_json, results_in, search, texts_of
+from fp2.runs.purge_search import OF_PEOPLE, Source, left, results_in, search, texts_of
 from fp2.runs.reissue import reissue, strip
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
@@ -38,30 +35,20 @@ from fp2.text import plural
 from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
 
 WRITTEN_OUT = "hf"  # below `paths.data`
+ORDER = ("run", "report", "texts", "store")
+"""The order of the kinds of steps."""
 OF_FILES = (AttributeError, LookupError, TypeError, ValueError)
 """What a run's files may cause that say something odd: no purge stops there."""
 
 
 def purge(here: Config, journal: Journal) -> None:
-    """Remove what a plan says; its lines then say what was removed, and what is still there.
-
-    Raises
-    ------
-    Fp2Error
-        If another purge is running, or something cannot be written; then the next purge or run finishes this one.
-    """
+    """Remove what a plan says; its lines then say what was removed, and what is still there."""
     with alone(Path(here.paths.state)) as downloads:
         _execute(here, journal, downloads)
 
 
 def finish_pending(config: Config, progress: Progress) -> list[str]:
-    """Finish the purges that were interrupted; return what was done, in lines. It waits for one that is running.
-
-    Raises
-    ------
-    Fp2Error
-        If something cannot be read or written.
-    """
+    """Finish the purges that were interrupted; return what was done, in lines. It waits for one that is running."""
     state, messages = Path(config.paths.state), list[str]()
     if not (pending(state) or drafts(state)):
         return messages
@@ -74,24 +61,51 @@ def finish_pending(config: Config, progress: Progress) -> list[str]:
     return messages
 
 
-def _execute(local_config: Config, journal: Journal, downloads: Path) -> None:
-    state = Path(local_config.paths.state)
-    with artifacts.as_user_error(Path(local_config.paths.outputs)):
+def _execute(here: Config, journal: Journal, downloads: Path) -> None:
+    state = Path(here.paths.state)
+    with artifacts.as_user_error(Path(here.paths.outputs)):
         journal.write()
         chosen = journal.selection
         if chosen.release is None:
             withdraw(state, chosen.subjects, chosen.images, chosen.unseen)
         with halted(state):  # what was being written is complete, and what is written later leaves them out
-            search(local_config, journal, downloads)
-        journal.steps.sort(key=lambda step: list(_STEPS).index(step.kind))
+            search(here, journal, downloads)
+        journal.steps.sort(key=lambda step: ORDER.index(step.kind))
         for step in journal.steps:
             journal.write()
-            if not step.done:
-                _STEPS[step.kind](step, local_config, journal, downloads)
-                step.done = True
+            if step.done:
+                continue
+            if step.kind == "run":
+                _replace_run(step, here, journal, downloads)
+            elif step.kind == "report":
+                path = Path(step.target)
+                path.unlink(missing_ok=True)
+                forget_written(state, step.target)
+                with suppress(OSError):  # not empty
+                    path.parent.rmdir()
+            elif step.kind == "texts":  # this step does those of all
+                for text in texts_of(here, logged_runs(here)):
+                    if text.write and (new := text.without(chosen)) is not None:
+                        text.write(new)
+                for other in journal.steps:
+                    other.done = other.done or other.kind == "texts"
+            else:
+                _delete_rows(step, here, journal)
+            step.done = True
         journal.write()
-        journal.remaining = left(local_config, journal, downloads)
-        journal.certify(local_config)
+        journal.remaining = left(here, journal, downloads)
+        journal.certify(here)
+
+
+def _delete_rows(step: Step, here: Config, journal: Journal) -> None:
+    """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
+    extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
+    for path in map(Path, journal.paths):
+        if path.is_relative_to(extracted):
+            path.unlink(missing_ok=True)
+    with ResponseStore(Path(step.target)) as store:
+        deleted = origins.delete(store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths)
+    journal.store |= {table: n for table, n in deleted.items() if n}
 
 
 def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
@@ -99,8 +113,8 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     run = next((run for run in logged_runs(here) if run.run_id == step.logged), None)
     folder, stage, outputs = step.folder, journal.stage(step), Path(here.paths.outputs)
     if not step.staged:
-        files = folder if folder and folder.is_dir() else files_of(run, here, downloads) if run else None
-        _prepare(files, stage, step, here, journal)
+        source = folder if folder and folder.is_dir() else files_of(run, here, downloads) if run else None
+        _prepare(source, stage, step, here, journal)
         step.staged = True
         journal.write()
     remains = set(read_tables(stage).people["image_id"]) if stage.is_dir() else set()
@@ -121,19 +135,18 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
         remove(run, here)
 
 
-def _replace_logged(run: Logged, source: Path, local_config: Config) -> None:
-    results = results_in(source)
-    files = artifacts.files_of(source)
+def _replace_logged(run: Logged, source: Path, here: Config) -> None:
+    results, files = results_in(source), artifacts.files_of(source)
     if (source / artifacts.PASSPORT).is_file():
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
     tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
     if results is not None:
-        tags = result_tags(results, source, run_sections(source, local_config, results["run_id"]))
+        tags = result_tags(results, source, run_sections(source, here, results["run_id"]))
         tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
-    replace(run, local_config, files, results, tags)
+    replace(run, here, files, results, tags)
 
 
-def _prepare(files: Path | None, stage: Path, step: Step, local_config: Config, journal: Journal) -> None:
+def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:
     """Write into `stage` what is left of a run; nothing where that is nobody, or its tables are incomplete."""
     shutil.rmtree(stage, ignore_errors=True)
     if files is None or not files.is_dir():
@@ -158,7 +171,7 @@ def _prepare(files: Path | None, stage: Path, step: Step, local_config: Config, 
     try:
         if source.results is None:
             raise Fp2Error("the run has no results")
-        write = reissue(stage, rest, local_config, source.results, journal.raw_keys, step.people)
+        write = reissue(stage, rest, here, source.results, journal.raw_keys, step.people)
         computed = True
         write()
         step.outcome = "recomputed and signed again"
@@ -190,9 +203,7 @@ def _own_files(folder: Path) -> list[Path]:
         own_files |= {name for name, _ in other_tables(folder)}
     for passport in folder.glob("passport*.json"):
         with suppress(OSError, *OF_FILES):
-            own_files |= {
-                file["name"] for file in json.loads(base64.b64decode(read_json(passport)["payload"]))["subject"]
-            }
+            own_files |= {file["name"] for file in passport_statement(passport)["subject"]}
 
     def is_own(path: Path) -> bool:
         plain = path.with_name(_DRAFT.sub(r"\1", path.name)).relative_to(folder)
@@ -216,37 +227,3 @@ def _mirror(stage: Path, folder: Path) -> None:
     for path in sorted([folder, *filter(Path.is_dir, folder.rglob("*"))], reverse=True):
         with suppress(OSError):  # not empty
             path.rmdir()
-
-
-def _delete_report(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
-    path = Path(step.target)
-    path.unlink(missing_ok=True)
-    forget_written(Path(here.paths.state), step.target)
-    with suppress(OSError):  # not empty
-        path.parent.rmdir()
-
-
-def _redact_texts(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
-    """Remove the ids from every text; the other steps for texts are done with this one."""
-    for text in texts_of(here, logged_runs(here)):
-        if text.write and (new := text.without(journal.selection)) is not None:
-            text.write(new)
-    for other in journal.steps:
-        other.done = other.done or other.kind == step.kind
-
-
-def _delete_rows(step: Step, local_config: Config, journal: Journal, downloads: Path) -> None:
-    """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
-    extracted = Path(local_config.paths.data).absolute() / WRITTEN_OUT
-    for path in map(Path, journal.paths):
-        if path.is_relative_to(extracted):
-            path.unlink(missing_ok=True)
-    with ResponseStore(Path(step.target)) as store:
-        deleted = origins.delete(store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths)
-    journal.store |= {table: n for table, n in deleted.items() if n}
-
-
-_STEPS: dict[str, Callable[[Step, Config, Journal, Path], None]] = {
-    "run": _replace_run, "report": _delete_report, "texts": _redact_texts, "store": _delete_rows,
-}  # fmt: skip
-"""How each kind of step is done, in the order of the steps."""

@@ -146,13 +146,7 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """Return the journal of a purge that was not finished.
-
-        Raises
-        ------
-        Fp2Error
-            If it cannot be read.
-        """
+        """Return the journal of a purge that was not finished."""
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             selection, steps = Selection.of(body.pop("selection")), [Step(**step) for step in body.pop("steps")]
@@ -224,14 +218,8 @@ class Journal:
         ]
 
     def certify(self, here: Config) -> None:
-        """Write and sign the certificate of deletion, and delete the journal."""
+        """Write and sign the certificate of deletion, which has no id in clear, and delete the journal."""
         key, _ = load_or_create_key(Path(here.paths.keys))
-        replace_file(self.certificate, json.dumps(sign(self._statement(), key), indent=2) + "\n", 0o644)
-        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
-        self.path.unlink()
-
-    def _statement(self) -> dict[str, Any]:
-        """Return what was removed, without an id in clear."""
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
@@ -241,7 +229,7 @@ class Journal:
             for step in self.steps if step.kind == "run"
         ]  # fmt: skip
         other_steps = [step.kind for step in self.steps if step.kind not in ("run", "store")]
-        return {
+        statement = {
             "_type": STATEMENT_TYPE,
             "subject": [{"name": "selection", "uri": "urn:fp2:selection", "digest": {"sha256": digest(keys)}}],
             "predicateType": DELETION_TYPE,
@@ -259,6 +247,9 @@ class Journal:
                 "remaining": [chosen.redact(reason, "…") for reason in self.remaining],
             },
         }  # fmt: skip
+        replace_file(self.certificate, json.dumps(sign(statement, key), indent=2) + "\n", 0o644)
+        shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
+        self.path.unlink()
 
 
 def pending(state: Path) -> list[Path]:
@@ -273,13 +264,7 @@ def drafts(state: Path) -> list[Path]:
 
 @contextmanager
 def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
-    """Let no other purge plan or run; give a folder for downloads, and delete what a purge that was killed left.
-
-    Raises
-    ------
-    Fp2Error
-        If another one is running, unless `wait`.
-    """
+    """Let no other purge plan or run, or `wait` for it; give a folder for downloads. What a kill left is deleted."""
     folder = state / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / ".lock").open("a") as handle:

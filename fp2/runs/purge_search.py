@@ -128,13 +128,7 @@ def texts_of(here: Config, logged: Sequence[Logged], downloads: Path | None = No
 
 
 def plan_purge(here: Config, select: Select) -> Journal:
-    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index.
-
-    Raises
-    ------
-    Fp2Error
-        If another purge is running, or something cannot be read.
-    """
+    """Return what a purge removes; nothing is changed. `select` gets this machine's salt and the store's index."""
     journal = Journal.begin(here, Selection())
     with alone(Path(here.paths.state)) as downloads:
         search(here, journal, downloads, select)
@@ -161,7 +155,19 @@ def search(here: Config, journal: Journal, downloads: Path, select: Select | Non
         for text in texts_of(here, logged):
             if text.without(journal.selection) is not None:
                 journal.add(Step("texts", text.where))
-        _search_store(journal, store)
+        digested = origins.digested_paths(store.connection, store.path)
+        files = journal.selection.files
+        named = {name for name, path in ((name, PurePath(name)) for name in digested)
+                 if files & {normal_id(path.name), normal_id(path.stem)}}  # fmt: skip
+        journal.paths = {os.path.abspath(image.path) for image in journal.pictures} | named
+        keys, counts = journal.response_keys(), dict[str, int]()
+        for table, column in (("answers", "key"), ("failures", "key"), ("blocks", "lower(hex(context))")):
+            rows = store.connection.execute(f"SELECT {column} FROM {table}")
+            counts[table] = sum(str(key) in keys for (key,) in rows)
+        counts |= {"pictures": len(journal.pictures), "pixel_digests": len(journal.paths & set(digested))}
+        if any(counts.values()):
+            journal.add(Step("store", str(store.path)))
+        journal.store = {table: max(n, journal.store.get(table, 0)) for table, n in counts.items()}
     journal.unreached = list(dict.fromkeys(journal.unreached))
 
 
@@ -341,19 +347,3 @@ def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
             elif not any(step.target == written.path for step in journal.steps):
                 what = "changed since" if Path(written.path).exists() else "moved or deleted"
                 journal.unreached.append(f"{written.path}: {outcome}, {what}")
-
-
-def _search_store(journal: Journal, store: ResponseStore) -> None:
-    """Count the rows of the store that are deleted."""
-    digested = origins.digested_paths(store.connection, store.path)
-    named = {path for path in digested if journal.selection.files & {normal_id(PurePath(path).name),
-                                                                 normal_id(PurePath(path).stem)}}  # fmt: skip
-    journal.paths = {os.path.abspath(image.path) for image in journal.pictures} | named
-    keys, counts = journal.response_keys(), dict[str, int]()
-    for table, column in (("answers", "key"), ("failures", "key"), ("blocks", "lower(hex(context))")):
-        rows = store.connection.execute(f"SELECT {column} FROM {table}")
-        counts[table] = sum(str(key) in keys for (key,) in rows)
-    counts |= {"pictures": len(journal.pictures), "pixel_digests": len(journal.paths & set(digested))}
-    if any(counts.values()):
-        journal.add(Step("store", str(store.path)))
-    journal.store = {table: max(n, journal.store.get(table, 0)) for table, n in counts.items()}

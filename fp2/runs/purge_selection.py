@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
 from fp2.data.base import source_class, source_name, with_releases
+from fp2.errors import Fp2Error
 from fp2.identifiers import normal_id
+from fp2.runs.origin import read_plain
 from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
@@ -138,23 +140,18 @@ def by_ids(
     subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, recorded: list[RecordedImage]
 ) -> Selection:
     """Return the selection of these ids; an image's id also selects the face crops that were cut from it."""
-    selected, terms = [], set()
-    for kind, ids in (("subject", subject_ids), ("image", image_ids)):
-        for typed in ids:
-            spellings = {typed, normal_id(typed), unicodedata.normalize("NFD", normal_id(typed))}
-            terms |= spellings
-            keys = frozenset(salted(spellings, salt, "image" if kind == "image" else "subject"))
-            selected.append(_images_of(normal_id(typed), keys, salt, recorded) if kind == "image" else
-                         GivenId(kind, normal_id(typed), keys))  # fmt: skip
-    chosen = {
-        kind: frozenset(key for identifier in selected if identifier.kind == kind for key in identifier.keys)
-        for kind in _KINDS
-    }
-    files = frozenset(identifier.id for identifier in selected if identifier.kind == "image")
-    return Selection(chosen["subject"], chosen["image"], tuple(dict.fromkeys(selected)), files, frozenset(terms))
-
-
-_KINDS = ("subject", "image")
+    subjects, images, words = list[GivenId](), list[GivenId](), set[str]()
+    for is_image, typed in [*((False, name) for name in subject_ids), *((True, name) for name in image_ids)]:
+        name = normal_id(typed)
+        spellings = {typed, name, unicodedata.normalize("NFD", name)}
+        words |= spellings
+        if is_image:
+            images.append(_images_of(name, frozenset(salted(spellings, salt, "image")), salt, recorded))
+        else:
+            subjects.append(GivenId("subject", name, frozenset(salted(spellings, salt))))
+    of_subjects, of_images = (frozenset(key for given in ids for key in given.keys) for ids in (subjects, images))
+    files = frozenset(identifier.id for identifier in images)
+    return Selection(of_subjects, of_images, tuple(dict.fromkeys([*subjects, *images])), files, frozenset(words))
 
 
 def _images_of(name: str, keys: frozenset[str], salt: bytes, recorded: list[RecordedImage]) -> GivenId:
@@ -205,14 +202,9 @@ def kind_of(results: Mapping[str, Any], folder: Path) -> str:
     Without a readable config, a data set that subjects are withdrawn from is recognised by its results
     (`DataSource.recognises`); the name is empty for any other data set.
     """
-    import yaml
-
-    try:
-        logged = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-        if name := source_name(logged["data"]):
+    with suppress(Fp2Error, KeyError, TypeError, AttributeError):
+        if name := source_name(read_plain(folder)["data"]):
             return name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, yaml.YAMLError):
-        pass
     dataset = results["dataset"]
     sources = {kind: source_class({"kind": kind}) for kind in with_releases()}
     return next((kind for kind in sources if dataset["name"] == kind or sources[kind].recognises(dataset)), "")

@@ -39,35 +39,41 @@ def _boards(runs: Sequence[LoggedRun]) -> dict[tuple[str, str | None], list[Logg
 
 def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
     """Rank the runs of one cut, or say why they cannot be ranked."""
+    from fp2.stats.profiles import rank_models
+
     try:
-        probes = _comparable(runs, cut)
+        if len(runs) < 2:
+            raise Fp2Error("there is only one run")
+        first = runs[0]
+        if any(run.cuts[cut] != first.cuts[cut] for run in runs):
+            raise Fp2Error("the runs keep different groups of the cut")
+        if any(run.primary != first.primary for run in runs):
+            raise Fp2Error("the runs' composites are of different scorers")
+        if any(run.scorers.get(first.primary) != first.scorers.get(first.primary) for run in runs):
+            raise Fp2Error(f"the runs were scored by different versions of '{first.primary}'")
+        probes, other_probes = same_probes(runs, first.primary)
+        if other_probes or not probes:
+            raise Fp2Error(f"the runs asked different probes ({', '.join(other_probes)})")
         shared_rows = shared_lines(runs, runs[0].cuts[cut], runs[0].primary, probes)
         names = short_names(runs)
         comparable, notes = _answering(runs, shared_rows, probes, cut, names)
         ranked = [runs[i] for i in comparable]
-        notes += _settings_apart(ranked, cut)
-        return Ranking(
-            cut, variant, _places(ranked, shared_rows, comparable), None, tuple(notes), _first(ranked, "alpha")
-        )
+        for name, noun in (("alpha", "level"), ("seed", "seed")):
+            used, *other_values = dict.fromkeys(run.results["analysis"][name] for run in ranked)
+            if other_values:
+                note = f"by {cut}: ranked with the {noun} of {ranked[0].run_id} ({used}); others have"
+                notes.append(f"{note} {', '.join(map(str, other_values))}")
+        analysis = [run.results["analysis"] for run in ranked]
+        table = rank_models(
+            shared_rows.values[list(comparable)], shared_rows.groups, shared_rows.subjects,
+            [run.run_id for run in ranked], images=shared_rows.images,
+            n_bootstrap=max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis)), seed=int(analysis[0]["seed"]),
+            alpha=_first(ranked, "alpha"), min_subjects=_least(ranked),
+        )  # fmt: skip
+        places = (Place(row.name, row.difference, row.rank_low, row.rank_high, row.letters) for row in table.rows)
+        return Ranking(cut, variant, tuple(places), None, tuple(notes), _first(ranked, "alpha"))
     except Fp2Error as error:
         return Ranking(cut, variant, (), error.what, ())
-
-
-def _comparable(runs: Sequence[LoggedRun], cut: str) -> list[str]:
-    """Return the probes that all runs asked; raise if the runs cannot be ranked together."""
-    if len(runs) < 2:
-        raise Fp2Error("there is only one run")
-    first = runs[0]
-    if any(run.cuts[cut] != first.cuts[cut] for run in runs):
-        raise Fp2Error("the runs keep different groups of the cut")
-    if any(run.primary != first.primary for run in runs):
-        raise Fp2Error("the runs' composites are of different scorers")
-    if any(run.scorers.get(first.primary) != first.scorers.get(first.primary) for run in runs):
-        raise Fp2Error(f"the runs were scored by different versions of '{first.primary}'")
-    probes, other_probes = same_probes(runs, first.primary)
-    if other_probes or not probes:
-        raise Fp2Error(f"the runs asked different probes ({', '.join(other_probes)})")
-    return probes
 
 
 def _answering(
@@ -107,17 +113,6 @@ def _first(runs: Sequence[LoggedRun], name: str) -> float:
     return float(runs[0].results["analysis"][name])
 
 
-def _settings_apart(runs: Sequence[LoggedRun], cut: str) -> list[str]:
-    """Return a note on each setting in which the runs differ; that of the first run is used."""
-    notes_of_cut = []
-    for name, noun in (("alpha", "level"), ("seed", "seed")):
-        first, *other_values = dict.fromkeys(run.results["analysis"][name] for run in runs)
-        if other_values:
-            note = f"by {cut}: ranked with the {noun} of {runs[0].run_id} ({first}); others have"
-            notes_of_cut.append(f"{note} {', '.join(map(str, other_values))}")
-    return notes_of_cut
-
-
 def _least(runs: Sequence[LoggedRun]) -> int:
     return max(int(run.results["analysis"]["min_subjects"]) for run in runs)
 
@@ -128,16 +123,3 @@ def _groups_with_answers(shared_rows: SharedLines, values: np.ndarray, minimum: 
     pairs = set(zip(shared_rows.groups[is_finite], shared_rows.subjects[is_finite], strict=True))
     sizes = np.unique([group for group, _ in pairs], return_counts=True)[1] if pairs else np.zeros(0)
     return int((sizes >= minimum).sum())
-
-
-def _places(runs: Sequence[LoggedRun], shared_rows: SharedLines, comparable: Sequence[int]) -> tuple[Place, ...]:
-    from fp2.stats.profiles import rank_models
-
-    analysis = [run.results["analysis"] for run in runs]
-    table = rank_models(
-        shared_rows.values[list(comparable)], shared_rows.groups, shared_rows.subjects, [run.run_id for run in runs],
-        images=shared_rows.images,
-        n_bootstrap=max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis)), seed=int(analysis[0]["seed"]),
-        alpha=_first(runs, "alpha"), min_subjects=_least(runs),
-    )  # fmt: skip
-    return tuple(Place(row.name, row.difference, row.rank_low, row.rank_high, row.letters) for row in table.rows)

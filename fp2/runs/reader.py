@@ -99,12 +99,9 @@ def read_run(
 
     `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it
     may lack.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no such run, or it has no scores per subject and image.
     """
+    import pandas as pd
+
     from fp2.ask.dense_answers import QUESTIONS, SHARDS
 
     tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
@@ -112,7 +109,17 @@ def read_run(
     results = read_results(folder)
     if dense and (folder / SHARDS).is_dir():
         return _read_dense(folder, word, results)
-    people, scores = _tables(folder, word, results)
+    if not all((folder / name).is_file() for name in (artifacts.PEOPLE, artifacts.SCORES)):
+        raise _no_tables(word)
+    try:
+        people = pd.read_parquet(folder / artifacts.PEOPLE)
+        scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
+    if scores.empty or not results["cuts"]:
+        raise _no_tables(word)
+    if people["set_id"].notna().any():
+        raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
     return LoggedRun(results, people, scores, read_cuts(folder, people, results, word), folder)
 
 
@@ -160,11 +167,6 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         or the beginning of one; files of the store are downloaded into a new folder below `scratch`.
     needed, optional : sequence of str
         The files to download; a run may lack optional ones.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder has no results, or there is no such run, or it lacks a needed file.
     """
     from fp2.tracking.client import download, find_run
 
@@ -191,13 +193,7 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
 
 
 def local_folder(word: str, here: Config) -> Path | None:
-    """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow.
-
-    Raises
-    ------
-    Fp2Error
-        If several runs or config hashes begin with `word`.
-    """
+    """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow."""
     from fp2.tracking.client import MIN_PREFIX, newest
 
     if len(word) < MIN_PREFIX:
@@ -220,22 +216,13 @@ def local_folder(word: str, here: Config) -> Path | None:
 
 
 def _no_tables(word: str) -> Fp2Error:
-    return Fp2Error(
-        "the run has no scores per subject and image",
-        where=word,
-        fix="Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports",
-    )
+    fix = "Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports"
+    return Fp2Error("the run has no scores per subject and image", where=word, fix=fix)
 
 
 @contextmanager
 def writing_about(here: Config, people: Iterable[pd.DataFrame]) -> Iterator[None]:
-    """Hold the lock under which something about the people of logged runs is written.
-
-    Raises
-    ------
-    Fp2Error
-        If somebody in them is withdrawn: they were purged since the runs were read, or the purge did not reach a run.
-    """
+    """Hold the lock under which something about the people of logged runs is written; none of them is withdrawn."""
     with writing(Path(here.paths.state)) as withdrawn:
         if any(withdrawn.image_ids(table, None) for table in people):
             fix = "Give the command again; if that does not help, purge them again, which lists what it cannot reach"
@@ -244,13 +231,7 @@ def writing_about(here: Config, people: Iterable[pd.DataFrame]) -> Iterator[None
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """Return a run's `results.json`.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read, or is something else.
-    """
+    """Return a run's `results.json`."""
     try:
         results = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -267,31 +248,8 @@ def lost_people(results: Mapping[str, Any]) -> bool:
     )
 
 
-def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    import pandas as pd
-
-    if not all((folder / name).is_file() for name in (artifacts.PEOPLE, artifacts.SCORES)):
-        raise _no_tables(word)
-    try:
-        people = pd.read_parquet(folder / artifacts.PEOPLE)
-        scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
-    except (OSError, ValueError) as error:
-        raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
-    if scores.empty or not results["cuts"]:
-        raise _no_tables(word)
-    if people["set_id"].notna().any():
-        raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
-    return people, scores
-
-
 def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
-    """Return the cuts of a run's results by name.
-
-    Raises
-    ------
-    Fp2Error
-        If the config in its folder cannot be read, or has no cut.
-    """
+    """Return the cuts of a run's results by name."""
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
@@ -337,11 +295,6 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     """Return the scores of all runs for the same subjects and images.
 
     A row is included if every run has this image of this subject in this group.
-
-    Raises
-    ------
-    Fp2Error
-        If the runs share no subject with a value for the cut.
     """
     from fp2.cuts import memberships, with_present_values
 

@@ -57,14 +57,10 @@ def reissue(
         Salted response key -> response key, as far as the store has it.
     removed : int
         How many people were removed from the run.
-
-    Raises
-    ------
-    Fp2Error
-        If the run cannot be recomputed: its config, protocol or scorers are missing, or the tables lack a cut.
     """
     from fp2.cuts import with_present_values
     from fp2.report.section import load_sections
+    from fp2.report.verify import payload_digest
 
     config = logged_config(folder, here, before["run_id"])
     protocol, job = logged_protocol(config, tables.people)
@@ -84,6 +80,7 @@ def reissue(
     evaluation = Evaluation(protocol, job, tables, about, notes, model_calls=calls)
     results = results_from(evaluation, protocol.analyse(tables, job))
     sections, figures = load_sections(protocol.section_targets()), folder / artifacts.FIGURES
+    passport = folder / artifacts.PASSPORT
     report = replace(
         config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file()
     )  # fmt: skip
@@ -94,7 +91,12 @@ def reissue(
         for name in DERIVED:  # a table that is empty from now on is not written
             if name != artifacts.PASSPORT:
                 (folder / name).unlink(missing_ok=True)
-        write_run(config, folder, tables, results, sections, _retire_passport(folder), Progress(quiet=True))
+        extra: Block = {}
+        if passport.is_file():
+            old, protocol_stated = payload_digest(passport), passport_part(folder, "protocol")
+            shutil.copyfile(passport, folder / f"passport.superseded-{old[:12]}.json")
+            extra = {"supersedes": old, **{key: protocol_stated.get(key) for key in _TAKEN_OVER}}
+        write_run(config, folder, tables, results, sections, extra, Progress(quiet=True))
 
     return write
 
@@ -116,15 +118,3 @@ def strip(folder: Path) -> None:
     shutil.rmtree(folder / artifacts.FIGURES, ignore_errors=True)
     for path in folder.glob("passport.superseded-*.json"):
         path.unlink()
-
-
-def _retire_passport(folder: Path) -> Block:
-    """Rename the passport; return what the next one takes over from it."""
-    from fp2.report.verify import payload_digest
-
-    path = folder / artifacts.PASSPORT
-    if not path.is_file():
-        return {}
-    old, protocol = payload_digest(path), passport_part(folder, "protocol")
-    shutil.copyfile(path, folder / f"passport.superseded-{old[:12]}.json")
-    return {"supersedes": old, **{key: protocol.get(key) for key in _TAKEN_OVER}}

@@ -76,19 +76,11 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
         `cut.groups` or `analysis.severity.low` changes one setting of the source run.
     again : collection of str
         Keys that are stated again (`fp2.runs.origin`), and are in `logged` by now.
-
-    Raises
-    ------
-    Fp2Error
-        For an override that concerns the answers, and for a setting of something that the source run does not have.
     """
     for word in overrides:
         if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) not in (CAP, *again):
-            raise Fp2Error(
-                f"rescoring asks no model and cannot change {_key(word)!r}",
-                where="override",
-                fix="Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers",
-            )
+            fix = "Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers"
+            raise Fp2Error(f"rescoring asks no model and cannot change {_key(word)!r}", where="override", fix=fix)
     tracking = replace(given.tracking, experiment=logged.tracking.experiment)
     capped = given if any(_key(word) == CAP for word in overrides) else logged
     answers = replace(logged.answers, max_cost=capped.answers.max_cost)
@@ -145,24 +137,24 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
     """Score the answers of the run in `source` again, and write a new run into `folder`.
 
     `here` is the config that `composable(overrides)` give with the defaults.
-
-    Raises
-    ------
-    Fp2Error
-        For a run without scored answers, a cut whose attribute its people table lacks or in which no counterfactual
-        set varies, scorers that do not fit its battery, and files that cannot be read.
     """
     from fp2.scorers.registry import limitations_of
 
     before = read_results(source)
     run_id = before["run_id"]
-    tables = _read(source, run_id)
+    missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
+    if missing:
+        problem = f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again"
+        raise Fp2Error(problem, where=str(run_id), fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun")
+    tables = read_tables(source, scored=False)
     named_keys = [".".join(key) for key in named_outside(source, here, read_plain(source))]
     old = logged_config(source, here, run_id, overrides, used=("scorer",))
     config = rescored_config(old, here, overrides, named_keys)
     protocol, job = logged_protocol(config, tables.people)
     if not isinstance(protocol, Asks) or protocol.requires.scoring != "required":
-        raise _not_scored(config, run_id)
+        kind = f"probe={config.probe.name}" if config.task.name == ASK else f"task={config.task.name}"
+        fix = "Run it again with other settings: its answers come from the store"
+        raise Fp2Error(f"a run of {kind} has no answers that the scorers read", where=str(run_id), fix=fix)
     check_settings(protocol, config, job.battery)
     with ExitStack() as stack:
         job = replace(job, scorers=_equipped(job, tables, progress, stack), progress=progress)
@@ -223,25 +215,6 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
     if config.answers.max_cost is not None:
         check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)
     return scorers
-
-
-def _read(source: Path, run_id: str) -> RunTables:
-    """Return the tables of the source without their scores."""
-    missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
-    if missing:
-        raise Fp2Error(
-            f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again",
-            where=str(run_id),
-            fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun",
-        )
-    return read_tables(source, scored=False)
-
-
-def _not_scored(config: Config, run_id: str) -> Fp2Error:
-    """Return the error for a run whose answers are not scored."""
-    kind = f"probe={config.probe.name}" if config.task.name == ASK else f"task={config.task.name}"
-    fix = "Run it again with other settings: its answers come from the store"
-    return Fp2Error(f"a run of {kind} has no answers that the scorers read", where=str(run_id), fix=fix)
 
 
 def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tuple[Results, RunTables]:

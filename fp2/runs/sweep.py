@@ -28,6 +28,7 @@ from fp2.runs.reader import LoggedRun, same_probes, shared_lines
 
 SCHEMA = 1
 N_PERMUTATIONS = 1000
+_CHANCE = ("expected", "p95", "p_value")
 Missing = dict[str, str]
 """A run that is not in the report: its settings (`run`), and why (`reason`)."""
 
@@ -81,11 +82,6 @@ def sweep_results(
         `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
         `effects`; `headlines`: what other protocols found; `across`, `beside`: tables of the runs' report sections
         over the runs (`fp2.report.section.across_runs`) and side by side; `notes`.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no run.
     """
     if not runs:
         raise Fp2Error("no finished run", where="report")
@@ -175,22 +171,30 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
     about = {"variant": variant_name(runs[indices[0]].results), "runs": list(indices)}
     try:
         tally = _tally_of_tables(panel["cut"], panel["scorer"], [runs[index] for index in indices])
-        counts: dict[str, Any] = {"n": 0, "groups": []} if tally is None else _tally_block(tally)
-        return {**about, "reason": None if counts["n"] else "no probe could be compared", **counts}
+        groups = [
+            {"group": worst.group, **{f"{end}_{name}": getattr(entry, name) for end, entry in
+                                      (("worst", worst), ("best", best)) for name in ("count", *_CHANCE)}}
+            for worst, best in zip(tally.worst, tally.best, strict=True)
+        ] if tally else []  # fmt: skip
+        n = tally.n if tally else 0
+        return {**about, "reason": None if n else "no probe could be compared", "n": n, "groups": groups}
     except Fp2Error as error:
-        return {**about, "reason": error.what, **_counted(panel, indices)}
+        rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
+        named = [row for row in rows if row["worst_group"] is not None]
+        names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
+        unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in _CHANCE}
+        groups = [
+            {"group": name, **unknown,
+             **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")}}
+            for name in names
+        ]  # fmt: skip
+        return {**about, "reason": error.what, "n": len(named), "groups": groups}
     finally:
         tick()
 
 
 def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
-    """Return the tally on the subjects that all runs share.
-
-    Raises
-    ------
-    Fp2Error
-        If the runs have no tables, or keep other groups, or share no subject or probe.
-    """
+    """Return the tally on the subjects that all runs share."""
     import numpy as np
 
     from fp2.scorers.outcomes import yes_no_columns
@@ -217,39 +221,6 @@ def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
     )  # fmt: skip
 
 
-def _tally_block(tally: Any) -> dict[str, Any]:
-    groups = [
-        {
-            "group": worst.group,
-            **{f"worst_{k}": v for k, v in _numbers(worst)},
-            **{f"best_{k}": v for k, v in _numbers(best)},
-        }
-        for worst, best in zip(tally.worst, tally.best, strict=True)
-    ]
-    return {"n": tally.n, "groups": groups}
-
-
-def _numbers(entry: Any) -> list[tuple[str, Any]]:
-    return [(name, getattr(entry, name)) for name in ("count", "expected", "p95", "p_value")]
-
-
-def _counted(panel: Panel, indices: Sequence[int]) -> dict[str, Any]:
-    """Return the counts of the rows, without an expectation."""
-    rows = [row for run_row in panel["lines"] if run_row["run"] in indices for row in run_row["rows"].values()]
-    named = [row for row in rows if row["worst_group"] is not None]
-    names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
-    unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in ("expected", "p95", "p_value")}
-    groups = [
-        {
-            "group": name,
-            **unknown,
-            **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")},
-        }
-        for name in names
-    ]
-    return {"n": len(named), "groups": groups}
-
-
 def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ranking]) -> list[str]:
     """Return what limits the comparison of the runs, for the reader."""
     notes = ["Verdicts are corrected within each run, not over the runs."] if len(runs) > 1 else []
@@ -263,7 +234,13 @@ def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ran
     ):
         if len(values) > 1:
             notes.append(f"The runs have different {label}.")
-    notes += [*_scorer_notes(runs, labels), *_question_notes(runs)]
+    notes += _scorer_notes(runs, labels)
+    texts: dict[str, set[str]] = {}
+    for run in runs:
+        for probe in run.results["probes"]:
+            texts.setdefault(probe["id"], set()).add(str(probe.get("text")))
+    if different := [probe for probe, texts_of_probe in texts.items() if len(texts_of_probe) > 1]:
+        notes.append(f"The runs asked with different texts: {', '.join(different)}.")
     boards: dict[tuple[str, str | None], int] = {}
     for run in runs:
         for cut in run.results["composites"]:
@@ -288,13 +265,3 @@ def _scorer_notes(runs: Sequence[SweepRun], labels: Sequence[str]) -> Iterator[s
         if len(kinds) > 1:
             used = "; ".join(f"{version} ({', '.join(named)})" for version, named in kinds.values())
             yield f"{scorer_label(name)} was scored by different versions, whose numbers cannot be compared: {used}."
-
-
-def _question_notes(runs: Sequence[SweepRun]) -> Iterator[str]:
-    """Yield the probes that runs asked with different texts."""
-    texts: dict[str, set[str]] = {}
-    for run in runs:
-        for probe in run.results["probes"]:
-            texts.setdefault(probe["id"], set()).add(str(probe.get("text")))
-    if different := [probe for probe, names_of_text in texts.items() if len(names_of_text) > 1]:
-        yield f"The runs asked with different texts: {', '.join(different)}."

@@ -40,11 +40,6 @@ def make_report(
 
     A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store. Without
     `folder` the report of one sweep goes into its folder, and any other one into a new output folder.
-
-    Raises
-    ------
-    Fp2Error
-        If a run cannot be read, there is none, the report cannot be written, or it would replace a run's results.
     """
     if folder is not None and (folder / artifacts.CONFIG).is_file():
         raise Fp2Error("this is the folder of a run: the report would replace its results", where=f"--to {folder}")
@@ -74,6 +69,8 @@ def make_report(
 
 def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
     """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
+    from fp2.tracking.client import runs_of_sweep
+
     messages: list[str] = []
     missing: list[Missing] = []
     for word in words:
@@ -83,7 +80,10 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
             messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
             missing += _unfinished(jobs)
             continue
-        logged = {} if folder.exists() else _logged(word, here)
+        logged: dict[str, str] = {}
+        if not folder.exists():
+            with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
+                logged = runs_of_sweep(here, word)
         messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
         missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
     return list(dict.fromkeys(messages)), missing
@@ -107,23 +107,10 @@ def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
     return missing
 
 
-def _logged(sweep_id: str, local_config: Config) -> dict[str, str]:
-    from fp2.tracking.client import runs_of_sweep
-
-    with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
-        return runs_of_sweep(local_config, sweep_id)
-    return {}
-
-
 def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:
-    """Return the runs that `words` name, each once, and their folders.
+    """Return the runs that `words` name, each once, and their folders; one without tables has the reason.
 
     Files of the MLflow store are downloaded below `scratch`; `step` is called after each run.
-
-    Raises
-    ------
-    Fp2Error
-        If the results of one cannot be read. A run without tables is kept, with the reason.
     """
     by_id: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
@@ -193,13 +180,7 @@ def write_report(
     *,
     figures: bool = True,
 ) -> None:
-    """Write the files of a report.
-
-    Raises
-    ------
-    Fp2Error
-        If one cannot be written.
-    """
+    """Write the files of a report."""
     from fp2.report.page import write_page
     from fp2.report.sweep import render_sweep, sweep_markdown
 

@@ -191,7 +191,18 @@ def connect(path: Path) -> sqlite3.Connection:
             ) from error
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            _prepare(connection, path)
+            _wal(connection)
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
+            is_new = not has_table(connection, "answers")
+            if not is_new:
+                _check_version(connection, path)
+            if is_new or _version(connection) != SCHEMA_VERSION:
+                with transaction(connection, path):
+                    for statement in filter(str.strip, (_TABLES + CHECKSUMS).split(";")):
+                        connection.execute(statement)
+                    connection.execute("DELETE FROM schema")
+                    connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
         except BaseException:
             connection.close()
             raise
@@ -210,22 +221,6 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Set the options of an open file, and bring its tables to the current version; of several processes, one does."""
-    _wal(connection)
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
-    is_new = not has_table(connection, "answers")
-    if not is_new:
-        _check_version(connection, path)
-    if is_new or _version(connection) != SCHEMA_VERSION:
-        with transaction(connection, path):
-            for statement in filter(str.strip, (_TABLES + CHECKSUMS).split(";")):
-                connection.execute(statement)
-            connection.execute("DELETE FROM schema")
-            connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
 
 
 def _wal(connection: sqlite3.Connection) -> None:
@@ -247,11 +242,9 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
     version = _version(connection)
     if version not in _READABLE:
-        raise Fp2Error(
-            f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}",
-            where=str(path),
-            fix="Use the version of fp2 that wrote it, or give another paths.store",
-        )
+        fix = "Use the version of fp2 that wrote it, or give another paths.store"
+        problem = f"the response store has schema version {version or 'none'}, which is not one of {_READABLE}"
+        raise Fp2Error(problem, where=str(path), fix=fix)
 
 
 def _version(connection: sqlite3.Connection) -> int | None:

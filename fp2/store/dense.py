@@ -74,11 +74,6 @@ def question_key(question: Question, method: Mapping[str, Any]) -> str:
     return digest({"schema": KEY_SCHEMA, "text": question.text, "kind": question.kind, "method": dict(method)})
 
 
-def set_key(questions: Sequence[str]) -> str:
-    """Return the digest of question keys in their order."""
-    return digest({"schema": KEY_SCHEMA, "questions": list(questions)})
-
-
 def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
     """Return the digest of contexts x questions (their keys, in any order)."""
     requested = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
@@ -93,8 +88,8 @@ class QuestionSet:
 
     @cached_property
     def key(self) -> bytes:
-        """Digest of the set."""
-        return bytes.fromhex(set_key(self.questions))
+        """Digest of the question keys in their order."""
+        return bytes.fromhex(digest({"schema": KEY_SCHEMA, "questions": list(self.questions)}))
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -235,11 +230,8 @@ class DenseStore:
         with as_user_error(self.path):
             for fields in self.connection.execute(query, contexts):
                 row = self.checked(fields)
-                yield (
-                    row.context,
-                    row.question_set,
-                    self.unpacked(row, len(self.question_set(row.question_set).questions)),
-                )
+                numbers = self.unpacked(row, len(self.question_set(row.question_set).questions))
+                yield row.context, row.question_set, numbers
 
     def shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
         """Return the columns in `wanted`, and in the other set, of the questions that both have."""
@@ -372,8 +364,6 @@ def packed(numbers: Numbers) -> bytes:
 
 
 def _damaged(noun: str, key: bytes, path: Path) -> Fp2Error:
-    return Fp2Error(
-        f"{noun} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
-        where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model again",
-    )
+    fix = "Restore the file from a copy, or move it away and run again to ask the model again"
+    problem = f"{noun} ({key.hex()}) does not match its checksum: it was changed or the disk is failing"
+    return Fp2Error(problem, where=str(path), fix=fix)

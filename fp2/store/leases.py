@@ -69,7 +69,8 @@ class Leases:
         """Return the keys that this run may ask: nobody else holds them, and they have not been answered meanwhile."""
         wanted = list(dict.fromkeys(keys))
         with self._guard, transaction(self._connection, self.path):
-            held = self._held(wanted)
+            query = "SELECT key, owner FROM leases WHERE expires > ? AND key"
+            held = dict(select_in(self._connection, query, wanted, time.time()))
             mine = {key for key, owner in held.items() if owner == self.owner}
             held = {key: owner for key, owner in held.items() if key not in mine}
             if gone := [owner for owner in set(held.values()) if self._is_dead(owner)]:
@@ -81,10 +82,6 @@ class Leases:
             rows = [(key, self.owner, time.time() + EXPIRES) for key in free]
             self._connection.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", rows)
         return set(free)
-
-    def _held(self, keys: Sequence[str]) -> dict[str, str]:
-        query = "SELECT key, owner FROM leases WHERE expires > ? AND key"
-        return dict(select_in(self._connection, query, keys, time.time()))
 
     def _is_dead(self, owner: str) -> bool:
         """Whether the lock of another run is free: its process is gone."""

@@ -59,7 +59,14 @@ def merge_stores(
         raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
     with ExitStack() as stack:
         opened = [stack.enter_context(ResponseStore(path, read_only=True)) for path in sources]
-        _check_salts(opened)
+        salts: dict[str, Path] = {}
+        for store in opened:
+            if has_table(store.connection, "salts"):
+                salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
+        if len(salts) > 1:
+            fix = "Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores"
+            problem = "the stores were written with different salts, so that a purge would miss subjects"
+            raise Fp2Error(problem, where=", ".join(str(path) for path in salts.values()), fix=fix)
         _remove_drafts(target)
         draft = target.with_name(f".{target.name}-{os.getpid()}-{uuid.uuid4().hex}.draft")
         try:
@@ -105,46 +112,23 @@ def _into(
                 with as_user_error(source.path):
                     differ += kind(source, store, tick) or ()
         if differ:
-            raise _conflict(differ, sources)
+            keys = ", ".join(differ[:_SHOWN]) + (f" and {len(differ) - _SHOWN} more" if differ[_SHOWN:] else "")
+            problem = f"{plural(len(differ), 'answer differs', 'answers differ')} between the stores: {keys}"
+            fix = (
+                "The model was asked the same question twice and answered differently: merge without one of the stores"
+            )
+            raise Fp2Error(problem, where=", ".join(str(source.path) for source in sources), fix=fix)
         if withdrawn:
-            _delete_withdrawn(store, withdrawn)
+            images_stored = origins.recorded_images(store.connection, store.path)
+            images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
+            chosen = [image for image in images_stored if image.image in images]
+            theirs = origins.keys_of(store.connection, store.path, chosen)
+            origins.delete(store.connection, store.path, theirs, chosen, {image.path for image in chosen})
         counts = _counts(store.connection)
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with draft.open("rb") as handle:
         os.fsync(handle.fileno())
     return counts
-
-
-def _delete_withdrawn(store: ResponseStore, withdrawn: Withdrawn) -> None:
-    """Delete what came from images of withdrawn people; answers are deleted under their keys, as a purge does."""
-    images_stored = origins.recorded_images(store.connection, store.path)
-    images = withdrawn.images | {image.image for image in images_stored if image.subject in withdrawn.subjects}
-    chosen = [image for image in images_stored if image.image in images]
-    keys = origins.keys_of(store.connection, store.path, chosen)
-    origins.delete(store.connection, store.path, keys, chosen, {image.path for image in chosen})
-
-
-def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return Fp2Error(
-        f"{plural(len(keys), 'answer differs', 'answers differ')} between the stores: {', '.join(keys[:_SHOWN])}{more}",
-        where=", ".join(str(source.path) for source in sources),
-        fix="The model was asked the same question twice and answered differently: merge without one of the stores",
-    )
-
-
-def _check_salts(stores: Sequence[ResponseStore]) -> None:
-    """Raise if ids were salted with different secrets: a purge would not find all of a subject."""
-    salts: dict[str, Path] = {}
-    for store in stores:
-        if has_table(store.connection, "salts"):
-            salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
-    if len(salts) > 1:
-        raise Fp2Error(
-            "the stores were written with different salts, so that a purge would miss subjects",
-            where=", ".join(str(path) for path in salts.values()),
-            fix="Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores",
-        )
 
 
 def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
@@ -231,19 +215,15 @@ def add_block(ours: DenseStore, theirs: DenseStore, row: Row) -> list[str]:
         ours.add_question_set(questions)
         ours.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
     elif own_row.numbers != row.numbers:
-        _complete(ours, own_row, row, questions, numbers)
+        # the answers that the own array lacks; the time is the sum where each has some that the other lacks
+        merged = ours.unpacked(own_row, len(questions.questions)).copy()
+        mine, new = answered(merged), answered(numbers)
+        merged[:, new & ~mine] = numbers[:, new & ~mine]
+        seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
+        completed = replace(own_row, answered=int((mine | new).sum()), numbers=packed(merged), seconds=seconds)
+        completed = replace(completed, updated=max(own_row.updated, row.updated))
+        ours.connection.execute(PUT_BLOCK, (*completed.fields, completed.checksum()))
     return []
-
-
-def _complete(ours: DenseStore, own_row: Row, row: Row, questions: QuestionSet, numbers: dense.Numbers) -> None:
-    """Add the answers that the own array lacks; the time is the sum where each has some that the other lacks."""
-    values = ours.unpacked(own_row, len(questions.questions)).copy()
-    mine, new = answered(values), answered(numbers)
-    values[:, new & ~mine] = numbers[:, new & ~mine]
-    seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
-    both = replace(own_row, answered=int((mine | new).sum()), numbers=packed(values), seconds=seconds)
-    both = replace(both, updated=max(own_row.updated, row.updated))
-    ours.connection.execute(PUT_BLOCK, (*both.fields, both.checksum()))
 
 
 def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
@@ -273,8 +253,7 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
             target.connection.executemany("INSERT OR IGNORE INTO salts VALUES (?)", salts)
         for image in images:
             keys = [bytes.fromhex(key) for key in origins.keys_of(source.connection, source.path, [image])]
-            row = (image.data, image.release, image.image, image.subject, image.path)
-            origins.add(target.connection, target.path, row, keys)
+            origins.add(target.connection, target.path, image.row, keys)
             tick(1)
 
 
@@ -300,10 +279,6 @@ def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
             with transaction(store.connection, store.path):
                 copy_runtimes(seed.connection, store.connection)
                 for context in contexts[start : start + _AT_ONCE]:
-                    for row in _blocks(theirs, context):
-                        add_block(ours, theirs, row)
-
-
-def _blocks(store: DenseStore, context: str) -> list[Any]:
-    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
-    return [store.checked(fields) for fields in store.connection.execute(query, (bytes.fromhex(context),))]
+                    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
+                    for fields in theirs.connection.execute(query, (bytes.fromhex(context),)).fetchall():
+                        add_block(ours, theirs, theirs.checked(fields))

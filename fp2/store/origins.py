@@ -75,6 +75,11 @@ class RecordedImage:
     subject: str
     path: str
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The columns without the id."""
+        return self.data, self.release, self.image, self.subject, self.path
+
 
 class LoadedData(Protocol):
     """What is needed of a data set (`fp2.data.base.Dataset`)."""
@@ -122,9 +127,8 @@ def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, S
     """
     images = [image for image in recorded_images(connection, path) if image.image in keys]
     with transaction(connection, path):
-        for one in images:
-            row = (one.data, one.release, one.image, one.subject, one.path)
-            add(connection, path, row, [bytes.fromhex(key) for key in keys[one.image]])
+        for image in images:
+            add(connection, path, image.row, [bytes.fromhex(key) for key in keys[image.image]])
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -191,18 +195,15 @@ def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tu
 
 def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> None:
     """Raise unless what is recorded of an image matches its checksum."""
-    row = (image.data, image.release, image.image, image.subject, image.path)
-    stored = _stored_sum(connection, path, image.id, row)
+    stored = _stored_sum(connection, path, image.id, image.row)
     if stored is not None and stored != _sum(_keys(connection, image.id)):
         raise _damaged(image.id, path)
 
 
 def _damaged(number: int, path: Path) -> Fp2Error:
-    return Fp2Error(
-        f"the origins of image {number} do not match their checksum: they were changed or the disk is failing",
-        where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model again",
-    )
+    fix = "Restore the file from a copy, or move it away and run again to ask the model again"
+    problem = f"the origins of image {number} do not match their checksum: they were changed or the disk is failing"
+    return Fp2Error(problem, where=str(path), fix=fix)
 
 
 def recorded_images(connection: sqlite3.Connection, path: Path) -> list[RecordedImage]:
@@ -277,7 +278,10 @@ def delete(
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
-        columns = _columns(connection)
+        query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+        columns: dict[str, set[str]] = {}
+        for table, column in connection.execute(query):
+            columns.setdefault(table, set()).add(column)
         by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
             table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
         }
@@ -285,10 +289,13 @@ def delete(
         for table, (condition, rows) in {**by_path, **jobs}.items():
             if table in columns:
                 gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
-        _delete_checksums(connection, keys, chosen)
+        # the keys of checksums would tell that a failure or an image was there
+        delete_checksums(connection, "failures", keys)
+        delete_checksums(connection, PLACE, [image.id for image in chosen])
+        query = "DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?"
+        connection.executemany(query, [(bytes.fromhex(key),) for key in keys])
         for image in touched:
-            row = (image.data, image.release, image.image, image.subject, image.path)
-            _seal(connection, image.id, row, _sum(_keys(connection, image.id)))
+            _seal(connection, image.id, image.row, _sum(_keys(connection, image.id)))
     with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}
@@ -311,22 +318,6 @@ def _sharing(
     numbers -= {image.id for image in chosen}
     rows = connection.execute("SELECT id, data, release, image, subject, path FROM pictures")
     return [image for image in (RecordedImage(*row) for row in rows) if image.id in numbers] if numbers else []
-
-
-def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
-    """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
-    delete_checksums(connection, "failures", keys)
-    delete_checksums(connection, PLACE, [image.id for image in chosen])
-    contexts = [(bytes.fromhex(key),) for key in keys]
-    connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
-
-
-def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-    columns_of: dict[str, set[str]] = {}
-    for table, column in connection.execute(query):
-        columns_of.setdefault(table, set()).add(column)
-    return columns_of
 
 
 def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:

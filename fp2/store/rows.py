@@ -218,11 +218,9 @@ def checked(fields: Sequence[Any], path: Path) -> StoredAnswer:
     """Return an answer from its columns and checksum; one that does not match is damaged, and never returned."""
     answer = StoredAnswer._make(fields[:-1])
     if answer.checksum() != fields[-1]:  # also where one bit has turned a column of text into bytes
-        raise Fp2Error(
-            f"the stored answer {answer.key} does not match its checksum: it was changed or the disk is failing",
-            where=str(path),
-            fix="Restore the file from a copy, or move it away and run again to ask the model again",
-        )
+        fix = "Restore the file from a copy, or move it away and run again to ask the model again"
+        problem = f"the stored answer {answer.key} does not match its checksum: it was changed or the disk is failing"
+        raise Fp2Error(problem, where=str(path), fix=fix)
     return answer
 
 

@@ -107,13 +107,7 @@ NOBODY = Withdrawn()
 
 
 def read_withdrawn(state: Path) -> Withdrawn:
-    """Return who was withdrawn on this machine; nobody where nothing was purged. An unchanged file is read once.
-
-    Raises
-    ------
-    Fp2Error
-        If the file cannot be read.
-    """
+    """Return who was withdrawn on this machine; nobody where nothing was purged. An unchanged file is read once."""
     path = state / KEYS
     try:
         status = path.stat()

@@ -177,11 +177,6 @@ def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool =
     """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
 
     `waiting`: answers wait for it, so that a server that does not reply is given up after seconds.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be opened, or was copied or moved with the project: its artifacts would go elsewhere.
     """
     uri = tracking_uri(config)
     refuse_foreign_artifacts(config)
@@ -229,11 +224,8 @@ def as_user_error(where: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         cure = next((cure for sign, cure in _CURES.items() if sign in first), "repair the MLflow store")
-        raise Fp2Error(
-            f"the MLflow store cannot be used: {first}",
-            where=shown_uri(where),
-            fix=f"All answers are stored; {cure}, or run with tracking=none",
-        ) from error
+        fix = f"All answers are stored; {cure}, or run with tracking=none"
+        raise Fp2Error(f"the MLflow store cannot be used: {first}", where=shown_uri(where), fix=fix) from error
 
 
 _CURES = {  # part of what a server answers -> what to do about it
@@ -272,24 +264,18 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
 
 def _own_experiment(client: Any, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
-    name = config.tracking.experiment
-    root = config.tracking.artifacts or _artifacts_here(config)
+    name, root = config.tracking.experiment, config.tracking.artifacts
+    if not root:
+        database = database_file(tracking_uri(config))
+        folder = (database.parent if database else Path(config.paths.mlruns).resolve()) / "artifacts"
+        # answers are in it, and `mlruns` of a checkout is readable by everybody
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = folder.as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is not None:
         _set_kind(client, experiment)
         return str(experiment.experiment_id)
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
-
-
-def _artifacts_here(config: Config) -> str:
-    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database.
-
-    It is created for its owner only: answers are in it, and `mlruns` of a checkout is readable by everybody.
-    """
-    database = database_file(tracking_uri(config))
-    folder = database.parent if database else Path(config.paths.mlruns).resolve()
-    (folder / "artifacts").mkdir(mode=0o700, parents=True, exist_ok=True)
-    return (folder / "artifacts").as_uri()
 
 
 def _set_kind(client: Any, experiment: Any) -> None:
@@ -365,11 +351,6 @@ def find_run(config: Config, word: str) -> str:
     """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
 
     Four characters are the shortest beginning. Of runs with the config hash it is the newest finished one (`newest`).
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store or no such run, or several runs or config hashes begin with `word`.
     """
     uri = tracking_uri(config)
     client = _client(_mlflow(), config)
@@ -435,13 +416,7 @@ def _ids(run: Any) -> list[str]:
 
 
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
-    """Download the artifacts `names` of a logged run into `folder`.
-
-    Raises
-    ------
-    Fp2Error
-        If the store, the run or an artifact does not exist.
-    """
+    """Download the artifacts `names` of a logged run into `folder`."""
     mlflow = _mlflow()
     client = _client(mlflow, config)
     try:
@@ -449,11 +424,9 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
         for name in names:
             client.download_artifacts(run.info.run_id, name, str(folder))
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise Fp2Error(
-            f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
-            where=shown_uri(tracking_uri(config)),
-            fix="Check the id; if the project was moved, run: fp2 relocate",
-        ) from error
+        fix = "Check the id; if the project was moved, run: fp2 relocate"
+        problem = f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}"
+        raise Fp2Error(problem, where=shown_uri(tracking_uri(config)), fix=fix) from error
 
 
 def _client(mlflow: Any, config: Config) -> Any:
@@ -469,13 +442,7 @@ def _client(mlflow: Any, config: Config) -> Any:
 
 
 def experiment_id(config: Config) -> str | None:
-    """Return the id of the configured experiment, or None.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or it cannot be used.
-    """
+    """Return the id of the configured experiment, or None."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
         experiment = client.get_experiment_by_name(config.tracking.experiment)
@@ -505,13 +472,7 @@ def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
 
 
 def resume(config: Config, run_id: str) -> Tracker | None:
-    """Return the MLflow run of an evaluation, to log what it lacks; None where there is none.
-
-    Raises
-    ------
-    Fp2Error
-        If it is logged already, or the store cannot be read.
-    """
+    """Return the MLflow run of an evaluation, to log what it lacks; None where there is none."""
     mlflow = _mlflow()
     try:
         client = _client(mlflow, config)
@@ -610,11 +571,8 @@ def refuse_foreign_artifacts(config: Config) -> None:
         return  # not a store, or one without tables: MLflow reports it when it opens it
     if moved:
         old = moved[0][2].removeprefix("file://")
-        raise ForeignArtifactsError(
-            f"the project was copied or moved: its MLflow store would write artifacts to {old}",
-            where=str(path),
-            fix="To use this folder, run: fp2 relocate",
-        )
+        problem = f"the project was copied or moved: its MLflow store would write artifacts to {old}"
+        raise ForeignArtifactsError(problem, where=str(path), fix="To use this folder, run: fp2 relocate")
 
 
 def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, str, str]]:
@@ -639,13 +597,7 @@ def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, st
 
 
 def relocate(config: Config) -> int:
-    """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
-
-    Raises
-    ------
-    Fp2Error
-        If there is no store, or it is not SQLite.
-    """
+    """Correct the artifact addresses of a SQLite store that was moved; return how many were changed."""
     uri = tracking_uri(config)
     path = database_file(uri)
     if path is None or not path.is_file():

@@ -41,7 +41,10 @@ def prepare_database(path: Path) -> Path | None:
         draft = _draft(path)
         if exists:
             aside = path.with_name(f"{path.name}.half-made-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
-            _move(path, aside)
+            for name in reversed(_SIDECARS):
+                old = path.with_name(path.name + name)
+                if old.exists():
+                    os.replace(old, aside.with_name(aside.name + name))
         os.replace(draft, path)
     _use_wal(path)
     return aside
@@ -121,13 +124,6 @@ def _use_wal(path: Path) -> None:
     """Switch to write-ahead logging, so that readers and writers do not block; the mode is stored in the file."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
-
-
-def _move(path: Path, to: Path) -> None:
-    for name in reversed(_SIDECARS):
-        old = path.with_name(path.name + name)
-        if old.exists():
-            os.replace(old, to.with_name(to.name + name))
 
 
 def _remove(path: Path) -> None:

@@ -91,7 +91,7 @@ def replace(
 ) -> None:  # fmt: skip
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
     client = _client(_mlflow(), config)
-    with as_user_error(tracking_uri(config)), _active(client, run):
+    with as_user_error(tracking_uri(config)), _active(client, "run", run.run_id, run.hidden):
         _repository(run, config).delete_artifacts()
         _drop_metrics(config, run.run_id)
         tracker = Tracker(client, run.run_id, run.experiment_id)
@@ -106,13 +106,13 @@ def replace(
 
 
 @contextmanager
-def _active(client: Any, run: Logged) -> Iterator[None]:
-    """Make a run that was deleted in the UI active in the block: no other can be changed."""
-    if run.hidden:
-        client.restore_run(run.run_id)
+def _active(client: Any, kind: str, number: str, hidden: bool) -> Iterator[None]:
+    """Make a run or experiment that was deleted in the UI active in the block: no other can be changed."""
+    if hidden:
+        getattr(client, f"restore_{kind}")(number)
     yield
-    if run.hidden:
-        client.delete_run(run.run_id)
+    if hidden:
+        getattr(client, f"delete_{kind}")(number)
 
 
 def remove(run: Logged, config: Config) -> None:
@@ -136,40 +136,25 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
 
     client = _client(mlflow, config)
 
-    def on_run(run: Logged, name: str, text: str) -> None:
-        with as_user_error(tracking_uri(config)), _active(client, run):
-            client.set_tag(run.run_id, name, text)
+    def write(kind: str, number: str, hidden: bool, name: str, text: str) -> None:
+        with as_user_error(tracking_uri(config)), _active(client, kind, number, hidden):
+            (client.set_tag if kind == "run" else client.set_experiment_tag)(number, name, text)
 
-    def on_experiment(experiment: Any, name: str, text: str) -> None:
-        hidden = experiment.lifecycle_stage == "deleted"
-        with as_user_error(tracking_uri(config)):
-            if hidden:
-                client.restore_experiment(experiment.experiment_id)
-            client.set_experiment_tag(experiment.experiment_id, name, text)
-            if hidden:
-                client.delete_experiment(experiment.experiment_id)
-
+    tagged = [("run", run.run_id, run.run_id, run.hidden, run.tags) for run in runs]
     with as_user_error(tracking_uri(config)):
-        experiments = client.search_experiments(view_type=ViewType.ALL)
-    tagged = [(f"MLflow run {run.run_id}", run.tags, partial(on_run, run)) for run in runs]
-    tagged += [
-        (f"MLflow experiment {experiment.name}", experiment.tags, partial(on_experiment, experiment))
-        for experiment in experiments
-    ]
-    for label, tags, write in tagged:
+        tagged += [
+            ("experiment", experiment.experiment_id, experiment.name, experiment.lifecycle_stage == "deleted",
+             experiment.tags)
+            for experiment in client.search_experiments(view_type=ViewType.ALL)
+        ]  # fmt: skip
+    for kind, number, label, hidden, tags in tagged:
         for name, text in tags.items():
             if is_free_text(name):
-                yield f"{label}, {name}", text, partial(write, name)
+                yield f"MLflow {kind} {label}, {name}", text, partial(write, kind, number, hidden, name)
 
 
 def _repository(run: Logged, config: Config) -> Any:
-    """Return what has the files of a run.
-
-    Raises
-    ------
-    Fp2Error
-        If a server says that they are in a folder of this machine that is not the run's: a purge would empty it.
-    """
+    """Return what has the files of a run; a purge must not empty another folder that a server names."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     location = urlsplit(run.artifact_uri)
@@ -205,11 +190,6 @@ def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:
     """Return how the MLflow run of an evaluation ended, and the digest of the passport that it logged.
 
     None where the store does not have the run, or there is no store.
-
-    Raises
-    ------
-    Fp2Error
-        If the store cannot be read.
     """
     if not has_store(config):
         return None

@@ -86,13 +86,7 @@ def is_ready(port: int) -> bool:
 
 
 def free_port(wanted: int | None = None) -> int:
-    """Return `wanted` if it is free, or the first free port from 5000 on.
-
-    Raises
-    ------
-    Fp2Error
-        If it is not, or none is.
-    """
+    """Return `wanted` if it is free, or the first free port from 5000 on."""
     for port in [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + N_PORTS):
         with socket.socket() as probe, suppress(OSError, OverflowError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does

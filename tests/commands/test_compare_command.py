@@ -13,6 +13,7 @@ import pytest
 from bench import Bench, fp2
 
 from fp2.report.reading import number
+from fp2.runs.folders import recorded_written
 
 
 def truth(folder: Path, name: str, points: float, seed: int = 7) -> Path:
@@ -51,6 +52,9 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     assert apart.count('<th scope="row">') == 1 + len(found["probes"])
     assert {entry["probe"] for entry in row["by_probe"]} == set(found["probes"])
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    written = recorded_written(bench.root / "state")
+    assert {record.path for record in written} == {str(out), str(picture), str(page)}
+    assert all(len(record.runs) == 2 and record.is_unchanged for record in written)
     keys = {"subject_id", "image_id", "response_key"}
     assert not keys & set(re.findall(r'"(\w+)":', out.read_text(encoding="utf-8")))  # aggregates only
 

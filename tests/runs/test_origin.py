@@ -188,7 +188,7 @@ SETTINGS = {
     "view": ["RUN", "--port", "99999999"],
 }  # fmt: skip
 """Arguments of the commands that take more, or other, than a run."""
-NO_SETTINGS = ("keygen", "passport", "sign", "verify", "new", "store merge", "list")
+NO_SETTINGS = ("keygen", "sign", "verify", "new", "store merge", "list")
 NO_RUN = ("data verify", "new", "pin", "plan", "run", "ui", "watch")
 """Commands that read no finished run."""
 READS = [" ".join(names) for names, _ in commands(typer.main.get_command(app)) if " ".join(names) not in NO_RUN]

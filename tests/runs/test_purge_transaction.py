@@ -122,7 +122,11 @@ def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path
     note = bench.outputs / "failed" / "traceback.txt"
     note.write_text("OSError: subject 7, line 17")
     (bench.outputs / "failed" / "status.json").write_text('{"status": 7, "error": "subject 7"}')
+    ranks = [bench.root / "elsewhere" / name for name in ("ranks.csv", "ranks.md")]
+    assert fp2("leaderboard", "--csv", str(ranks[0]), "--markdown", str(ranks[1]), *bench.paths) == 0
+    assert all(path.is_file() for path in ranks)
     assert fp2("purge", "--subject", "7", "--yes", *bench.paths) == 0
+    assert not any(path.exists() for path in ranks)
     after = tags_of(bench, one.run_id)
     assert after["fp2.error"] == "subject removed of removed, not 17"
     assert after["mlflow.note.content"] == "look at (removed) again"
@@ -260,6 +264,9 @@ def test_reports_and_exports_elsewhere_are_removed_or_named(
     assert fp2("report", one, "--to", str(elsewhere), "report.figures=false", *finished.paths) == 0
     for name in ("rows.csv", "moved.csv", "edited.csv"):
         assert fp2("export", one, "--csv", str(elsewhere / name), *finished.paths) == 0
+    fp2("gate", one, "--junit", str(elsewhere / "gate.xml"), "--markdown", str(elsewhere / "gate.md"), *finished.paths)
+    passport = str(finished.outputs / "one" / "passport.json")
+    assert fp2("passport", passport, "--html", str(elsewhere / "passport.html"), *finished.paths) == 0
     (elsewhere / "moved.csv").unlink()
     with (elsewhere / "edited.csv").open("a") as file:
         file.write("a note of mine\n")
@@ -269,7 +276,7 @@ def test_reports_and_exports_elsewhere_are_removed_or_named(
     said = capsys.readouterr().out
     assert {path.name for path in elsewhere.iterdir()} == {"mine.txt", "edited.csv"}
     run_id = results_of(finished.outputs / "one")["run_id"]
-    for name in ("report.html", "rows.csv"):
+    for name in ("report.html", "rows.csv", "gate.xml", "gate.md", "passport.html"):
         assert f"{elsewhere / name}: written from run {run_id}\n" in said
     assert f"not reached: {elsewhere / 'edited.csv'}: written from run {run_id}, changed since\n" in said
     assert f"not reached: {elsewhere / 'moved.csv'}: written from run {run_id}, moved or deleted\n" in said

@@ -22,7 +22,7 @@ from bench import Bench, every_byte, fp2, notes_of, results_of
 from fp2.ask import rows
 from fp2.cli import app
 from fp2.methods.peeps.planted.engine import PlantedEngine
-from fp2.runs.folders import FOLDER, WRITTEN, record_folder, recorded_folders, recorded_written
+from fp2.runs.folders import record_folder, recorded_folders
 from fp2.runs.local_paths import recall
 from fp2.store import origins
 from fp2.store import withdrawn as withdrawals
@@ -459,12 +459,3 @@ def is_free(lock: IO[str]) -> bool:
         fcntl.flock(lock, fcntl.LOCK_UN)
         return True
     return False
-
-
-def test_records_that_name_no_state_folder_are_of_this_one(tmp_path: Path) -> None:
-    """Versions before 0.4.0 was released wrote the folder alone."""
-    for name, text in ((FOLDER, "/somewhere/run"), (WRITTEN, '{"path": "/somewhere/page.html", "runs": ["a"]}')):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a").write_text(text)
-    assert recorded_folders(tmp_path) == {"a": Path("/somewhere/run")}
-    assert [written.path for written in recorded_written(tmp_path)] == ["/somewhere/page.html"]
