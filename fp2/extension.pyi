@@ -550,11 +550,13 @@ from fp2.commands.loopback import (
     Reply as Reply,
 )
 from fp2.commands.output import Output as Output, print_json as print_json
-from fp2.commands.rerun import rescore as rescore
+from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
+from fp2.runs.stages import scored as scored
+from fp2.tracking.client import start_run as start_run
 from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
 from fp2.runs.inputs import (
     CallerObjects as CallerObjects,
