@@ -439,6 +439,13 @@ from fp2.stats.matched import (
     matched_panel as matched_panel,
     minimum_detectable as minimum_detectable,
 )
+from fp2.stats.profiles import (
+    Profiles as Profiles,
+    RankTable as RankTable,
+    profiles as profiles,
+    rank_table as rank_table,
+    smaller_profiles as smaller_profiles,
+)
 from fp2.stats.proportions import (
     Proportion as Proportion,
     proportions_by_group as proportions_by_group,
@@ -480,6 +487,9 @@ from fp2.report.reading import (
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
 )
+from fp2.report.keys import load_public_key as load_public_key
+from fp2.report.page import PageSection as PageSection, render_page as render_page, write_page as write_page
+from fp2.report.verify import Verification as Verification, signed_statement as signed_statement
 from fp2.report.samples import groups_of as groups_of
 from fp2.report.values import (
     Axis as Axis,
@@ -491,6 +501,7 @@ from fp2.report.values import (
     Estimate as Estimate,
     Finding as Finding,
     Kind as Kind,
+    Link as Link,
     Name as Name,
     Part as Part,
     Point as Point,
@@ -531,11 +542,13 @@ from fp2.commands.loopback import (
     Reply as Reply,
 )
 from fp2.commands.output import Output as Output, print_json as print_json
-from fp2.commands.rerun import rescore as rescore
+from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
+from fp2.runs.stages import scored as scored
+from fp2.tracking.client import start_run as start_run
 from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
 from fp2.runs.inputs import (
     CallerObjects as CallerObjects,

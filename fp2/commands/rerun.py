@@ -22,7 +22,7 @@ from fp2.commands.output import Output
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.results import changed_methods, differences, equal, owned
+from fp2.results import Results, changed_methods, differences, equal, owned
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
 from fp2.stats.rows import RERUN, columns_read_by
@@ -49,23 +49,13 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
     """
     from fp2.runs.asked_again import compared, copy_without
     from fp2.runs.origin import logged_overrides
-    from fp2.runs.reader import lost_people, read_results, run_folder
     from fp2.store.salted_keys import local_salt
 
-    local_config = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
-        source = run_folder(run_id, local_config, Path(scratch), FILES, OPTIONAL if fresh is not None else ())
-        before = read_results(source)
-        logged = logged_overrides(source, local_config)
-        paths_of_run = recall(Path(local_config.paths.state), before["run_id"])
-        config = _logged_config(source, local_config, paths_of_run, overrides)
-        if config_hash(config) != before["config_hash"]:
-            lost = isinstance(config.data.ids, list) and lost_people(before)
-            fix = (
-                "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
-            )
-            raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
+        source, before, config = run_again(run_id, overrides, Path(scratch), OPTIONAL if fresh is not None else ())
+        logged = logged_overrides(source, config)
+        paths_of_run = recall(Path(config.paths.state), before["run_id"])
         drift = _drift(logged, paths_of_run, overrides, before)
         for text in drift:
             out.show(text, style="yellow", highlight=False)
@@ -73,7 +63,7 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
         if fresh is None:
             outcome = _run(config, [*logged, *overrides])
         else:
-            keys = copy_without(source, store, local_salt(Path(local_config.paths.state)), fresh, copy)
+            keys = copy_without(source, store, local_salt(Path(config.paths.state)), fresh, copy)
             paths = replace(config.paths, store=str(copy), seed_stores=[])
             outcome = _run(replace(config, paths=paths), [*logged, *overrides])
             repeated = compared(keys, store, copy, fresh)
@@ -88,6 +78,28 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
         ):  # fmt: skip
             out.path(name, target)
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
+
+
+def run_again(
+    run_id: str, overrides: Sequence[str], scratch: Path, more: Sequence[str] = ()
+) -> tuple[Path, Results, Config]:
+    """Return the folder of a run, its results, and the config that asks the same here: with this machine's paths.
+
+    `more` are further files of the run that are wanted; what MLflow has is downloaded into `scratch`. The config hash
+    of the config is that of the results.
+    """
+    from fp2.runs.reader import lost_people, read_results, run_folder
+
+    local_config = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
+    source = run_folder(run_id, local_config, scratch, FILES, more)
+    before = read_results(source)
+    paths_of_run = recall(Path(local_config.paths.state), before["run_id"])
+    config = _logged_config(source, local_config, paths_of_run, overrides)
+    if config_hash(config) != before["config_hash"]:
+        lost = isinstance(config.data.ids, list) and lost_people(before)
+        fix = "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
+        raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
+    return source, before, config
 
 
 def _say_what_was_asked(answers: Mapping[str, int], asked_again: AskedAgain | None, out: Output) -> bool:

@@ -342,6 +342,6 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
         tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
         tags |= {"remote_code": results["model"].get("remote_code"), **code_tags(passport_part(folder, "generator"))}
         name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
-        tracker = client.resume(config, run_id) or client.start(config, tags, name)
+        tracker = client.resume(config, run_id) or client.start_run(config, tags, name)
         log_files(config, tracker, folder, results, run_sections(folder, here, run_id))
     return tracker.run_id, tracker.experiment_id

@@ -47,6 +47,8 @@ ROW_METHODS: tuple[Method, ...] = (
     ),
     # the pair of the largest |T| is named, in place of the extreme means
     _row_method("named_pair", "missing.*.worst_group", "missing.*.best_group"),
+    # what boards of passports need of each group, in place of its answers
+    _row_method("covariances", "composites.*.covariances", "composites.*.covariances.*"),
     # by the interval of the magnitude, in place of the excess over the null mean; 3: none only where every probe was
     # tested
     _row_method(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -33,6 +34,9 @@ from fp2.report.values import (
     suppressed,
 )
 from fp2.verdicts import mark_of
+
+BESIDE = re.compile(r"[\w-]+\.html")
+"""The target of a link that leads to another page of the same folder."""
 
 
 def render_values(
@@ -108,10 +112,10 @@ def text(parts: Iterable[str], anchors: Collection[str]) -> Markup:
 
 
 def _linked(markup: Markup, value: object, anchors: Collection[str]) -> Markup:
-    """Return words as a link, where the value is a `Link` to an anchor of the page."""
-    if isinstance(value, Link) and value.target in anchors:
-        return Markup('<a href="#{}"><bdi>{}</bdi></a>').format(value.target, markup)
-    return markup
+    """Return words as a link, where the value is a `Link` to an anchor of the page or to a page beside it."""
+    if not isinstance(value, Link) or not (value.target in anchors or BESIDE.fullmatch(value.target)):
+        return markup
+    return Markup('<a href="{}{}"><bdi>{}</bdi></a>').format("#" * (value.target in anchors), value.target, markup)
 
 
 def facets(value: Shown) -> Markup:

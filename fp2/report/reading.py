@@ -6,7 +6,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from fp2.config import FIRST_PRIMARY
@@ -353,11 +353,30 @@ def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -
         for row in results.get("disparities", [])
     ]
     sizes = results.get("dataset", {}).get("groups", {})
+    small = {
+        (row["cut"], group["group"])
+        for row in shown_results["disparities"]
+        for group in row["groups"]
+        if group["suppressed"]
+    }
+    if results.get("composites"):
+        shown_results["composites"] = {
+            cut: _without_groups(composite, {group for of_cut, group in small if of_cut == cut})
+            for cut, composite in results["composites"].items()
+        }
     shown_results["answers_by_group"] = [
         _answers(row, sizes.get(row["cut"], {}).get(row["group"], {}), min_cell)
         for row in results.get("answers_by_group", [])
     ]
     return shown_results
+
+
+def _without_groups(composite: Mapping[str, Any], small: Set[str]) -> Mapping[str, Any]:
+    """Leave out the covariances of small groups, which are those of few subjects' values."""
+    if "covariances" not in composite:
+        return composite
+    matrices = {group: matrix for group, matrix in composite["covariances"].items() if group not in small}
+    return {**composite, "covariances": matrices}
 
 
 def _group(group: Mapping[str, Any], min_cell: int) -> dict[str, Any]:

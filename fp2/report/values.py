@@ -43,7 +43,8 @@ class Code(str):
 
 
 class Link(str):
-    """A text that leads to the part of a page with the anchor `target`; where there is none, it is a text.
+    """A text that leads to the part of a page with the anchor `target`, or to the page `target` (`NAME.html`) beside
+    it; where there is no such anchor, it is a text.
 
     It may stand in a sentence, and as the value of a cell of words or the label of a point.
     """

@@ -44,13 +44,16 @@ _SHOWN_ID = 16  # characters of a key id
 class Verification:
     """The outcome: `failures` and `notes` are one line each; `statement` is None unless its signatures are valid.
 
-    `unchecked` names what the passport states the digest of and is not beside it.
+    `unchecked` names what the passport states the digest of and is not beside it. `signers`: the ids of the trusted
+    keys that signed; `payload_digest`: the SHA-256 of the signed bytes.
     """
 
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     statement: dict[str, Any] | None = None
+    signers: list[str] = field(default_factory=list)
+    payload_digest: str = ""
 
     @property
     def ok(self) -> bool:
@@ -88,14 +91,10 @@ def verify_passport(
         raise Fp2Error(
             f"the threshold of {threshold} does not fit {plural(len(keys), 'different public key')}", fix=fix
         )
-    outcome = Verification()
-    envelope = _read_envelope(path, outcome)
-    if envelope is None or not _check_signatures(envelope, list(keys.values()), threshold, outcome):
-        return outcome
-    statement = _read_statement(envelope.payload, outcome)
+    outcome = signed_statement(path, list(keys.values()), threshold)
+    statement = outcome.statement
     if statement is None:
         return outcome
-    outcome.statement = statement
     if statement["predicateType"] == DELETION_TYPE:
         if not deletions or path.name == PASSPORT:  # it states no files: beside a run it would hide that they changed
             outcome.statement = None
@@ -106,7 +105,20 @@ def verify_passport(
     _check_files(statement, path.parent, allow_missing, outcome)
     _note_unsigned(statement, path, outcome)
     _check_inputs(statement, path.parent, outcome)
-    _describe(statement, envelope.payload, path, list(keys.values()), outcome)
+    _describe(statement, path, list(keys.values()), outcome)
+    return outcome
+
+
+def signed_statement(path: Path, keys: Sequence[SSlibKey], threshold: int = 1) -> Verification:
+    """Verify the signatures of a passport or certificate by trusted keys, and read what it states; no file beside it.
+
+    `statement` is None, with the reason among the failures, unless `threshold` of the keys signed it.
+    """
+    outcome = Verification()
+    envelope = _read_envelope(path, outcome)
+    if envelope is not None and _check_signatures(envelope, keys, threshold, outcome):
+        outcome.payload_digest = sha256_bytes(envelope.payload)
+        outcome.statement = _read_statement(envelope.payload, outcome)
     return outcome
 
 
@@ -181,11 +193,6 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
     return None
 
 
-def _signers(envelope: Envelope, keys: Sequence[SSlibKey]) -> list[str]:
-    """Return the ids of the trusted keys with a valid signature over payload and payload type."""
-    return [key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())]
-
-
 def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
     """Return whether `signature` is a valid one of this key over the envelope."""
     try:
@@ -198,15 +205,17 @@ def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
 
 def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: int, outcome: Verification) -> bool:
     """Check that there are `threshold` trusted signatures and the payload type of a passport."""
-    signers = _signers(envelope, keys)
-    if len(signers) < threshold:
+    outcome.signers = [
+        key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())
+    ]
+    if len(outcome.signers) < threshold:
         outcome.failures.append(
-            f"signature: {len(signers)} of {plural(threshold, 'required trusted signature')} valid for the payload: "
-            f"{_why_not(envelope, [key.keyid for key in keys if key.keyid not in signers])}"
+            f"signature: {len(outcome.signers)} of {plural(threshold, 'required trusted signature')} valid for the "
+            f"payload: {_why_not(envelope, [key.keyid for key in keys if key.keyid not in outcome.signers])}"
         )
     if envelope.payload_type != PAYLOAD_TYPE:
         outcome.failures.append(f"payloadType: is {envelope.payload_type[:80]!r}, not {PAYLOAD_TYPE!r}")
-    outcome.notes += [f"signed by key {keyid}" for keyid in signers]
+    outcome.notes += [f"signed by key {keyid}" for keyid in outcome.signers]
     return outcome.ok
 
 
@@ -343,9 +352,7 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
             outcome.failures.append(f"{name}: differs from results.json")
 
 
-def _describe(
-    statement: Mapping[str, Any], payload: bytes, path: Path, keys: Sequence[SSlibKey], outcome: Verification
-) -> None:
+def _describe(statement: Mapping[str, Any], path: Path, keys: Sequence[SSlibKey], outcome: Verification) -> None:
     """Add notes: a partial run, uncommitted code, earlier and later passports."""
     predicate = statement["predicate"]
     if predicate.get("complete") is not True:
@@ -354,16 +361,12 @@ def _describe(
         outcome.notes.append("written by code with uncommitted changes (generator.dirty)")
     if earlier := (predicate.get("supersedes") or {}).get("sha256"):
         outcome.notes.append(f"supersedes the passport with payload sha256 {earlier}")
-    own_digest = sha256_bytes(payload)
     for other in sorted(path.parent.glob("*.json")):
-        if other.resolve() != path.resolve() and _supersedes(other, own_digest, keys):
+        if other.resolve() != path.resolve() and _supersedes(other, outcome.payload_digest, keys):
             outcome.notes.append(f"superseded by {other.name}: use that one")
 
 
 def _supersedes(other: Path, own_digest: str, keys: Sequence[SSlibKey]) -> bool:
     """Return whether `other` is a passport, signed by a trusted key, that supersedes the digest `own_digest`."""
-    probe = Verification()
-    if (envelope := _read_envelope(other, probe)) is None or not _check_signatures(envelope, keys, 1, probe):
-        return False
-    statement = _read_statement(envelope.payload, probe)
+    statement = signed_statement(other, keys).statement
     return statement is not None and (statement["predicate"].get("supersedes") or {}).get("sha256") == own_digest

@@ -143,7 +143,7 @@ class Record:
 
         try:
             tags = {"sweep_id": self.config.tracking.sweep_id, **code_tags(generator()), **self.tags}
-            self.tracker = client.start(self.config, tags, self.name, waiting=waiting)
+            self.tracker = client.start_run(self.config, tags, self.name, waiting=waiting)
         except client.ForeignArtifactsError:
             raise
         except Fp2Error as error:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.units import permutation_p
 from fp2.stats.rows import Panel
@@ -79,3 +81,24 @@ def _magnitude(value: float, null: FloatArray, influence: FloatArray, alpha: flo
     margin = (float(stdtrit(df, 1 - alpha)) if math.isfinite(df) else 0.0) * error
     magnitude, low, high = (math.sqrt(max(x, 0.0)) for x in (square, square - margin, square + margin))
     return magnitude, low, high
+
+
+def mean_covariances(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike) -> dict[str, list[list[float]]]:
+    """Return for each group the covariance matrix (m, m) of its means of m outcomes.
+
+    With the means it is what an analysis of several runs needs of each, in place of its answers. The subjects are
+    sampled independently; of two outcomes those with both count. values (n, m), groups, subjects (n,): as in
+    `disparity_panel`. A subject in two groups relates their means, which is not stated.
+    """
+    entries = read_entries(values, groups, subjects, None)
+    cells = cell_means(entries)
+    matrices = {}
+    for code, name in enumerate(entries.names):
+        means = cells.mean[cells.group == code]
+        known = np.isfinite(means)
+        n = known.sum(axis=0)
+        centred = np.where(known, means - np.nansum(means, axis=0) / np.maximum(n, 1), 0.0)
+        both = known.T.astype(float) @ known
+        covariance = centred.T @ centred / np.maximum(both - 1, 1) * both / np.maximum(np.outer(n, n), 1)
+        matrices[name] = covariance.tolist()
+    return matrices

@@ -302,7 +302,15 @@ def rank_models(
     observed = profiles(drawn, valid, p.scale, k)
     batches = (profiles(resampled, valid, p.scale, k) for resampled in resamples)
     better, critical = smaller_profiles(observed, batches, p.member.sum(axis=0), alpha)
-    squares = observed.squares()[0]
+    return rank_table(names, observed.squares()[0], better, critical)
+
+
+def rank_table(names: Sequence[str], squares: FloatArray, better: BoolArray, critical: float) -> RankTable:
+    """Return models in the order of their mean squared differences `squares` (K,), with ranks from `better` (K, K).
+
+    `better` and `critical` are those of `smaller_profiles`.
+    """
+    k = len(names)
     order = np.argsort(squares, kind="stable")
     better = better[np.ix_(order, order)]
     letters = compact_letters(better | better.T)

@@ -173,7 +173,7 @@ class Tracker:
             self.alive.release()
 
 
-def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool = False) -> Tracker:
+def start_run(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool = False) -> Tracker:
     """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
 
     `waiting`: answers wait for it, so that a server that does not reply is given up after seconds.
@@ -477,7 +477,7 @@ def resume(config: Config, run_id: str) -> Tracker | None:
     try:
         client = _client(mlflow, config)
     except Fp2Error:
-        return None  # there is no store, or none that is complete: `start` creates it
+        return None  # there is no store, or none that is complete: `start_run` creates it
     with as_user_error(tracking_uri(config)):
         run = logged_run(client, config, run_id)
     if run is None:

@@ -182,22 +182,23 @@ def _composite(
     `groups` are those that count in every one of these probes. Where a probe has others too, because values are
     missing, the probes are compared again without them: the composite is about the same groups in all probes. Without
     two such groups, or where no probe could be tested, it has no value. `untested` has the probes that could not be
-    tested beside others that could: their disparity of 0 enters the mean.
+    tested beside others that could: their disparity of 0 enters the mean. `covariances` are those of the means of each
+    group over the probes, in their order.
     """
     import numpy as np
 
-    from fp2.stats.composite import composite_test
+    from fp2.stats.composite import composite_test, mean_covariances
     from fp2.stats.disparities import disparity_panel
 
     chosen = [j for j in probes if panel.rows[j].raw is not None]
     names = [probes[j] for j in chosen]
     compared = [{group.group for group in panel.rows[j].groups if group.eligible} for j in chosen]
     groups = sorted(set.intersection(*compared)) if compared else []
+    inside = np.isin(entries.groups.astype(str), groups)
+    values = entries.values[inside][:, chosen]
     if any(len(of_probe) > len(groups) for of_probe in compared):
         if len(groups) < 2:
             return {**NO_COMPOSITE, "probes": names, "groups": groups}
-        inside = np.isin(entries.groups.astype(str), groups)
-        values = entries.values[inside][:, chosen]
         panel = disparity_panel(
             values, entries.groups[inside], entries.subjects[inside],
             outcomes_in(values, [outcomes[j] for j in chosen]), comparison, images=entries.images[inside],
@@ -214,6 +215,7 @@ def _composite(
         "value": composite(with_value) if with_value else None,
         "probes": names,
         "groups": groups,
+        "covariances": mean_covariances(values, entries.groups[inside], entries.subjects[inside]),
         **({"untested": untested} if untested else {}),
     }
 

@@ -1,0 +1,150 @@
+"""A run's questions asked again: what is found, what is not asked twice, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench import Bench
+from fake_server import FakeServer, Reply, Seen, completion, picture_of, serving
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fp2.cli import main
+from fp2.data.pixels import pixel_sha256
+from fp2.methods.monitor.evidence import Evidence, log_e, log_mean
+from fp2.methods.monitor.looks import STATE, forget_images
+
+CHAT = "/v1/chat/completions"
+MODEL = ("model=openai_compat", "model.id=m", "engine.concurrency=2")
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=8))
+def test_over_all_signs_the_evidence_against_an_unchanged_model_is_at_most_one(differences: list[float]) -> None:
+    signs = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
+    totals = (signs * differences).sum(axis=1)
+    e_values = np.exp(log_e(totals, np.full(len(signs), float(np.square(differences).sum()))))
+    assert e_values.mean() <= 1 + 1e-9
+
+
+def test_equal_answers_are_no_evidence_and_missing_ones_do_not_count() -> None:
+    assert (Evidence() + np.zeros(50)).log_e == 0
+    assert (Evidence() + np.array([np.nan, 0.5])) == Evidence(1, 0.5, 0.25)
+    assert log_mean([Evidence(), Evidence()]) == pytest.approx(0)
+
+
+def test_an_unchanged_model_is_not_accused_over_a_year_of_looks() -> None:
+    rng, accused = np.random.default_rng(2), 0
+    for _ in range(60):
+        noise = np.where(rng.random((365, 20)) < 0.1, rng.normal(0, 0.5, (365, 20)), 0)
+        logs = log_e(noise.cumsum(axis=0), (noise**2).cumsum(axis=0))
+        accused += bool((np.exp(logs).mean(axis=1) >= 20).any())
+    assert accused <= 6
+
+
+@pytest.fixture
+def genders(bench: Bench) -> dict[str, str]:
+    """Return the gender of who is in each image, by its pixels."""
+    from PIL import Image
+
+    with bench.table.open(encoding="utf-8") as file:
+        return {
+            pixel_sha256(Image.open(bench.pictures / r["file"]).convert("RGB")): r["gender"]
+            for r in csv.DictReader(file)
+        }
+
+
+@pytest.fixture
+def served(bench: Bench, genders: dict[str, str]) -> Iterator[tuple[FakeServer, dict[str, bool], str]]:
+    """Yield a server with a run of its answers, and a switch by which it answers worse about one group."""
+    switch = {"changed": False}
+
+    def reply(seen: Seen, before: int) -> Reply:
+        image = picture_of(seen.body)
+        group = genders.get(pixel_sha256(image.convert("RGB")), "") if image is not None else ""
+        bad = switch["changed"] and group == "f"
+        text = "A terrible and dishonest person." if bad else "A kind and honest person."
+        return Reply(completion(text, prompt=9 if image is None else 99))
+
+    with serving({CHAT: reply}) as server:
+        bench.run(*MODEL, f"model.base_url={server.url}", folder="one")
+        yield server, switch, str(bench.outputs / "one")
+
+
+def stored(bench: Bench) -> list[Any]:
+    """Return the rows of the response store."""
+    with closing(sqlite3.connect(bench.store)) as connection:
+        return connection.execute("SELECT * FROM answers ORDER BY key").fetchall()
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["fp2", "monitor", *words])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    return int(raised.value.code or 0)
+
+
+def test_a_change_in_one_group_is_found_and_named(
+    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    _, switch, run = served
+    words = (run, *bench.paths, "tracking.enabled=false", "--json", "--answers", "48")
+    before = stored(bench)
+    assert call(monkeypatch, *words) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["changed"], first["answers"], first["equal"]) == (False, 48, 48)
+    assert call(monkeypatch, *words) == 0
+    state = json.loads(next(bench.outputs.glob(f"monitors/*/{STATE}")).read_text())
+    assert len(set(state["asked"])) == len(state["asked"]) == 16
+    assert stored(bench) == before
+    switch["changed"] = True
+    statuses = [call(monkeypatch, *words) for _ in range(4)]
+    assert statuses[-1] == 1
+    state = json.loads(next(bench.outputs.glob(f"monitors/*/{STATE}")).read_text())
+    changed = [look["changed"] for look in state["looks"]]
+    assert changed[:2] == [False, False]
+    assert any(changed)
+    page = next(bench.outputs.glob("monitors/*/index.html")).read_text()
+    assert "The model has changed" in page
+    evidence = {tuple(row): values for row, values in state["rows"]}
+    women = evidence["valence", "trust", "gender", "f"]
+    men = evidence["valence", "trust", "gender", "m"]
+    assert women["total"] < -1
+    assert men["total"] == 0
+
+
+def test_every_image_is_asked_about_once_and_alpha_stays(
+    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    _, _, run = served
+    words = (run, *bench.paths, "tracking.enabled=false", "--answers", "400")
+    assert [call(monkeypatch, *words) for _ in range(2)] == [0, 0]
+    for more, named in (((), "every image"), (("--alpha", "0.01"), "--alpha 0.05")):
+        capsys.readouterr()
+        assert call(monkeypatch, *words, *more) == 2
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert named in lines[-1]
+
+
+def test_a_purge_takes_the_keys_of_the_withdrawn(tmp_path: Path) -> None:
+    run = "a" * 32
+    folder = tmp_path / "monitors" / run
+    folder.mkdir(parents=True)
+    content: dict[str, Any] = {"run_id": run, "alpha": 0.05, "rows": [], "looks": [], "asked": ["x", "y"]}
+    (folder / STATE).write_text(json.dumps(content))
+    forget_images(tmp_path, run, {"y"})
+    assert json.loads((folder / STATE).read_text())["asked"] == ["y"]
+    forget_images(tmp_path, run, set())
+    assert not folder.exists()
+    forget_images(tmp_path, run, {"y"})
