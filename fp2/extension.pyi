@@ -550,6 +550,7 @@ from fp2.report.drawing import (
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
     EVALUATE as EVALUATE,
+    PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
     CommandEntry as CommandEntry,
     Json as Json,

@@ -7,6 +7,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +88,8 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
         }
         asked = [answer for answer in opened if answer.index not in not_asked]
         now = answers_to(engine, [places[names[answer.index]] for answer in asked])
-        tolerance = tolerance_of(
-            stated["model"], {"dtype": config.model.dtype, "quantisation": config.model.quantisation}
-        )
+        own = {"dtype": config.model.dtype, "quantisation": config.model.quantisation}
+        tolerance = tolerance_of(stated["model"], own)
         differ = {}
         for answer in asked:
             task, question = places[names[answer.index]]
@@ -130,9 +130,8 @@ def answers_to(engine: Engine, stimuli: Iterable[Stimulus]) -> dict[tuple[str, s
         before = tasks.get(task.image_id, replace(task, questions=()))
         if question not in before.questions:
             tasks[task.image_id] = replace(before, questions=(*before.questions, question))
-    return {
-        (answer.image_id, answer.question_id): answer for batch in engine.answer(tasks.values()) for answer in batch
-    }
+    answers = chain.from_iterable(engine.answer(tasks.values()))
+    return {(answer.image_id, answer.question_id): answer for answer in answers}
 
 
 def disagreement(

@@ -12,9 +12,7 @@ from fp2.extension import PUBLISH, CommandEntry, Fp2Error, Json
 
 def audit(
     ctx: typer.Context,
-    passport: Annotated[
-        str, typer.Argument(metavar="PASSPORT|answer", help="A passport; answer CHALLENGE: serve one.")
-    ],
+    passport: Annotated[str, typer.Argument(metavar="PASSPORT|answer", help="The passport; or answer CHALLENGE.")],
     run: Annotated[Path | None, typer.Option(help="The run's folder (default: that of the passport).")] = None,
     key: Annotated[list[Path] | None, typer.Option(help="A trusted public key (default: this machine's).")] = None,
     sample: Annotated[int, typer.Option(min=0, help="How many answers are drawn and asked again.")] = 0,

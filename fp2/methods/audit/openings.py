@@ -80,9 +80,8 @@ def read_challenge(path: Path) -> Challenge:
         challenge = Challenge(**{name: kind(stated[name]) for name, kind in _CHALLENGE.items()})
         bytes.fromhex(challenge.passport)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Fp2Error(
-            f"not a challenge: {error}", where=str(path), fix="fp2 audit PASSPORT --challenge FILE"
-        ) from None
+        fix = "fp2 audit PASSPORT --sample K --challenge FILE writes one"
+        raise Fp2Error(f"not a challenge: {error}", where=str(path), fix=fix) from None
     return challenge
 
 

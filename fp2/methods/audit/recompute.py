@@ -11,6 +11,7 @@ from typing import Any
 from fp2.extension import (
     Asks,
     Config,
+    DenseAnswers,
     Evaluation,
     ModelScorer,
     RowAnswers,
@@ -28,12 +29,17 @@ from fp2.extension import (
     read_tables,
     results_from,
     scored,
+    with_present_values,
 )
 from fp2.methods.audit.leaves import state_root
 
-_OF_THE_RUN = ("issued", "generator", "run", "supersedes", "spent", "answers_root", "preregistration")
-"""Parts of a passport that are no numbers, or are compared elsewhere."""
+_OF_THE_RUN = ("issued", "generator", "run", "supersedes", "spent", "answers_root", "preregistration", "limitations")
+"""Parts of a passport that are no numbers, or are compared elsewhere. Some limitations follow from attributes that the
+tables no longer hold."""
 _SHOWN = 8
+_ORDERS = 7
+"""Further orders of the subjects in which what differs is computed."""
+_MARGIN = 4
 
 
 def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
@@ -64,17 +70,23 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
             for name, value in stated["answers_root"].items()
             if root.get(name) != value
         )
-    if isinstance(protocol, Asks) and isinstance(tables.answers, RowAnswers):
-        again = scored(protocol, RunTables(tables.people, _unscored(tables.answers), None, tables.others), job)
-        if not any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values()):
-            yield from _score_differences(tables, again)
-    job = replace(job, facts=protocol.recall(before))
-    evaluation = Evaluation(protocol, job, tables, before, read_notes(before),
-                            model_calls=before["answers"]["model_calls"])  # fmt: skip
-    results = json.loads(json.dumps(results_from(evaluation, protocol.analyse(tables, job))))
+    by_model = any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values())
+    if isinstance(protocol, Asks) and isinstance(tables.answers, RowAnswers) and not by_model:
+        unscored = RunTables(tables.people, _unscored(tables.answers), None, tables.others)
+        yield from _score_differences(tables, scored(protocol, unscored, job))
+    cuts = tuple(with_present_values(tables.people, cut) for cut in job.cuts)
+    job = replace(job, cuts=cuts, facts=protocol.recall(before))
     changed = changed_methods(before, protocol.all_methods())
     extra = {name: stated["protocol"].get(name) for name in ("decoding", "preprocessing", "seeds")}
-    now = build_statement(results, {}, extra, config.report.suppress_below)["predicate"]
+
+    def predicate(ordered: RunTables) -> dict[str, Any]:
+        calls = before["answers"]["model_calls"]
+        evaluation = Evaluation(protocol, job, ordered, before, read_notes(before), model_calls=calls)
+        results = json.loads(json.dumps(results_from(evaluation, protocol.analyse(ordered, job))))
+        return build_statement(results, {}, extra, config.report.suppress_below)["predicate"]
+
+    keyed = "purged" in before or "rescored_from" in before  # these were analysed with salted keys
+    now = predicate(tables if keyed else _renamed(tables))
     places = [
         place
         for name in {**stated, **now}
@@ -82,9 +94,38 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
         for place in differences(stated.get(name), now.get(name), name)
         if not owned(place.removeprefix("findings."), changed)
     ]
+    if places:
+        others = [now, *(predicate(_renamed(tables, seed)) for seed in range(_ORDERS))]
+        simulated = set(differences(now, others[1]))
+        if 2 * len(simulated & set(places)) > len(simulated):  # else the order was that of the run
+            places = [place for place in places if not _within_error(place, stated, others)]
     yield from (f"{place}: differs from what the tables give" for place in places[:_SHOWN])
     if len(places) > _SHOWN:
         yield f"and {plural(len(places) - _SHOWN, 'place')} more"
+
+
+def _within_error(place: str, stated: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether what is stated at a place is within the simulation error of permutations and resampling.
+
+    What does not change with the order of the subjects is not simulated. Numbers may lie outside the range of the
+    others by `_MARGIN` times that range; a word (a verdict) has to occur among them.
+    """
+    value, *values = (_at(place, predicate) for predicate in (stated, *others))
+    if all(other == values[0] for other in values):
+        return False
+    if not all(isinstance(each, (int, float)) for each in (value, *values)):
+        return value in values
+    low, high = min(values), max(values)
+    return bool(abs(value - (low + high) / 2) <= (0.5 + _MARGIN) * (high - low))
+
+
+def _at(place: str, value: Any) -> Any:
+    for name in place.split("."):
+        try:
+            value = value[int(name)] if isinstance(value, list) else value.get(name)
+        except (ValueError, IndexError, AttributeError):
+            return None
+    return value
 
 
 def _unscored(answers: RowAnswers) -> RowAnswers:
@@ -108,3 +149,33 @@ def _score_differences(tables: RunTables, again: RunTables) -> Iterator[str]:
     wrong = int((~(same | close) | (both["_merge"] != "both")).sum())
     if wrong:
         yield f"scores: {plural(wrong, 'value')} in the tables are not those of the answers"
+
+
+def _renamed(tables: RunTables, seed: int | None = None) -> RunTables:
+    """Return the tables with names in place of salted keys that sort as the rows of the people table, or at random.
+
+    What is simulated follows from the order of the subjects' ids, and keys sort in another one. Most data sets list
+    people in the order of their ids.
+    """
+    import numpy as np
+
+    names: dict[str, dict[str, str]] = {}
+    for column in ("subject_id", "image_id"):
+        keys = tables.people[column].unique()
+        ranks = np.arange(len(keys)) if seed is None else np.random.default_rng(seed).permutation(len(keys))
+        names[column] = {key: f"{rank:09}" for key, rank in zip(keys, ranks.tolist(), strict=True)}
+
+    def named(table: Any) -> Any:
+        return table.assign(**{name: table[name].map(to) for name, to in names.items() if name in table})
+
+    answers = tables.answers
+    if isinstance(answers, RowAnswers):
+        answers = RowAnswers(named(answers.frame))
+    elif isinstance(answers, DenseAnswers):
+        ids = {
+            f"{name}s": np.array([to[key] for key in getattr(answers, f"{name}s")], dtype=object)
+            for name, to in names.items()
+        }
+        answers = replace(answers, **ids)
+    scores = None if tables.scores is None else named(tables.scores)
+    return RunTables(named(tables.people), answers, scores, {name: named(each) for name, each in tables.others.items()})

@@ -64,13 +64,14 @@ def test_the_passport_commits_to_every_answer(finished: Bench) -> None:
     from fp2.data.pixels import digest_image
 
     known = {digest_image(path).sha256 for path in finished.pictures.glob("*.png")}
-    assert known and not known & set(people["image_digest"])  # whoever has the images cannot tell which is which
+    assert known
+    assert not known & set(people["image_digest"])  # whoever has the images cannot tell which is which
 
 
 def test_an_honest_run_agrees(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
     facts = audit(*finished.words(), sample=40, nonce="n")
-    assert (facts["status"], facts["differences"]) == (0, [])
-    assert facts["bound"]["differ"] == 0 and facts["bound"]["sampled"] == 40
+    assert (facts["differences"], facts["status"]) == ([], 0)
+    assert (facts["bound"]["differ"], facts["bound"]["sampled"]) == (0, 40)
     assert facts["indices"] == audit(sample=40, nonce="n", run=finished.outputs / "one")["indices"]
     assert facts["indices"] != audit(sample=40, nonce="other")["indices"]
 
@@ -158,7 +159,7 @@ def test_the_holder_serves_answers_without_images(
     [
         ((), {"passport": Path("gone.json")}, "cannot be read"),
         ((), {"challenge": Path("c.json")}, "nothing to audit"),
-        (("model=planted", "probe=social"), {"sample": 3}, "other questions"),
+        (("probe.select=[occupation]",), {"sample": 3}, "other questions"),
         ((), {"sample": 3, "answers": Path("none.json")}, "not a file of answers"),
     ],
 )
