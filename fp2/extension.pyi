@@ -40,6 +40,7 @@ from fp2.tables import (
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
     HIDES_PERSON as HIDES_PERSON,
+    IMAGE_DIGEST as IMAGE_DIGEST,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_SUPPLIED as NOT_SUPPLIED,
@@ -285,7 +286,12 @@ from fp2.store.database import (
     file_of as file_of,
     transaction as transaction,
 )
-from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+from fp2.store.salted_keys import (
+    image_commitment as image_commitment,
+    local_salt as local_salt,
+    open_commitment as open_commitment,
+    salted as salted,
+)
 from fp2.store.origins import register_origins as register_origins
 from fp2.store.withdrawn import (
     WithdrawnImages as WithdrawnImages,
@@ -332,13 +338,16 @@ from fp2.protocols.base import (
     Show as Show,
     Statements as Statements,
 )
-from fp2.notes import Stage as Stage, as_notes as as_notes
+from fp2.notes import Stage as Stage, as_notes as as_notes, read_notes as read_notes
 from fp2.results import (
     ENGLISH as ENGLISH,
     NO_MODEL as NO_MODEL,
     NULL_MEAN as NULL_MEAN,
     Analysis as Analysis,
     Block as Block,
+    changed_methods as changed_methods,
+    differences as differences,
+    owned as owned,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
@@ -487,9 +496,7 @@ from fp2.report.reading import (
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
 )
-from fp2.report.keys import load_public_key as load_public_key
 from fp2.report.page import PageSection as PageSection, render_page as render_page, write_page as write_page
-from fp2.report.verify import Verification as Verification, signed_statement as signed_statement
 from fp2.report.samples import groups_of as groups_of
 from fp2.report.values import (
     Axis as Axis,
@@ -525,9 +532,32 @@ from fp2.report import reading as reading
 from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels
 from fp2.report.terminal import terminal as terminal
 
+# Passports: statements, keys, signatures.
+from fp2.report.keys import (
+    KEY_NAME as KEY_NAME,
+    load_key as load_key,
+    load_or_create_key as load_or_create_key,
+    load_public_key as load_public_key,
+    public_path_of as public_path_of,
+)
+from fp2.report.passport import (
+    STATEMENT_TYPE as STATEMENT_TYPE,
+    build_statement as build_statement,
+    generator as generator,
+    sign as sign,
+    write_atomically as write_atomically,
+)
+from fp2.report.verify import (
+    Verification as Verification,
+    payload_digest as payload_digest,
+    signed_statement as signed_statement,
+    verify_passport as verify_passport,
+)
+
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
     EVALUATE as EVALUATE,
+    PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
     CommandEntry as CommandEntry,
     Json as Json,
@@ -543,11 +573,12 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
+from fp2.runs.describe import describe_questions as describe_questions
+from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
-from fp2.runs.stages import scored as scored
 from fp2.tracking.client import start_run as start_run
 from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
 from fp2.runs.inputs import (
