@@ -37,9 +37,9 @@ def shape(group: np.ndarray) -> tuple[int, int]:
 WORLDS: Mapping[str, Noise] = {
     "equal answers": lambda rng, group: np.zeros(shape(group)),
     "normal noise": lambda rng, group: rng.normal(0, 0.14, shape(group)),
-    "one answer in 50 turns round": lambda rng, group: (rng.random(shape(group)) < 0.02) * rng.choice([-1.0, 1.0], shape(group)),
+    "one answer in 50 turns round": lambda rng, group: rng.choice([-1.0, 0.0, 1.0], shape(group), p=[0.01, 0.98, 0.01]),
     "heavy tails": lambda rng, group: np.clip(0.03 * rng.standard_t(1.5, shape(group)), -1, 1),
-    "noise in one group only": lambda rng, group: rng.normal(0, 1, shape(group)) * np.where(group == 0, 0.3, 0.001)[:, None],
+    "noise in one group only": lambda rng, group: rng.normal(0, np.where(group == 0, 0.3, 0.001)[:, None], shape(group)),
     "one noise for all probes": lambda rng, group: np.repeat(rng.normal(0, 0.14, (len(group), 1)), PROBES, axis=1),
 }  # fmt: skip
 
