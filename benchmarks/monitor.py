@@ -39,7 +39,7 @@ WORLDS: Mapping[str, Noise] = {
     "normal noise": lambda rng, group: rng.normal(0, 0.14, shape(group)),
     "one answer in 50 turns round": lambda rng, group: rng.choice([-1.0, 0.0, 1.0], shape(group), p=[0.01, 0.98, 0.01]),
     "heavy tails": lambda rng, group: np.clip(0.03 * rng.standard_t(1.5, shape(group)), -1, 1),
-    "noise in one group only": lambda rng, group: rng.normal(0, np.where(group == 0, 0.3, 0.001)[:, None], shape(group)),
+    "noise in one group only": lambda rng, group: rng.normal(0, np.where(group == 0, 0.3, 1e-3)[:, None], shape(group)),
     "one noise for all probes": lambda rng, group: np.repeat(rng.normal(0, 0.14, (len(group), 1)), PROBES, axis=1),
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fp2
 from fp2.extension import (
@@ -122,7 +123,7 @@ def page_of(model: str) -> str:
 
 
 def _write(path: Path, title: str, header: Sequence[Value], sections: Sequence[PageSection]) -> Path:
-    context = {
+    context: dict[str, Any] = {
         "title": title, "cuts": {}, "scorers": [], "settings": None, "version": fp2.__version__, "has_answers": False,
     }  # fmt: skip
     return write_page(path, render_page(context, header, sections, MIN_CELL))

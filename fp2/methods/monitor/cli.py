@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,7 +57,12 @@ def monitor(
                 progress.note(f"not logged: {error}")
         for sentence in summary(kept):
             out.say("".join(sentence.parts))
-        facts = {"answers": done.answers, "equal": done.equal, "failed": done.failed, "log10_e": done.log10_e}
+        facts: dict[str, Any] = {
+            "answers": done.answers,
+            "equal": done.equal,
+            "failed": done.failed,
+            "log10_e": done.log10_e,
+        }
         rows = [row._asdict() for row in kept.changed_rows()]
         out.say(changed=kept.changed, look=len(kept.looks), rows=rows, **facts)
         out.path("page", page)

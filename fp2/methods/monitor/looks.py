@@ -55,6 +55,14 @@ LENGTH_RANGE = math.log(100)
 ATTEMPTS = 2
 
 
+@dataclass(frozen=True)
+class ScoredAnswers:
+    """The scored answers of one store."""
+
+    answers: RowAnswers
+    scores: pd.DataFrame
+
+
 class RowKey(NamedTuple):
     """What a row compares: a score of the answers to a probe, about everybody or about one group of a cut."""
 
@@ -177,11 +185,11 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
         chosen, keys = _draw(inputs.people, monitor.asked, n_answers, len(inputs.battery.questions), salt)
         people = inputs.people[inputs.people["image_id"].isin(chosen)]
         chosen_inputs = replace(inputs, dataset=replace(inputs.dataset, people=people.reset_index(drop=True)))
-        before = _tables(protocol, chosen_inputs)
-        if not (before.answers.frame["status"] == "answered").any():
+        before = _scored(protocol, chosen_inputs)
+        if before.answers.answered.empty:
             fix = "Name the store that has them: paths.store=FILE"
             raise Fp2Error("the store has no answer of this run", where=str(config.paths.store), fix=fix)
-        after = _tables(protocol, replace(chosen_inputs, store=new_store), attempts=ATTEMPTS)
+        after = _scored(protocol, replace(chosen_inputs, store=new_store), attempts=ATTEMPTS)
         primary = str(results["analysis"]["primary"])
         width = float(np.ptp(inputs.scorers[primary].value_range)) if primary in inputs.scorers else 1.0
         pairs = differences(before, after, primary, width)
@@ -192,7 +200,7 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         answers=len(pairs),
         equal=int(pairs["equal"].sum()),
-        failed=int((after.answers.frame["status"] != "answered").sum()),
+        failed=after.answers.n_planned - len(after.answers.answered),
         log10_e=log_e / math.log(10),
         changed=log_e >= math.log(1 / monitor.alpha),
         means={row: e.mean for row, e in monitor.rows.items() if e.mean is not None and row.score == primary},
@@ -217,7 +225,7 @@ def _draw(
     return chosen, [keys[image] for image in chosen]
 
 
-def _tables(protocol: Asks[Any], inputs: Inputs, attempts: int = 0) -> RunTables:
+def _scored(protocol: Asks[Any], inputs: Inputs, attempts: int = 0) -> ScoredAnswers:
     """Return the scored answers of a store, after those that it lacks were asked for, if they may be."""
     assert inputs.engine is not None
     config, withdrawn = inputs.config, WithdrawnImages(Path(inputs.config.paths.state), inputs.people)
@@ -238,10 +246,13 @@ def _tables(protocol: Asks[Any], inputs: Inputs, attempts: int = 0) -> RunTables
             ask(storage, inputs.engine, attempts=attempts, error_budget=1.0, saw=saw)
     else:
         storage.load()
-    return scored(protocol, RunTables(inputs.people, storage.answers(), None), inputs)
+    tables = scored(protocol, RunTables(inputs.people, storage.answers(), None), inputs)
+    assert isinstance(tables.answers, RowAnswers)
+    assert tables.scores is not None
+    return ScoredAnswers(tables.answers, tables.scores)
 
 
-def differences(before: RunTables, after: RunTables, primary: str, width: float) -> pd.DataFrame:
+def differences(before: ScoredAnswers, after: ScoredAnswers, primary: str, width: float) -> pd.DataFrame:
     """Return one row per answer that both tables have: image, probe, `equal`, and new less stored of each score.
 
     Scores are in units of their range (`width` of the primary scorer); NaN where either answer has none.
@@ -249,17 +260,12 @@ def differences(before: RunTables, after: RunTables, primary: str, width: float)
     keys = ["image_id", "question_id"]
     frames = []
     for tables in (before, after):
-        assert isinstance(tables.answers, RowAnswers)
-        assert tables.scores is not None
         scores = tables.scores[tables.scores["scorer"] == primary].set_index(keys)["value"]
-        answered = tables.answers.answered.set_index(keys)
-        words = answered["text"].fillna("").str.split().str.len()
-        frames.append(
-            answered[["probe", "text"]].assign(
-                **{primary: scores.reindex(answered.index) / width, REFUSED: answered["refused"].astype(float),
-                   LENGTH: np.log1p(words) / LENGTH_RANGE}
-            )
-        )  # fmt: skip
+        frame = tables.answers.answered.set_index(keys)[["probe", "text", REFUSED]]
+        frame[primary] = scores.reindex(frame.index) / width
+        frame[REFUSED] = frame[REFUSED].astype(float)
+        frame[LENGTH] = [math.log1p(len(str(text).split())) / LENGTH_RANGE for text in frame["text"]]
+        frames.append(frame)
     pairs = frames[0].join(frames[1], how="inner", rsuffix=" now")
     names = [primary, REFUSED, LENGTH]
     out = pairs[["probe"]].assign(equal=pairs["text"] == pairs["text now"])

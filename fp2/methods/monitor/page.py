@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import fp2
 from fp2.extension import (
@@ -45,7 +46,7 @@ HOW = (
 
 def write(monitor: Monitor, name: str, folder: Path) -> Path:
     """Write the page of a monitor of the run `name`, and return its path."""
-    context = {
+    context: dict[str, Any] = {
         "title": f"Monitor of {name}", "cuts": {}, "scorers": [], "settings": None, "version": fp2.__version__,
         "has_answers": False,
     }  # fmt: skip
