@@ -148,6 +148,9 @@ def load_config(overrides: Sequence[str]) -> Any:
 
     words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
     chosen = tuple(word for word, setting in words if not setting)
+    composed_keys = {word.partition("=")[0].lstrip("+~") for word in chosen if "." in word.partition("=")[0]}
+    if any(f"{setting[2]}.".startswith(f"{key}.") for _, setting in words if setting for key in composed_keys):
+        return compose.load_config(overrides)  # of two words about one key the later one wins
     try:
         if chosen not in _COMPOSED:
             _COMPOSED[chosen] = compose.compose_config(chosen)
