@@ -148,8 +148,9 @@ def load_config(overrides: Sequence[str]) -> Any:
 
     words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
     chosen = tuple(word for word, setting in words if not setting)
-    composed_keys = {word.partition("=")[0].lstrip("+~") for word in chosen if "." in word.partition("=")[0]}
-    if any(f"{setting[2]}.".startswith(f"{key}.") for _, setting in words if setting for key in composed_keys):
+    others = [f"{key}." for word in chosen if "." in (key := word.partition("=")[0].lstrip("+~"))]
+    keys = [f"{setting[2]}." for _, setting in words if setting]
+    if any(key.startswith(other) or other.startswith(key) for key in keys for other in others):
         return compose.load_config(overrides)  # of two words about one key the later one wins
     try:
         if chosen not in _COMPOSED:
