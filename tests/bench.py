@@ -145,9 +145,14 @@ def load_config(overrides: Sequence[str]) -> Any:
     from omegaconf.errors import OmegaConfBaseException
 
     from fp2 import compose
+    from fp2.compose.overrides import _check_options
 
     words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
     chosen = tuple(word for word, setting in words if not setting)
+    others = [f"{key}." for word in chosen if "." in (key := word.partition("=")[0].lstrip("+~"))]
+    keys = [f"{setting[2]}." for _, setting in words if setting]
+    if any(key.startswith(other) or other.startswith(key) for key in keys for other in others):
+        return compose.load_config(overrides)  # of two words about one key the later one wins
     try:
         if chosen not in _COMPOSED:
             _COMPOSED[chosen] = compose.compose_config(chosen)
@@ -155,7 +160,9 @@ def load_config(overrides: Sequence[str]) -> Any:
         for _, setting in words:
             if setting:
                 OmegaConf.update(composed, setting[2], yaml.safe_load(setting[3]), force_add=bool(setting[1]))
-        return compose.validate(composed)
+        config = compose.validate(composed)
+        _check_options([word for word, _ in words], [config])
+        return config
     except (Fp2Error, OmegaConfBaseException, AttributeError, KeyError):
         return compose.load_config(overrides)  # to be refused as for a user
 

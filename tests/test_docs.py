@@ -9,6 +9,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,7 @@ from urllib.parse import unquote
 import griffe
 import pytest
 import typer
-from bench import REPOSITORY
+from bench import REPOSITORY, load_config
 
 import fp2 as library
 from fp2.cli import app
@@ -307,7 +308,10 @@ GROUPS = ("model", "data", "scorer", "variant", "probe")
 @cache
 def _compose(words: tuple[str, ...]) -> str | None:
     try:
-        check_overrides(prepare(words))
+        with suppress(Fp2Error):
+            load_config(words)
+            return None
+        check_overrides(prepare(words))  # of a sweep each choice
     except Fp2Error as error:
         return None if "pip install 'fp2[" in str(error) else str(error)  # of an extra that is not installed here
     return None
