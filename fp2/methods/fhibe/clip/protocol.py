@@ -154,15 +154,19 @@ def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
         column = ATTRIBUTE_PREFIX + attribute
         if column in people:
             cells = [
-                list(dict.fromkeys(group for value in cell for group, held in groups.items() if _holds(held, value)))
+                list(
+                    dict.fromkeys(
+                        group for value in cell for group, patterns in groups.items() if _fits(patterns, value)
+                    )
+                )
                 for cell in people[column]
             ]
             changed[column] = pd.Series(cells, index=people.index, dtype=object)
     return people.assign(**changed)
 
 
-def _holds(held: Sequence[str], value: str) -> bool:
-    return any(value.startswith(one[:-1]) if one.endswith("*") else value == one for one in held)
+def _fits(patterns: Sequence[str], value: str) -> bool:
+    return any(value.startswith(text[:-1]) if text.endswith("*") else value == text for text in patterns)
 
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
@@ -209,16 +213,14 @@ def _table(
     if entries.empty:
         return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
     names = [name for name in outcomes.columns if name not in KEYS]
-    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
+    rows = []
+    for group, part in entries.groupby("group", sort=True):
+        n = int(part["subject_id"].nunique())
+        shares = [_share(part, name, setting.comparison) for name in names if n >= setting.comparison.min_subjects]
+        known = [share for share in shares if share is not None]
+        rows.append({"group": str(group), "n_subjects": n, "n_images": len(part), "labels": known})
     compared = zip(names, _compare(entries, names, setting), strict=True)
     return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
-
-
-def _group(group: str, entries: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
-    n = int(entries["subject_id"].nunique())
-    enough = n >= comparison.min_subjects
-    labels = [entry for name in names if (entry := _share(entries, name, comparison)) is not None] if enough else []
-    return {"group": group, "n_subjects": n, "n_images": len(entries), "labels": labels}
 
 
 def _share(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:

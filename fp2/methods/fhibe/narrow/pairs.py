@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,14 @@ def threshold_at(different: Floats, far: float = FAR) -> float:
     allowed = int(np.floor(far * len(different) + 1e-9))
     rank = len(different) - 1 - allowed
     return float(np.nextafter(np.partition(different, rank)[rank], np.inf))
+
+
+def curve(same: Floats, different: Floats, fars: Sequence[float]) -> dict[str, Any]:
+    """Return `curve`, the true acceptance rate at each of `fars`; nothing without them or without impostor pairs."""
+    if not fars or not len(different):
+        return {}
+    tar = [float((same >= threshold_at(different, far)).mean()) for far in fars]
+    return {"curve": {"far": list(fars), "tar": tar}}
 
 
 def rates(

@@ -241,7 +241,10 @@ class FhibeNarrow(Collects[NarrowOptions]):
         if not sources:
             raise _nothing_to_score()
         scored = [score(source, inputs, people, files, options) for source in sources]
-        table = self._with_features(inputs)
+        table = inputs.people
+        if options.within:  # a condition may need a measured feature
+            with inputs.progress.steps("Measuring the images", len(table)) as tick:
+                table = table.join(measure(table, inputs.store.connection, tick=tick))
         return Collected(
             tables=score_tables(table, _long(scored)),
             model={"name": _model_name(sources)},
@@ -252,13 +255,6 @@ class FhibeNarrow(Collects[NarrowOptions]):
             ],
             facts={"outcomes": [outcome for _, outcome in scored]},
         )
-
-    def _with_features(self, inputs: Inputs) -> pd.DataFrame:
-        """Return the people table, with the measured features if a condition may need one."""
-        if not self.options.within:
-            return inputs.people
-        with inputs.progress.steps("Measuring the images", len(inputs.people)) as tick:
-            return inputs.people.join(measure(inputs.people, inputs.store.connection, tick=tick))
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows."""

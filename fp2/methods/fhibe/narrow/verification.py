@@ -154,9 +154,7 @@ def _whole(
     if rates.threshold is None:
         return block, ((genuine[0][:0], genuine[1][:0]), np.zeros(0, dtype=bool))
     accepted, false = same >= rates.threshold, different >= rates.threshold
-    if fars:
-        tar = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars]
-        block["curve"] = {"far": list(fars), "tar": tar}
+    block |= pairs.curve(same, different, fars)
     if "hairstyle" in facts and any(facts.get("pronoun", ())):
         judged = (genuine, ~accepted), (impostor, false)
         block |= _hairstyle_errors(*judged, subjects, facts, min_subjects)
@@ -245,8 +243,7 @@ def _groups(
                 pairs.compare(ready, kind, similarity) for kind in ((faces[a], faces[b]), (faces[c], faces[d]))
             )
             rates = pairs.rates(same, different, owners, seed=seed)
-            curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
-            more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
+            more |= pairs.curve(same, different, fars)
         if theirs is not None:
             # the evaluation code orders faces by the paths of their crops
             rate = validation_rate(theirs[faces], subjects, [people[index].crop_path.as_posix() for index in faces])

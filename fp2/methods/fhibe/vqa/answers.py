@@ -196,27 +196,28 @@ def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_group(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int) -> list[dict[str, Any]]:
+    from scipy.stats import mannwhitneyu
+
     table = memberships(people, cut)[["subject_id", "group"]].drop_duplicates()
     table = table[table["subject_id"].isin(shares.index)]
     in_cut = shares.loc[shares.index.isin(table["subject_id"])]
     rows = []
     for group, members in table.groupby("group", sort=True):
         inside = in_cut.index.isin(members["subject_id"])
-        if inside.sum() >= min_subjects and (~inside).sum() >= min_subjects:
-            columns = ((str(name), in_cut[name].to_numpy()) for name in shares.columns)
-            rows += [_row(cut.name, str(group), name, values, inside) for name, values in columns]
+        if inside.sum() < min_subjects or (~inside).sum() < min_subjects:
+            continue
+        for name in shares.columns:
+            values = in_cut[name].to_numpy()
+            of_group, rest = values[inside], values[~inside]
+            constant = bool((values == values[0]).all())
+            test = None if constant else mannwhitneyu(of_group, rest, alternative="two-sided", method="asymptotic")
+            share, others = float(of_group.mean()), float(rest.mean())
+            rows.append(
+                {
+                    "cut": cut.name, "group": str(group), "occupation": str(name), "share": share, "others": others,
+                    "difference": share - others, "ratio": share / others if others > 0 else None,
+                    "n_subjects": int(inside.sum()), "n_others": int((~inside).sum()),
+                    "p_value": None if test is None else float(test.pvalue),
+                }
+            )  # fmt: skip
     return rows
-
-
-def _row(cut: str, group: str, name: str, values: Any, inside: Any) -> dict[str, Any]:
-    from scipy.stats import mannwhitneyu
-
-    of_group, rest = values[inside], values[~inside]
-    constant = bool((values == values[0]).all())
-    p = None if constant else float(mannwhitneyu(of_group, rest, alternative="two-sided", method="asymptotic").pvalue)
-    share, others = float(of_group.mean()), float(rest.mean())
-    return {
-        "cut": cut, "group": group, "occupation": name, "share": share, "others": others,
-        "difference": share - others, "ratio": share / others if others > 0 else None,
-        "n_subjects": int(inside.sum()), "n_others": int((~inside).sum()), "p_value": p,
-    }  # fmt: skip
