@@ -86,7 +86,7 @@ def test_bins_are_those_of_the_statistics():
     [
         ({"value_range": [0, 1]}, "does not match the scale"),
         ({"value_range": "wide"}, r"'wide' is not a list, such as \[a, b\] \(scorer\.valence\.value_range\)"),
-        ({"value_range": None}, r"valid tuple, not None \(scorer\.valence\.value_range\)"),
+        ({"value_range": None}, r"None is not a list, such as \[a, b\] \(scorer\.valence\.value_range\)"),
         ({"value_range": [-1, 1, 2]}, "value_range"),
         ({"higher_is_better": "yes"}, r"'yes' is not true or false \(scorer\.valence\.higher_is_better\)"),
         ({"higher_is_better": 1}, "1 is not true or false"),
