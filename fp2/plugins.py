@@ -273,5 +273,5 @@ def _allowed(error: Mapping[str, Any]) -> list[str]:
     """Return what one of pydantic's errors says would be allowed."""
     if error["type"] == "literal_error":
         return re.findall("'([^']*)'", error["ctx"]["expected"])
-    words = _ALLOWED.get(error["type"], str(error["msg"]).removeprefix(_SHOULD_BE))
+    words = _ALLOWED.get(error["type"], str(error["msg"]).removeprefix("Value error, ").removeprefix(_SHOULD_BE))
     return [words.format_map(error.get("ctx", {})) if error["type"] in _ALLOWED else words]
