@@ -108,11 +108,10 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
 def _in_words(row: Mapping[str, Any], results: Results) -> list[str]:
     """Return a significant difference as the texts of a sentence."""
     better = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
-    pair = (row["worst_version"], row["best_version"])
-    low, high = pair if better.get(row["scorer"], True) else pair[::-1]
+    direction = "lower" if better.get(row["scorer"], True) else "higher"
     return [
-        "Answers about the version ", Strong(plain(low)), f" ({cut_label(row['cut'])}) have a lower ",
-        f"{scorer_label(row['scorer'])} than answers about ", Strong(plain(high)),
+        "Answers about the version ", Strong(plain(row["worst_version"])), f" ({cut_label(row['cut'])}) score ",
+        f"{direction} in {scorer_label(row['scorer'])} than answers about ", Strong(plain(row["best_version"])),
         f" on {probe_labels(results)[row['probe']]}, by {number(row['raw'])}.",
     ]  # fmt: skip
 
