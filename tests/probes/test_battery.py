@@ -158,7 +158,7 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: s.update(decoding={"temprature": 0}), "Did you mean 'temperature'"),
         (
             lambda s: s.update(decoding={"choice_orders": "rotation"}),
-            "'rotations', 'all' or 'given', not 'rotation'",
+            "'rotation' is not rotations, all or given",
         ),
         (lambda s: first(s).update(choices=["a", "b"]), "kind 'yes_no' has no choices"),
         (lambda s: first(s).update(kind="text", choices=[]), "kind 'text' has no choices"),
