@@ -181,11 +181,6 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
     return None
 
 
-def _signers(envelope: Envelope, keys: Sequence[SSlibKey]) -> list[str]:
-    """Return the ids of the trusted keys with a valid signature over payload and payload type."""
-    return [key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())]
-
-
 def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
     """Return whether `signature` is a valid one of this key over the envelope."""
     try:
@@ -198,7 +193,7 @@ def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
 
 def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: int, outcome: Verification) -> bool:
     """Check that there are `threshold` trusted signatures and the payload type of a passport."""
-    signers = _signers(envelope, keys)
+    signers = [key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())]
     if len(signers) < threshold:
         outcome.failures.append(
             f"signature: {len(signers)} of {plural(threshold, 'required trusted signature')} valid for the payload: "
