@@ -259,8 +259,8 @@ def test_print_shows_what_the_switches_hide(browser: Any, addresses: dict[str, s
         assert on_paper < on_screen if name == "dashboard" else on_paper == on_screen
         one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert not one.page.locator(".on-screen:visible, .other-score:visible").count()
-        absent = ["Answers to read", "Pairwise comparisons"] if name == "dashboard" else []
-        assert all(title in one.page.locator("#unprinted").inner_text() for title in [*absent, "other scores"])
+        if name == "dashboard":
+            assert "Answers to read" in one.page.locator("#unprinted").inner_text()
 
 
 @pytest.mark.parametrize("name", ["dashboard", "sweep"])
