@@ -258,12 +258,13 @@ def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
 
 
 _SHOULD_BE = "Input should be "
+_A_LIST = "a list, such as [a, b]"
 _ALLOWED = {
-    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
-    "float_type": "a number", "float_parsing": "a number",
-    "bool_type": "true or false", "bool_parsing": "true or false",
-    "string_type": "a text", "dict_type": "a mapping, such as {a: 1}",
-    "list_type": "a list, such as [a, b]", "tuple_type": "a list, such as [a, b]",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), _A_LIST),
+    "string_type": "a text", "dict_type": "a mapping, such as {{a: 1}}",
     "greater_than_equal": "at least {ge:g}", "greater_than": "more than {gt:g}",
     "less_than_equal": "at most {le:g}", "less_than": "less than {lt:g}",
 }  # fmt: skip
@@ -274,5 +275,5 @@ def _allowed(error: Mapping[str, Any]) -> list[str]:
     """Return what one of pydantic's errors says would be allowed."""
     if error["type"] == "literal_error":
         return re.findall("'([^']*)'", error["ctx"]["expected"])
-    words = _ALLOWED.get(error["type"], str(error["msg"]).removeprefix(_SHOULD_BE))
+    words = _ALLOWED.get(error["type"], str(error["msg"]).removeprefix("Value error, ").removeprefix(_SHOULD_BE))
     return [words.format_map(error.get("ctx", {})) if error["type"] in _ALLOWED else words]

@@ -97,8 +97,8 @@ def test_options_are_read_with_their_types() -> None:
     [
         ({"size": 3, "name": ["a"]}, r"unknown key 'name' \(task\.options\)\. Did you mean 'names'"),
         ({}, r"size is missing \(task\.options\.size\)"),
-        ({"size": 0}, r"greater than 0, not 0 \(task\.options\.size\)"),
-        ({"size": 3, "names": "a"}, r"not 'a' \(task\.options\.names\)"),
+        ({"size": 0}, r"0 is not more than 0 \(task\.options\.size\)"),
+        ({"size": 3, "names": "a"}, r"'a' is not a list.*\(task\.options\.names\)"),
     ],
 )
 def test_the_first_wrong_option_is_named(given: dict[str, Any], message: str) -> None:

@@ -249,7 +249,7 @@ class RowStorage:
         return next(iter(self._failed.values()), "")
 
     def answers(self) -> RowAnswers:
-        """Return one row per planned answer; what the run did not come to is an error row that says so.
+        """Return one row per planned answer; an answer that was not asked for is an error row that says so.
 
         Answers are read in the order of the plan, some at a time; each is checked against its checksum.
         """

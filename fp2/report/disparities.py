@@ -181,17 +181,12 @@ def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[An
     significant = bool(row["significant"])
     per_answer = "" if row.get("answer_d") is None else f"d per answer {number(row['answer_d'], 2)}"
     null = "" if row["null_p95"] is None else f"95th percentile of the null distribution {number(row['null_p95'])}"
-    beyond = [
-        f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
-        for factor in ("wordings", "samples")
-        if row.get(f"{factor}_low") is not None
-    ]
     return [
         answers_link(label, row),
         Cell(row["raw"], strong=significant),
         Cell(row["null_mean"], title=null, muted=True),
         Cell(row["verdict"], detail=verdict_detail(row)),
-        Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(beyond)),
+        Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(_beyond(row))),
         row["p_value"],
         row["adjusted_p"],
         Cell(row.get("hedges_g"), title=per_answer),
@@ -397,9 +392,14 @@ def _findings(results: Results) -> Iterator[Finding]:
     primary = reading.primary_scorer(results)
     for row in results["disparities"]:
         name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
-        beyond = [
-            f"; other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
-            for factor in ("wordings", "samples")
-            if row.get(f"{factor}_low") is not None
-        ]
-        yield row_finding(name, row, "".join([worst_and_best(row), *beyond]), sized=row["scorer"] == primary)
+        details = "; ".join([worst_and_best(row), *_beyond(row)])
+        yield row_finding(name, row, details, sized=row["scorer"] == primary)
+
+
+def _beyond(row: Mapping[str, Any]) -> list[str]:
+    """Return the intervals of a disparity over other wordings and other samples."""
+    return [
+        f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"
+        for factor in ("wordings", "samples")
+        if row.get(f"{factor}_low") is not None
+    ]

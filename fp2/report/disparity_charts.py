@@ -290,7 +290,11 @@ def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = 
     groups = sorted(sorted(sizes, key=lambda group: -sizes[group])[:MOST_GROUPS])
     by_group = {row["group"]: row for row in rows if row["probe"] == probe}
     end = end or 1.1 * max([abs(row[run]) for row in by_group.values() for run in ("first", "second")] + [0.01])
-    distance, differs = _probe_distance(block, cut, probe)
+    row = next(row for row in block["distances"] if row["cut"] == cut and row["scorer"] == block["primary"])
+    entry = next((entry for entry in row["by_probe"] if entry["probe"] == probe), None)
+    distance, differs = (
+        (None, False) if entry is None else (entry["distance"], entry["adjusted_p"] <= block["settings"]["alpha"])
+    )
     heading = f"{plain(block['probes'][probe])}, by {cut_label(cut)}"
     where = "images with a value in both runs" if block["samples"] == "shared" else "each run's own subjects"
     return Chart(
@@ -306,13 +310,6 @@ def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = 
         caption=f"Group means over subjects less their mean over groups, of {where}; groups of at least 10 subjects. "
         "Distance: of the two profiles; * significant after Holm's correction over probes and cuts.",
     )  # fmt: skip
-
-
-def _probe_distance(block: Mapping[str, Any], cut: str, probe: str) -> tuple[float | None, bool]:
-    """Return a probe's distance in a cut, and whether it is significant."""
-    row = next(row for row in block["distances"] if row["cut"] == cut and row["scorer"] == block["primary"])
-    entry = next((entry for entry in row["by_probe"] if entry["probe"] == probe), None)
-    return (None, False) if entry is None else (entry["distance"], entry["adjusted_p"] <= block["settings"]["alpha"])
 
 
 def profile_figure(block: Mapping[str, Any], path: Path) -> Path:

@@ -95,14 +95,14 @@ def _further_rows(results: Mapping[str, Any], sections: Sequence[Section], min_c
     for section, finding in _findings(results, sections):
         row = finding.row or {"raw": finding.size}
         cell = {"value": row["raw"], "low": row.get("ci_low"), "high": row.get("ci_high"), "details": finding.message}
-        flat = {key: value for key, value in row.items() if key not in NESTED and not _is_nested(value)}
+        flat = {
+            key: value
+            for key, value in row.items()
+            if key not in NESTED and not isinstance(value, (list, tuple, Mapping))
+        }
         lists = {key: ", ".join(map(plain, row[key])) for key in ("by", "worst_set") if row.get(key)}
         rows.append({"section": section, "name": finding.name, "differs": finding.differs, **cell, **flat, **lists})
     return rows + _numbers(results, sections, min_cell)
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, (list, tuple, Mapping))
 
 
 def _numbers(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
@@ -186,23 +186,6 @@ def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_c
         else f"of {plain(results['dataset']['name'])} ({results['n_subjects']} subjects)"
     )
     tables = []
-    if disparity_lines := _disparity_lines(results):
-        caption = (
-            f"Disparities of {scorer_label(primary_scorer(results))} {about}: largest minus smallest group mean, its "
-            "mean when group labels are permuted across subjects, corrected p-value, and verdict."
-        )
-        names = r"Cut & Probe & Disparity & Null mean & $p$ & Verdict"
-        tables.append(_tabular(caption, "llrrrl", names, disparity_lines))
-    if further := _result_lines(results, sections, min_cell):
-        caption = f"{heading(sections, results)} {about}: what was found."
-        tables.append(
-            _tabular(caption, "p{0.5\\textwidth}rrp{0.2\\textwidth}", r"Result & Value & $p$ & Remark", further)
-        )
-    return "\n".join(required(tables, results, "results"))
-
-
-def _disparity_lines(results: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the disparities of the primary scorer, a rule before each cut; none without a row."""
     labels, tex_rows = probe_labels(results), []
     for cut in results["cuts"]:
         if rows := rows_of(results, cut):
@@ -214,7 +197,19 @@ def _disparity_lines(results: Mapping[str, Any]) -> list[str]:
                     probability(row["adjusted_p"]), verdict_words(row["verdict"]),
                 )
             )  # fmt: skip
-    return tex_rows
+    if tex_rows:
+        caption = (
+            f"Disparities of {scorer_label(primary_scorer(results))} {about}: largest minus smallest group mean, its "
+            "mean when group labels are permuted across subjects, corrected p-value, and verdict."
+        )
+        names = r"Cut & Probe & Disparity & Null mean & $p$ & Verdict"
+        tables.append(_tabular(caption, "llrrrl", names, tex_rows))
+    if further := _result_lines(results, sections, min_cell):
+        caption = f"{heading(sections, results)} {about}: what was found."
+        tables.append(
+            _tabular(caption, "p{0.5\\textwidth}rrp{0.2\\textwidth}", r"Result & Value & $p$ & Remark", further)
+        )
+    return "\n".join(required(tables, results, "results"))
 
 
 def _result_lines(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[str]:

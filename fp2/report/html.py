@@ -23,7 +23,6 @@ from fp2.report.values import (
     Link,
     Name,
     Part,
-    Row,
     Sentence,
     Shown,
     Strong,
@@ -86,7 +85,10 @@ def _table(table: Table, template: Any, where: str, anchors: Collection[str]) ->
     if not table.rows:
         return Markup("<p{}>{}</p>").format(facets(table), plain(table.empty)) if table.empty else Markup("")
     caption = text([table.caption] if isinstance(table.caption, str) else table.caption, anchors)
-    rows = [(row, _cells(row, table.columns, anchors)) for row in table.rows]
+    rows = [
+        (row, [_cell(as_cell(cell), column, anchors) for cell, column in zip(row.cells, table.columns, strict=True)])
+        for row in table.rows
+    ]
     label = ": ".join(filter(None, (where, table.label or table.fold or scorer_label(table.name))))
     coloured = {index for row in table.rows for index, cell in enumerate(row.cells) if as_cell(cell).level is not None}
     drawn = Markup(template.table(table, caption, rows, plain(label), facets(table), coloured))
@@ -129,11 +131,6 @@ def swatch(place: int) -> Markup:
     svg_start = '<svg class="swatch" viewBox="0 0 28 10" width="28" height="10" aria-hidden="true">'
     svg_start += '<line class="line {}" x1="1" y1="5" x2="27" y2="5"/></svg>'
     return Markup(svg_start).format(run_style(place))
-
-
-def _cells(row: Row, columns: Sequence[Column], anchors: Collection[str]) -> list[dict[str, Any]]:
-    """Return what the template reads of each cell of a row."""
-    return [_cell(as_cell(cell), column, anchors) for cell, column in zip(row.cells, columns, strict=True)]
 
 
 def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any]:

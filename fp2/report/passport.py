@@ -170,16 +170,15 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         predicate["spent"] = spent
     if "rescored_from" in results:
         predicate["rescored_from"] = results["rescored_from"]
-    headlines = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
+    headlines = {
+        name: block["headline"]
+        for name, block in results.items()
+        if isinstance(block, Mapping) and isinstance(block.get("headline"), Mapping)
+    }
     if headlines:
         predicate["findings"] = headlines
     predicate |= extra.get("parts") or {}
     return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})
-
-
-def _has_headline(block: object) -> bool:
-    """Return whether a part of the results is a block with a headline for the passport."""
-    return isinstance(block, Mapping) and isinstance(block.get("headline"), Mapping)
 
 
 def canonical_bytes(statement: Mapping[str, Any]) -> bytes:

@@ -74,12 +74,13 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
     sample = sample or {"runs": [], "rows": []}
     runs = block["runs"]
     labels = [run["label"] for run in runs]
-    first = []
+    title, first = title_of(block), []
     if compared is not None:
+        title = " against ".join(labels) if len(labels) == 2 else f"{len(labels)} runs compared"
         values = comparison_values(*compared, {run["run_id"]: run["label"] for run in runs})
         first = [PageSection("differ", "Do the fingerprints differ?", values)]
     context = {
-        "title": title_of(block) if compared is None else _title_of_pair(labels),
+        "title": title,
         "cuts": {cut: cut_label(cut) for cut in block["cuts"]},
         "scorers": block["scorers"],
         "runs": [{"label": run["label"], "style": run_style(index)} for index, run in enumerate(runs)],
@@ -176,10 +177,6 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
         ("again", "Reproduce and verify", _reproduce(block)),
     ]
     return [(name, title, list(values)) for name, title, values in sections]
-
-
-def _title_of_pair(labels: Sequence[str]) -> str:
-    return " against ".join(labels) if len(labels) == 2 else f"{len(labels)} runs compared"
 
 
 def title_of(block: Block) -> str:
@@ -329,18 +326,13 @@ def _table(
     return replace(Table(name, columns, rows, [*title, *caption], empty=empty), **facets)
 
 
-def _composite_rows(panel: Block, block: Block) -> dict[int, Block]:
-    """Return the leaderboard rows of a panel by run, in their order."""
-    key = (panel["cut"], panel["scorer"])
-    return {row["run"]: row for row in block["leaderboard"] if (row["cut"], row["scorer"]) == key}
-
-
 def _leaderboard(block: Block) -> Iterator[Value]:
     """Yield the runs of each panel in order: composite, ranks, the disparity of each probe."""
     runs = block["runs"]
     for panel in block["panels"]:
+        key = (panel["cut"], panel["scorer"])
         board, rows_of_run = (
-            _composite_rows(panel, block),
+            {row["run"]: row for row in block["leaderboard"] if (row["cut"], row["scorer"]) == key},
             {run_row["run"]: run_row["rows"] for run_row in panel["lines"]},
         )
         ranked = any(row["rank_low"] is not None for row in board.values())

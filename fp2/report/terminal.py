@@ -35,7 +35,7 @@ from fp2.report.reading import (
     were_supplied,
 )
 from fp2.report.section import Section, heading, present
-from fp2.report.values import Cell, Column, Kind, Row, Sentence, Strong, Table, Value, Weight, as_cell, flat, suppressed
+from fp2.report.values import Cell, Column, Kind, Sentence, Strong, Table, Value, Weight, as_cell, flat, suppressed
 from fp2.verdicts import mark_of
 
 if TYPE_CHECKING:
@@ -127,20 +127,16 @@ def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]
             continue
         for value in group:
             if isinstance(value, Sentence):
-                yield _sentence(value)
+                text = Text(style=_STYLES[value.weight])
+                for segment in value.parts:
+                    text.append(spaced(segment), style="bold" if isinstance(segment, Strong) else "")
+                yield text
 
 
 def _is_shown(value: Value) -> bool:
     if isinstance(value, Table):
         return value.primary and bool(value.rows)
     return isinstance(value, Sentence) and value.weight in _STYLES
-
-
-def _sentence(sentence: Sentence) -> Text:
-    text = Text(style=_STYLES[sentence.weight])
-    for segment in sentence.parts:
-        text.append(spaced(segment), style="bold" if isinstance(segment, Strong) else "")
-    return text
 
 
 def _table(tables: list[Table]) -> RichTable:
@@ -160,13 +156,12 @@ def _table(tables: list[Table]) -> RichTable:
         if one.cut and (len(tables) > 1 or one.label):
             table.add_row(Text(f"by {cut_label(one.cut)}", style="bold underline"))
         for index, row in enumerate(one.rows):
-            table.add_row(*_cells(row, one), end_section=index == len(one.rows) - 1)
+            pairs = zip(row.cells, one.columns, strict=True)
+            table.add_row(
+                *[_cell(as_cell(cell), column) for cell, column in pairs if column.terminal],
+                end_section=index == len(one.rows) - 1,
+            )
     return table
-
-
-def _cells(row: Row, table: Table) -> list[Text]:
-    pairs = zip(row.cells, table.columns, strict=True)
-    return [_cell(as_cell(cell), column) for cell, column in pairs if column.terminal]
 
 
 def _cell(cell: Cell, column: Column) -> Text:

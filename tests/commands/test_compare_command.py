@@ -44,9 +44,9 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     assert "36 subjects and 72 images shared" in html
     lines = re.findall(r"<tr>.*?</tr>", html, re.DOTALL)
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", one, re.DOTALL) for one in lines]
-    cells = next([re.sub(r"<[^>]+>", "", cell) for cell in one] for one in rows if one[1:3] == ["valence", "gender"])
+    cells = next([re.sub(r"<[^>]+>", "", cell) for cell in one] for one in rows if one[:2] == ["valence", "gender"])
     low, high = f"{row['ci_low']:.3f}", f"{row['ci_high']:.3f}"
-    assert cells[3:6] == [f"{row['distance']:.3f}", f"{low} to {high}", f"{row['null_mean']:.3f}"]
+    assert cells[2:5] == [f"{row['distance']:.3f}", f"{low} to {high}", f"{row['null_mean']:.3f}"]
     assert cells[-1] == "significant"
     apart = html.split('id="h-differ"')[1].split("</section>")[0]
     assert apart.count('<th scope="row">') == 1 + len(found["probes"])
@@ -78,7 +78,7 @@ def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
         assert line in html
     assert "scored by different versions: not comparable between runs" in html
     kinds = [json.loads(unescape(one))["kind"] for one in re.findall(r"data-chart='([^']*)'", html)]
-    assert set(kinds) == {"radar", "bars"}
+    assert set(kinds) == {"radar", "bars", "intervals"}
     results = [json.loads((run / "results.json").read_text(encoding="utf-8")) for run in (fair, harsh)]
     means = (
         unescape(html).split('id="h-means"')[1].split('data-cut="gender" data-scorer="valence"')[1].split("</table>")[0]

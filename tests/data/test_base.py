@@ -169,7 +169,7 @@ def test_a_data_set_named_by_its_path_in_the_config(
     [
         ("Faces", {}, r"data=mine needs the folder of the faces \(data\.root\)\. Add data\.root=PATH"),
         ("Faces", {"root": "/r", "zom": 1}, "unknown key 'zom'.*Did you mean 'zoom'"),
-        ("Faces", {"root": "/r", "limit": 0}, r"greater than or equal to 1, not 0 \(data\.limit\)"),
+        ("Faces", {"root": "/r", "limit": 0}, r"0 is not at least 1 \(data\.limit\)"),
         ("Faces", {"root": "/r", "ids": {"a": 1}}, r"neither a list nor the path of a file \(data\.ids\)"),
         ("Unwritten", {"root": "/r"}, r"is not a data set: it lacks load \(data\.target\)"),
         ("Other", {"root": "/r"}, "is not a data set: it lacks load, has_withdrawals, lists_everyone"),

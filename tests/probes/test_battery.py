@@ -144,11 +144,11 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: s["probes"]["age"]["questions"][0].update(txt="x"), "Did you mean 'text'"),
         (
             lambda s: s.update(decoding={"max_new_tokens": 0}),
-            "than or equal to 1, not 0 (battery 'own', decoding.max_new_tokens)",
+            "0 is not at least 1 (battery 'own', decoding.max_new_tokens)",
         ),
         (lambda s: s.update(decoding={"max_new_tokens": True}), "True is not a whole number"),
         (lambda s: s.update(decoding={"temperature": -1}), "-1 is not at least 0"),
-        (lambda s: s.update(decoding={"temperature": float("nan")}), "a finite number, not nan"),
+        (lambda s: s.update(decoding={"temperature": float("nan")}), "nan is not a finite number"),
         (lambda s: s.update(decoding={"temperature": "hot"}), "'hot' is not a number"),
         (lambda s: s.update(decoding={"seed": -1}), "-1 is not at least 0"),
         (lambda s: s.update(decoding={"samples": 0, "temperature": 1}), "0 is not at least 1"),
@@ -158,7 +158,7 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: s.update(decoding={"temprature": 0}), "Did you mean 'temperature'"),
         (
             lambda s: s.update(decoding={"choice_orders": "rotation"}),
-            "'given' or a seed, from 0 on, not 'rotation'",
+            "'rotation' is not rotations, all, given or",
         ),
         (lambda s: first(s).update(choices=["a", "b"]), "kind 'yes_no' has no choices"),
         (lambda s: first(s).update(kind="text", choices=[]), "kind 'text' has no choices"),

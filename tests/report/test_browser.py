@@ -254,6 +254,10 @@ def test_print_shows_what_the_switches_hide(browser: Any, addresses: dict[str, s
         assert not one.page.locator("#switches").is_visible()
         on_paper = one.page.evaluate(hidden)
         assert on_paper < on_screen if name == "dashboard" else on_paper == on_screen
+        one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert not one.page.locator(".on-screen:visible, .other-score:visible").count()
+        if name == "dashboard":
+            assert "Answers to read" in one.page.locator("#unprinted").inner_text()
 
 
 @pytest.mark.parametrize("name", ["dashboard", "sweep"])

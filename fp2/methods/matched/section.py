@@ -88,19 +88,15 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
     if significant:
         row = significant[0]
         better = {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]}
-        pair = (row["worst_version"], row["best_version"])
-        low, high = pair if better.get(row["scorer"], True) else pair[::-1]
+        direction = "lower" if better.get(row["scorer"], True) else "higher"
         yield Sentence(
             [
-                "Answers about the version ",
-                Strong(plain(low)),
-                f" ({cut_label(row['cut'])}) have a lower ",
-                f"{scorer_label(row['scorer'])} than answers about ",
-                Strong(plain(high)),
-                f" on {probe_labels(results)[row['probe']]}, by {number(row['raw'])}.",
+                "Answers about the version ", Strong(plain(row["worst_version"])), f" ({cut_label(row['cut'])}) score ",
+                f"{direction} in {scorer_label(row['scorer'])} than answers about ", Strong(plain(row["best_version"])),
+                f" on {labels[row['probe']]}, by {number(row['raw'])}.",
             ],
             Weight.LEAD,
-        )
+        )  # fmt: skip
         if more := len(significant) - 1:
             count = f"{plural(more, 'more difference')} {'is' if more == 1 else 'are'} significant in {score}."
             yield Sentence(count, Weight.LEAD)

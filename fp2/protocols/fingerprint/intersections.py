@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut, combinations
@@ -24,30 +24,25 @@ class Intersections(Supplement):
         if not cuts or not run.disparities:
             return None
         n = min(PERMUTATIONS, run.comparison.n_permutations)
+        rows, by_cut = [], []
+        for cut in cuts:
+            probes, tests = interactions(run, cut, n)
+            by_cut += [(None, None) if test is None else (test.max_t, test.permuted) for test in tests]
+            rows += [
+                {"probe": probe, "cut": cut.name, "p_value": test.p_value if test else None}
+                for probe, test in zip(probes, tests, strict=True)
+            ]
+        for row, p in zip(rows, step_down(by_cut), strict=True):
+            row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha)
         return {
             "scorer": run.comparison.primary,
             "min_subjects": run.comparison.min_subjects,
             "meaning": "mean less its prediction from the main effects (least squares); descriptive",
             "cuts": [_cut(run, cut) for cut in cuts],
-            "tests": _tests(run, cuts, n),
+            "tests": rows,
             "family": "the interactions of all probes and intersections, step-down max-T",
             "n_permutations": n,
         }
-
-
-def _tests(run: ComparedRun, cuts: Sequence[Cut], n: int) -> list[dict[str, Any]]:
-    """Return the test of the interaction of each probe and intersection."""
-    rows, by_cut = [], []
-    for cut in cuts:
-        probes, tests = interactions(run, cut, n)
-        by_cut += [(None, None) if test is None else (test.max_t, test.permuted) for test in tests]
-        rows += [
-            {"probe": probe, "cut": cut.name, "p_value": test.p_value if test else None}
-            for probe, test in zip(probes, tests, strict=True)
-        ]
-    for row, p in zip(rows, step_down(by_cut), strict=True):
-        row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha)
-    return rows
 
 
 def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:

@@ -50,7 +50,15 @@ class Pairwise(Supplement):
             rank_of = {(test.first, test.second): test for test in islice(remaining, len(ranks))}
             if permuted is not None:
                 dependent = any(test.dependent_groups for test in ranks)
-                pairs = _pairs(permuted, rank_of)
+                pairs = []
+                for test in permuted:
+                    rank = rank_of[test.first, test.second]
+                    numbers = {
+                        name: getattr(test, name) for name in ("first", "second", "n_first", "n_second", "difference")
+                    }
+                    numbers |= {"hedges_g": test.effect, "rank_biserial": rank.effect}
+                    pairs.append({**numbers, "p_permutation": test.adjusted_p, "p_mann_whitney": rank.adjusted_p})
+                pairs = sorted(pairs, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))
                 rows.append({"probe": probe, "cut": cut, "dependent_groups": dependent, "pairs": pairs})
         return {
             "scorer": primary,
@@ -86,17 +94,6 @@ def _tests_of_cut(
         for column in entries.values.T
     ]
     return [(probe, cut.name, ranks[j], permuted.get(j)) for j, probe in enumerate(probes)]
-
-
-def _pairs(permuted: list[PairTest], rank_of: Mapping[tuple[str, str], PairTest]) -> list[dict[str, Any]]:
-    """Return a row's pairs, smallest p-value first."""
-    pairs = []
-    for test in permuted:
-        rank = rank_of[test.first, test.second]
-        numbers = {name: getattr(test, name) for name in ("first", "second", "n_first", "n_second", "difference")}
-        numbers |= {"hedges_g": test.effect, "rank_biserial": rank.effect}
-        pairs.append({**numbers, "p_permutation": test.adjusted_p, "p_mann_whitney": rank.adjusted_p})
-    return sorted(pairs, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))
 
 
 class PairwiseSection(Section):

@@ -27,8 +27,31 @@ class ScorerAgreementSection(Section):
         """Yield how many verdicts depend on the scorer, the pairs, the verdicts by cut, and the tests by group."""
         labels, several = probe_labels(results), _several(block)
         for dimension, scorers in several.items():
-            yield _dependence(dimension, scorers, block["verdicts"])
-        pairs = [_pair(pair, labels) for pair in block["pairs"]]
+            n = summary(block["verdicts"], dimension)
+            measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
+            yield Sentence(
+                f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
+                f"{n['n_significant']} with a significant difference, "
+                f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group.",
+                Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
+            )
+        pairs = [
+            Row(
+                [
+                    scorer_label(pair["first"]),
+                    scorer_label(pair["second"]),
+                    "all probes" if pair["probe"] is None else labels[pair["probe"]],
+                    pair["n_answers"],
+                    pair["coverage_first"],
+                    pair["coverage_second"],
+                    pair["n_both"],
+                    Estimate(**pair["rho"]),
+                    pair["same_class"],
+                    Estimate(**pair["kappa"]) if pair["kappa"] else None,
+                ]
+            )
+            for pair in block["pairs"]
+        ]
         yield Table("pairs", PAIR_COLUMNS, pairs, "Pairs of scorers of one dimension")
         for dimension, scorers in several.items():
             for cut in results["cuts"]:
@@ -42,35 +65,6 @@ class ScorerAgreementSection(Section):
 def _several(block: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     """Return the scorers of each dimension that several measure."""
     return {name: scorers for name, scorers in block.get("dimensions", {}).items() if len(scorers) > 1}
-
-
-def _dependence(dimension: str, scorers: Sequence[str], verdicts: Any) -> Sentence:
-    """Return how many verdicts on a dimension depend on the scorer."""
-    n = summary(verdicts, dimension)
-    measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
-    return Sentence(
-        f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
-        f"{n['n_significant']} with a significant difference, "
-        f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group.",
-        Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
-    )
-
-
-def _pair(pair: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
-    return Row(
-        [
-            scorer_label(pair["first"]),
-            scorer_label(pair["second"]),
-            "all probes" if pair["probe"] is None else labels[pair["probe"]],
-            pair["n_answers"],
-            pair["coverage_first"],
-            pair["coverage_second"],
-            pair["n_both"],
-            Estimate(**pair["rho"]),
-            pair["same_class"],
-            Estimate(**pair["kappa"]) if pair["kappa"] else None,
-        ]
-    )
 
 
 def _verdicts(

@@ -127,7 +127,7 @@
     seen.observe(figure);
   }
   document.addEventListener("toggle", (event) => all("[data-chart]", event.target).forEach(look), true);
-  addEventListener("beforeprint", () => { for (const figure of charts) if (!widths.has(figure)) draw(figure, 640); });
+  addEventListener("beforeprint", () => { for (const figure of charts) if (!widths.has(figure)) draw(figure, figure.closest(".beside") ? 250 : 640); });
   for (const box of all('input[name="run"]')) {
     box.addEventListener("change", () => {
       if (box.checked) hidden.delete(Number(box.value)); else hidden.add(Number(box.value));

@@ -148,10 +148,10 @@ def test_counts_are_those_of_the_tables() -> None:
     ("options", "says"),
     [
         ({"embedd": True}, "unknown key 'embedd'.*Did you mean 'embed'"),
-        ({"sample": 1}, r"at least 2, not 1 \(task\.options\.sample\)"),
+        ({"sample": 1}, r"1 is not a whole number of at least 2 \(task\.options\.sample\)"),
         ({"variants": ["grey"]}, "cannot be embedded"),
         ({"variants": [{"kind": "masked", "rim": 3}]}, r"unknown key 'rim' .*task\.options\.variants"),
-        ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
+        ({"order": -1}, r"-1 is not a number of at least 0 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
         ({"crop": 0}, "true or false"),
         ({"attributes": ["location_country"]}, "must not leave the data folder"),

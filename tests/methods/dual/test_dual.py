@@ -303,7 +303,7 @@ def test_what_is_no_dual_encoder_is_one_line(tiny_llava: Path, folders: dict[str
     for use in (lambda model: model.identity(), lambda model: model.embed_texts(["a man"])):
         with pytest.raises(Fp2Error, match=r"\(llava\) is not a dual encoder .*clip, siglip, siglip2"):
             use(encoder(tiny_llava))
-    with pytest.raises(Fp2Error, match=r"greater than or equal to 1, not 0 .*engine\.batch_size"):
+    with pytest.raises(Fp2Error, match=r"0 is not at least 1 .*engine\.batch_size"):
         build_engine({"id": str(folders["clip"])}, {"name": "dual", "batch_size": 0}, Decoding())
 
 

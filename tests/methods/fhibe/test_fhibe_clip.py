@@ -151,7 +151,7 @@ def test_an_attribute_that_the_data_lack_is_reported() -> None:
         ({"table": []}, "unknown key 'table'.*Did you mean 'tables'"),
         ({"tables": ["gender"]}, r"list of tables .*\(probe\.options\.tables\)"),
         ({"tables": [{"question": "gender", "by": []}]}, "list of tables"),
-        ({"smallest_effect": 0}, r"between 0 and 1, not 0 \(probe\.options\.smallest_effect\)"),
+        ({"smallest_effect": 0}, r"0 is not a number between 0 and 1 \(probe\.options\.smallest_effect\)"),
         ({"truths": {"gender": {"attribute": "pronoun"}}}, "labels is missing"),
         ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "must not leave the data folder"),
     ],

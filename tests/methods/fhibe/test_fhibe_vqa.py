@@ -241,8 +241,8 @@ def test_nothing_on_topic_gives_an_empty_block() -> None:
     ("given", "message"),
     [
         ({"promts": 2}, r"'promts'.*Did you mean 'prompts'"),
-        ({"prompts": 0}, r"a whole number of at least 1, not 0 \(probe\.options\.prompts\)"),
-        ({"prompts": True}, "not True"),
+        ({"prompts": 0}, r"0 is not a whole number of at least 1 \(probe\.options\.prompts\)"),
+        ({"prompts": True}, "True is not"),
     ],
 )
 def test_options_are_checked(given: dict[str, Any], message: str) -> None:

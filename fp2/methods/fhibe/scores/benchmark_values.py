@@ -87,12 +87,13 @@ def highest_disparities(block: Block, file: str) -> Iterator[Value]:
     for line in block["top"]:
         of_cut = sizes[line["outcome"], line["cut"]]
         n, both = min(of_cut[line["worst"]], of_cut[line["best"]]), line["agreement"] == "both"
-        label = f"{line['outcome']} · {line['intersection']}" if several else line["intersection"]
+        label = f"{line['outcome']} · {cut_label(line['cut'])}" if several else cut_label(line["cut"])
         worst, best = short_group(line["worst"]), short_group(line["best"])
         title = f"{label}: {number(line['disparity'], 2)}; published as the worst: {worst}, as the best: {best}"
         points.append(Point(line["disparity"], label, filled=both, subjects=n, title=title))
         groups = [Cell(name, muted=not both) for name in (worst, best)]
-        cells = [line["outcome"], line["intersection"], line["disparity"], *groups, AGREEMENT[line["agreement"]]]
+        intersection = Cell(line["intersection"], detail=cut_label(line["cut"]))
+        cells = [line["outcome"], intersection, line["disparity"], *groups, AGREEMENT[line["agreement"]]]
         rows.append(Row(cells, n))
     title = "Highest significant disparities of the published analysis"
     yield Chart(

@@ -101,5 +101,5 @@ def test_settings_that_mediapipe_does_not_have_are_refused(tmp_path: Path) -> No
     with pytest.raises(Fp2Error, match=r"unknown key 'treshold'.*Did you mean 'threshold'"):
         build_model(read_spec(path), Config())
     path.write_text(mine + "options: {threshold: low}\n")
-    with pytest.raises(Fp2Error, match=r"a number from 0 to 1, not 'low'.*threshold"):
+    with pytest.raises(Fp2Error, match=r"'low' is not a number from 0 to 1.*threshold"):
         build_model(read_spec(path), Config())

@@ -226,7 +226,7 @@ def test_mistakes_are_refused_in_one_line() -> None:
         _read({"measureable": 0.2})
     with pytest.raises(Fp2Error, match=r"unknown narrow task 'person_detecton'.*Did you mean 'person_detection'"):
         _read({"tasks": ["person_detecton"]})
-    with pytest.raises(Fp2Error, match=r"'match' or 'leave_out', not 'drop' \(task\.options\.two_person\)"):
+    with pytest.raises(Fp2Error, match=r"'drop' is not match or leave_out \(task\.options\.two_person\)"):
         _read({"two_person": "drop"})
     with pytest.raises(Fp2Error, match="invalid syntax"):
         _read({"within": ["age = "]})

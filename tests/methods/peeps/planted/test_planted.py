@@ -251,7 +251,7 @@ def test_the_task_identity_follows_what_the_answer_depends_on() -> None:
         ({"errors": {"rate": 1.5}}, "1.5 is not at most 1 .*errors.rate"),
         ({"refusals": {"trust": {"rate": 0.5}}}, "unknown key 'rate' .*refusals.trust.*Did you mean 'base'"),
         ({"effects": {"trust": {"region": {"Asia": "much"}}}}, "'much' is not a number .*effects.trust.region.Asia"),
-        ({"effects": {"trust": {"region": -1}}}, "valid dictionary, not -1 .*effects.trust.region"),
+        ({"effects": {"trust": {"region": -1}}}, "-1 is not a mapping.*.*effects.trust.region"),
         ({"base": True}, "True is not a number .*truth.base"),
         ({"probes": {"work": {"sentences": ["one"]}}}, "at least 10 items .*probes.work.sentences"),
         (

@@ -196,8 +196,8 @@ def test_the_yes_no_part_is_in_the_method_and_answers_in_words_keep_their_identi
         ({"noise": {"image_sd": -1}}, "-1 is not at least 0 .*yes_no.noise.image_sd"),
         ({"mass": {"base": 1.2}}, "yes_no.mass.base"),
         ({"first_token": "most"}, "yes_no.first_token"),
-        ({"unaffected": "kind"}, "not 'kind' .*yes_no.unaffected"),
-        ({"trait_effects": {"kind": {"tone": 1}}}, "valid dictionary, not 1 .*trait_effects.kind.tone"),
+        ({"unaffected": "kind"}, "'kind' is not a list.*yes_no.unaffected"),
+        ({"trait_effects": {"kind": {"tone": 1}}}, "1 is not a mapping.*.*trait_effects.kind.tone"),
     ],
 )
 def test_a_wrong_truth_is_one_clear_line(spec: dict[str, Any], says: str) -> None:
