@@ -192,18 +192,9 @@ def left(here: Config, journal: Journal, downloads: Path) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object, an empty one where there is none that can be read."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
 def results_in(folder: Path) -> Results | None:
     """Return the results of a run; None where there are none that can be read."""
-    results = read_json(folder / artifacts.RESULTS)
+    results = artifacts.json_object(folder / artifacts.RESULTS)
     dataset = results.get("dataset")
     return results if isinstance(dataset, dict) and "release" in dataset and "run_id" in results else None
 
@@ -334,7 +325,7 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
 def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
-        if {str(one.get("run_id")) for one in read_json(report).get("runs") or ()}.intersection(changed):
+        if {str(one.get("run_id")) for one in artifacts.json_object(report).get("runs") or ()}.intersection(changed):
             outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
             for name in REPORT_FILES:
                 if (report.parent / name).is_file():
