@@ -50,11 +50,17 @@ def as_user_error(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def json_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file, an empty one where there is none that can be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(body := json.loads(path.read_text(encoding="utf-8")), dict):
+            return body
+    return {}
+
+
 def read_status(folder: Path) -> dict[str, Any]:
     """Return how the job in `folder` ended; nothing where that is not written."""
-    with suppress(OSError, ValueError):
-        return dict(json.loads((folder / STATUS).read_text(encoding="utf-8")))
-    return {}
+    return json_object(folder / STATUS)
 
 
 def job_folders(sweep: Path) -> list[Path]:

@@ -312,9 +312,8 @@ def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
             present = {value for cell in cells for value in cell}
             for value in (*selected_of.get(attribute, ()), *group_of):
                 if value not in present:
-                    raise Fp2Error(
-                        f"no subject has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
-                    )
+                    fix = nearest(value, present)
+                    raise Fp2Error(f"no subject has {attribute} {value!r}", where="cut.groups", fix=fix)
             selected = set(selected_of.get(attribute, present))
             cells = [_grouped([value for value in cell if value in selected], group_of) for cell in cells]
         columns.append(cells)

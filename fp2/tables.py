@@ -91,9 +91,8 @@ class Schema:
         """Return `frame` if it has every column of the schema."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
-            raise Fp2Error(
-                in_number(len(missing), f"table '{self.name}' lacks the [column|columns] {', '.join(missing)}")
-            )
+            problem = in_number(len(missing), f"table '{self.name}' lacks the [column|columns] {', '.join(missing)}")
+            raise Fp2Error(problem)
         return frame
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 2000
@@ -36,6 +37,12 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: `1 image`, `2 images`; `many` is the plural where it is more than an s."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
+def first_few(texts: Sequence[str], more: str = "more") -> str:
+    """Return the first three texts, and how many more there are."""
+    rest = len(texts) - 3
+    return ", ".join(texts[:3]) + (f" and {rest} {more}" if rest > 0 else "")
 
 
 def in_number(n: int, text: str) -> str:

@@ -269,9 +269,8 @@ class Comparison:
         from fp2.report.drawing import draw_chart
 
         if not 0 <= pair < len(self.blocks):
-            raise Fp2Error(
-                f"there is no pair {pair}", where="Comparison.profile", fix=f"From 0 to {len(self.blocks) - 1}"
-            )
+            fix = f"From 0 to {len(self.blocks) - 1}"
+            raise Fp2Error(f"there is no pair {pair}", where="Comparison.profile", fix=fix)
         block = self.blocks[pair]
         cut = _one_of(cut, dict.fromkeys(row["cut"] for row in block["profiles"]), "cut")
         entries = [

@@ -18,7 +18,7 @@ from fp2.compose import load_config
 from fp2.config import Config, choices
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.text import in_number
+from fp2.text import first_few, in_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.data.base import Dataset, ImageFile
     from fp2.data.pixels import PixelDigest
-
-_SHOWN = 3
 
 
 @dataclass
@@ -50,7 +48,7 @@ class Findings:
             *(("warning", *i) for i in self.warnings.items()),
         ]
         return [
-            in_number(len(ids), f"{level} {len(ids)} {message}") + f": {_first_few(ids)}"
+            in_number(len(ids), f"{level} {len(ids)} {message}") + f": {first_few(ids)}"
             for level, message, ids in problems
             if ids
         ]
@@ -110,11 +108,6 @@ def _header_size(path: Path) -> tuple[int, int] | None:
             return (image.height, image.width) if turned else image.size
     except Exception:  # decoders raise many kinds; each means that this is not a readable image
         return None
-
-
-def _first_few(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + more
 
 
 _MOST_GROUPS = 40  # an attribute with more values is not counted by itself

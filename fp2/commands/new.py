@@ -31,9 +31,8 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     if kind not in KINDS:
         raise Fp2Error(f"{kind!r} cannot be created", where="fp2 new", fix=nearest(kind, KINDS))
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise Fp2Error(
-            f"{name!r} is not a valid name", where="fp2 new", fix="Small letters, digits and _, such as my_scorer"
-        )
+        fix = "Small letters, digits and _, such as my_scorer"
+        raise Fp2Error(f"{name!r} is not a valid name", where="fp2 new", fix=fix)
     group, module, listed, command = KINDS[kind]
     if matching_points := [point for point in entry_points(group=f"fp2.{group}") if point.name == name]:
         raise Fp2Error(f"{name!r} is taken by {matching_points[0].value}", where="fp2 new", fix="Choose another name")

@@ -26,6 +26,7 @@ from fp2.results import Results, changed_methods, differences, equal, owned
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
 from fp2.stats.rows import RERUN, columns_read_by
+from fp2.text import first_few
 
 if TYPE_CHECKING:
     from fp2.runs.asked_again import AskedAgain
@@ -143,9 +144,8 @@ def _logged_config(
             typed["tracking"]["experiment"] = plain["tracking"]["experiment"]
         final = merged(with_places({**plain, "paths": {}, "tracking": {}}, remembered), typed)
     except (OmegaConfBaseException, KeyError, TypeError, IndexError, ValueError) as error:
-        raise Fp2Error(
-            f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)
-        ) from error
+        problem = f"the logged config cannot be read: {' '.join(str(error).split())}"
+        raise Fp2Error(problem, where=str(source)) from error
     if missing := missing_places(final):
         fix = f"Give their paths on this machine: {' '.join(f'{key}=PATH' for key in missing)}"
         raise Fp2Error("the run used files of another machine", where=", ".join(missing), fix=fix)
@@ -238,10 +238,8 @@ def _compare_blocks(
             differing = differences(old, json.loads(json.dumps(after.get(name))))
             changed_places = [key for key in differing if not owned(f"{name}.{key}", changed)]
             same &= not changed_places
-            examples = ", ".join(changed_places[:3]) + (
-                f" and {len(changed_places) - 3} places more" if len(changed_places) > 3 else ""
-            )
             out.facts["blocks"][name] = changed_places
+            examples = first_few(changed_places, "places more")
             out.say(f"{name:<15} {f'differs: {examples}' if changed_places else 'same'}")
     return same
 

@@ -102,9 +102,8 @@ def _wait(server: subprocess.Popen[str], port: int) -> None:
     while time.monotonic() < end:
         if server.poll() is not None:
             output = (server.stderr.read() if server.stderr else "").strip().splitlines()
-            raise Fp2Error(
-                f"the MLflow UI ended: {output[-1] if output else 'without a message'}", where=f"port {port}"
-            )
+            problem = f"the MLflow UI ended: {output[-1] if output else 'without a message'}"
+            raise Fp2Error(problem, where=f"port {port}")
         if is_ready(port):
             return
         time.sleep(0.3)

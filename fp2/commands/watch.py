@@ -26,9 +26,8 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     folder = running(outputs, run)
     facts = None if folder is None else read(folder)
     if folder is None or facts is None:
-        raise Fp2Error(
-            "no such run is in progress" if run else "no run is in progress", where=str(run or outputs), fix=START
-        )
+        problem = "no such run is in progress" if run else "no run is in progress"
+        raise Fp2Error(problem, where=str(run or outputs), fix=START)
     if as_json:
         from fp2.commands.output import print_json
 

@@ -153,8 +153,8 @@ def _digests(value: Any, where: str) -> Any:
     folder = Path(value).expanduser()
     if not folder.is_dir():
         return file_digest(value, where)
-    files = sorted(one for depth in range(3) for one in folder.glob("*/" * depth + "*") if one.is_file())
-    return digest([[one.relative_to(folder).as_posix(), sha256_file(one)] for one in files])
+    files = sorted(path for depth in range(3) for path in folder.glob("*/" * depth + "*") if path.is_file())
+    return digest([[path.relative_to(folder).as_posix(), sha256_file(path)] for path in files])
 
 
 def _scorer_identity(name: str, spec: Plain) -> Plain:

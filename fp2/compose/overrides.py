@@ -53,7 +53,10 @@ def project_root() -> Path:
 
 
 def prepare(overrides: Sequence[str]) -> list[str]:
-    """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands."""
+    """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands.
+
+    The config groups of plug-ins are on its search path, which is that of `choices` too.
+    """
     project_root()
     register_schema()
     # Hydra cannot set a group back to nothing; these two are nothing unless chosen.
@@ -63,12 +66,8 @@ def prepare(overrides: Sequence[str]) -> list[str]:
         raise Fp2Error("Hydra takes it from a file only", where="hydra.sweeper.params", fix=fix)
     expanded, nodes = expand_overrides(overrides)
     _store_cuts(nodes)
-    return _with_plugins([f"++{word}" if word.startswith(OPEN) else word for word in expanded])
-
-
-def _with_plugins(overrides: list[str]) -> list[str]:
-    """Return overrides with the config groups of plug-ins on Hydra's search path, and set `choices`' path."""
-    search_paths = [word for word in overrides if word.startswith(SEARCH_PATH)]
+    words = [f"++{word}" if word.startswith(OPEN) else word for word in expanded]
+    search_paths = [word for word in words if word.startswith(SEARCH_PATH)]
     inner = [
         part.strip(" '\"") for word in search_paths for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")
     ]
@@ -80,7 +79,7 @@ def _with_plugins(overrides: list[str]) -> list[str]:
         _check_search_path(entry)
     set_search_path(entries)
     path = ",".join([*shipped, *entries, *installed])
-    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in overrides if word not in search_paths)]
+    return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in words if word not in search_paths)]
 
 
 def _check_search_path(entry: str) -> None:
@@ -117,22 +116,13 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Dic
         try:
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
-            if (attribute := _cut_by_unknown(error, overrides)) is not None:
-                _store_cuts({attribute: {"name": attribute, "by": [attribute], "each": None, "groups": None}})
+            group, _, name = str(getattr(error, "missing_cfg_file", "")).rpartition("/")
+            if group == "cut" and usable(group, overrides) is None:  # maybe an attribute of data that are not loaded
+                _store_cuts({name: {"name": name, "by": [name], "each": None, "groups": None}})
                 return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
             raise _explained(error, overrides) from error
         except (OmegaConfBaseException, ValueError, TypeError) as error:  # for `model=null`, and `scorer=[[a]]`
             raise Fp2Error(_first_line(error), where="override") from error
-
-
-def _cut_by_unknown(error: Exception, overrides: Sequence[str]) -> str | None:
-    """Return the name of a cut without a file that may be an attribute: of data whose attributes are not known yet."""
-    from hydra.errors import MissingConfigException
-
-    if not isinstance(error, MissingConfigException):
-        return None
-    group, _, name = str(error.missing_cfg_file).rpartition("/")
-    return name if group == "cut" and usable(group, overrides) is None else None
 
 
 def load_config(overrides: Sequence[str]) -> Config:

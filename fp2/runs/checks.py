@@ -36,13 +36,13 @@ from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.logged import logged_config
 from fp2.runs.origin import ForeignRunError, read_plain
 from fp2.runs.reader import lost_people, read_cuts, read_results
+from fp2.text import first_few
 
 if TYPE_CHECKING:
     from fp2.ask.dense_answers import DenseAnswers
     from fp2.store.rows import ResponseStore
 
 _AT_ONCE = 20_000  # keys
-_SHOWN = 3  # places where something differs
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,8 @@ def _tables(run: _Run) -> Iterator[str]:
     for name, value in asdict(counts).items():
         differing = list(differences(json.loads(json.dumps(value)), stated.get(name)))
         if differing:
-            more = f" and {len(differing) - _SHOWN} places more" if len(differing) > _SHOWN else ""
-            where = ", ".join(f"{name}.{key.lstrip('.')}".rstrip(".") for key in differing[:_SHOWN])
-            yield f"{artifacts.RESULTS} differs from the tables at {where}{more}"
+            where = first_few([f"{name}.{key.lstrip('.')}".rstrip(".") for key in differing], "places more")
+            yield f"{artifacts.RESULTS} differs from the tables at {where}"
     yield from _scores(tables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -79,11 +79,10 @@ def relocate_folders(state: Path, outputs: Path) -> int:
     """Correct the records of runs below `outputs`, after the project was moved or copied; return how many."""
     recorded, changed = _records(state), 0
     for path in outputs.expanduser().absolute().rglob(artifacts.RESULTS):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            run_id = str(json.loads(path.read_text(encoding="utf-8"))["run_id"])
-            if run_id in recorded and recorded[run_id] != (path.parent, None):
-                record_folder(state, run_id, path.parent)
-                changed += 1
+        run_id = str(artifacts.json_object(path).get("run_id"))
+        if run_id in recorded and recorded[run_id] != (path.parent, None):
+            record_folder(state, run_id, path.parent)
+            changed += 1
     return changed
 
 

@@ -65,14 +65,7 @@ class LiveRun:
         if stage != self.stage:
             self._written = 0.0
         self.stage, self.steps = stage, (done, total)
-        now = time.monotonic()
-        if now - self._written < FILE_SECONDS:
-            return
-        self._written = now
-        with suppress(OSError):  # a full disk stops the store, which reports it
-            draft = self.folder / f".{LIVE}"
-            draft.write_text(json.dumps(self.facts()), encoding="utf-8")
-            os.replace(draft, self.folder / LIVE)
+        self._write()
 
     @contextmanager
     def asking(
@@ -149,6 +142,16 @@ class LiveRun:
             self._logged = now
             names = ("failed", "refused", "answers_per_second", "tokens_per_second")
             self._log({"live.answers": self.done, **{f"live.{name}": facts[name] for name in names}}, self.done)
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        if now - self._written < FILE_SECONDS:
+            return
+        self._written = now
+        with suppress(OSError):  # a full disk stops the store, which reports it
+            draft = self.folder / f".{LIVE}"
+            draft.write_text(json.dumps(self.facts()), encoding="utf-8")
+            os.replace(draft, self.folder / LIVE)
 
 
 @contextmanager

@@ -165,11 +165,11 @@ class Journal:
 
     def add(self, step: Step) -> None:
         """Add a step; what an earlier attempt prepared or did stays so, unless there is something to do again."""
-        for one in self.steps:
-            if one.kind == step.kind and (one.target == step.target or one.logged == step.logged != ""):
-                one.logged = one.logged or step.logged
-                if one.done:
-                    one.done = one.staged = False
+        for before in self.steps:
+            if before.kind == step.kind and (before.target == step.target or before.logged == step.logged != ""):
+                before.logged = before.logged or step.logged
+                if before.done:
+                    before.done = before.staged = False
                 return
         self.steps.append(step)
 
@@ -216,8 +216,8 @@ class Journal:
         """A line for each run and report, and for what was not reached and is still there."""
         return [
             *(step.line for step in self.steps if step.kind in RUNS),
-            *(f"not reached: {line}" for line in self.unreached),
-            *(f"still there: {line}" for line in self.remaining),
+            *(f"not reached: {reason}" for reason in self.unreached),
+            *(f"still there: {reason}" for reason in self.remaining),
         ]
 
     def certify(self, here: Config) -> None:
@@ -277,7 +277,7 @@ def alone(state: Path, *, wait: bool = False) -> Iterator[Path]:
             raise Fp2Error("another purge is running", where=str(state), fix="Try again when it has ended") from None
         for draft in drafts(state):
             draft.unlink()
-        for left in folder.glob(".download-*"):
-            shutil.rmtree(left)
+        for download in folder.glob(".download-*"):
+            shutil.rmtree(download)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=folder) as downloads:
             yield Path(downloads)

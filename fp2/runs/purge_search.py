@@ -175,35 +175,26 @@ def left(here: Config, journal: Journal, downloads: Path) -> list[str]:
     """Search again after a purge, also in every text; return where something of the people still is."""
     after = Journal.begin(here, journal.selection, journal.unindexed)
     search(here, after, downloads)
-    lines = [step.line for step in after.steps if step.kind != "run" or step.people or step.answers]
+    remaining = [step.line for step in after.steps if step.kind != "run" or step.people or step.answers]
     keys = journal.selection.subjects | journal.selection.images
     answers = {form for text in journal.texts for form in (text, json.dumps(text, ensure_ascii=False)[1:-1])}
     answers |= {html.escape(text) for text in journal.texts}
     changed = {name for step in journal.runs for name in (f"{step.folder}{os.sep}", step.logged) if name}
     for text in texts_of(here, logged_runs(here), downloads):
-        words, what = text.text, ""
-        if keys.intersection(_KEY.findall(words)):
-            what = "a key"
-        elif journal.selection.names_in(words):
-            what = "an id"
-        elif any(name in text.where for name in changed) and any(answer in words for answer in answers):
-            what = "an answer"  # in a run that changes: another one's people may have been given the same words
-        lines += [f"{text.where}: {what}"] * bool(what)
-    return list(dict.fromkeys(lines))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object, an empty one where there is none that can be read."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
+        content = text.text
+        if keys.intersection(_KEY.findall(content)):
+            remaining.append(f"{text.where}: a key")
+        elif journal.selection.names_in(content):
+            remaining.append(f"{text.where}: an id")
+        elif any(name in text.where for name in changed) and any(answer in content for answer in answers):
+            # in a run that changes: another one's people may have been given the same words
+            remaining.append(f"{text.where}: an answer")
+    return list(dict.fromkeys(remaining))
 
 
 def results_in(folder: Path) -> Results | None:
     """Return the results of a run; None where there are none that can be read."""
-    results = read_json(folder / artifacts.RESULTS)
+    results = artifacts.json_object(folder / artifacts.RESULTS)
     dataset = results.get("dataset")
     return results if isinstance(dataset, dict) and "release" in dataset and "run_id" in results else None
 
@@ -234,10 +225,10 @@ def _sources(here: Config, logged: list[Logged], downloads: Path, journal: Journ
 
 def _resolve(journal: Journal, sources: list[Source], salt: bytes) -> None:
     """Find everyone who is selected in the tables and the index, and all answers about them."""
-    pairs = {(one.image, one.subject) for one in journal.pictures}
+    pairs = {(image.image, image.subject) for image in journal.pictures}
     counts = [
-        (one, {image for image, subject in pairs if {image, subject} & one.keys}, dict[str, int](), set[str]())
-        for one in journal.selection.given
+        (typed, {image for image, subject in pairs if {image, subject} & typed.keys}, dict[str, int](), set[str]())
+        for typed in journal.selection.given
     ]
     for source in sources:
         if (tables := source.tables) is None:
@@ -245,19 +236,21 @@ def _resolve(journal: Journal, sources: list[Source], salt: bytes) -> None:
         people = everyone_shown(tables.people[journal.leaving(tables.people, source.results)])
         pairs |= set(zip(people["image_id"], people["subject_id"], strict=True))
         journal.keys |= tables.answers.keys_of(set(people["image_id"]))
-        for one, images, answers, runs in counts:
-            theirs = people.loc[people["image_id"].isin(one.keys) | people["subject_id"].isin(one.keys), "image_id"]
+        for typed, images, answers, runs in counts:
+            selected = people["image_id"].isin(typed.keys) | people["subject_id"].isin(typed.keys)
+            theirs = people.loc[selected, "image_id"]
             images |= set(theirs)
             answers |= dict.fromkeys(tables.answers.keys_of(set(theirs)), getattr(tables.answers, "per_image", 1))
             runs |= {source.run_id} if len(theirs) else set()
     journal.people |= {subject for _, subject in pairs}
     journal.ids = [
-        {"kind": one.kind, "id": one.id, "by": one.by,
+        {"kind": typed.kind, "id": typed.id, "by": typed.by,
          "images": len(images), "answers": sum(answers.values()), "runs": len(runs)}
-        for one, images, answers, runs in counts
+        for typed, images, answers, runs in counts
     ]  # fmt: skip
-    names = (name for one in journal.pictures for name in (one.path, *ids_in(one.path, one.image, salt)))
-    unseen = frozenset(key for one, images, *_ in counts if one.kind == "image" and not images for key in one.keys)
+    names = (name for image in journal.pictures for name in (image.path, *ids_in(image.path, image.image, salt)))
+    without_images = (typed for typed, images, *_ in counts if typed.kind == "image" and not images)
+    unseen = frozenset(key for typed in without_images for key in typed.keys)
     journal.selection = journal.selection.resolved(pairs, names, unseen)
 
 
@@ -334,7 +327,7 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
 def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
-        if {str(one.get("run_id")) for one in read_json(report).get("runs") or ()}.intersection(changed):
+        if {str(run.get("run_id")) for run in artifacts.json_object(report).get("runs") or ()}.intersection(changed):
             outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
             for name in REPORT_FILES:
                 if (report.parent / name).is_file():

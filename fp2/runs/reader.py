@@ -207,12 +207,11 @@ def local_folder(word: str, here: Config) -> Path | None:
     by_name: dict[str, dict[str, tuple[Path, bool]]] = {}  # id or config hash -> run -> folder, whether it is complete
     paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            results = json.loads(path.read_text(encoding="utf-8"))
-            run = str(results["run_id"])
-            for name in (run, str(results["config_hash"])):
-                if name.startswith(word):
-                    by_name.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
+        results = artifacts.json_object(path)
+        run = str(results.get("run_id", ""))
+        for name in (run, str(results.get("config_hash", ""))):
+            if name.startswith(word):
+                by_name.setdefault(name, {}).setdefault(run, (path.parent, results.get("complete") is True))
     if len(by_name) > 1 and word not in by_name:
         raise Fp2Error(f"{word!r} matches {len(by_name)} runs: {', '.join(by_name)}", where=str(here.paths.outputs))
     if not by_name:

@@ -186,9 +186,8 @@ def connect(path: Path) -> sqlite3.Connection:
             with contextlib.suppress(FileExistsError):  # a new file only: the owner may open an existing one to others
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
-            raise Fp2Error(
-                f"the folder of the response store cannot be used: {error.strerror}", where=str(path.parent)
-            ) from error
+            problem = f"the folder of the response store cannot be used: {error.strerror}"
+            raise Fp2Error(problem, where=str(path.parent)) from error
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             _wal(connection)

@@ -29,10 +29,9 @@ from fp2.store.database import as_user_error, has_table, intact, is_intact_runti
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
 from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
 from fp2.store.withdrawn import NOBODY, Withdrawn
-from fp2.text import plural
+from fp2.text import first_few, plural
 
 _AT_ONCE = 5000  # rows in one transaction
-_SHOWN = 3  # conflicts that are named
 TABLES = ("answers", "failures", "blocks", "block_failures", "pictures")
 
 
@@ -112,8 +111,8 @@ def _into(
                 with as_user_error(source.path):
                     differ += kind(source, store, tick) or ()
         if differ:
-            keys = ", ".join(differ[:_SHOWN]) + (f" and {len(differ) - _SHOWN} more" if differ[_SHOWN:] else "")
-            problem = f"{plural(len(differ), 'answer differs', 'answers differ')} between the stores: {keys}"
+            n = plural(len(differ), "answer differs", "answers differ")
+            problem = f"{n} between the stores: {first_few(differ)}"
             fix = (
                 "The model was asked the same question twice and answered differently: merge without one of the stores"
             )

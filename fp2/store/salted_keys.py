@@ -46,9 +46,8 @@ def local_salt(state_dir: Path) -> bytes:
     except OSError as error:
         raise Fp2Error(f"the salt file cannot be used: {error.strerror}", where=str(path)) from None
     if len(salt) != _SALT_BYTES:
-        raise Fp2Error(
-            "the salt file is damaged", where=str(path), fix="Move it away: new keys will not match old ones"
-        )
+        fix = "Move it away: new keys will not match old ones"
+        raise Fp2Error("the salt file is damaged", where=str(path), fix=fix)
     return salt
 
 

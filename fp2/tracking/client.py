@@ -536,7 +536,7 @@ def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
         experiment = client.get_experiment_by_name(config.tracking.experiment)
         runs = _pages(client, [experiment.experiment_id], query) if experiment is not None else []
         if not runs and sweep_id is not None:
-            experiment_ids = [one.experiment_id for one in client.search_experiments()]
+            experiment_ids = [experiment.experiment_id for experiment in client.search_experiments()]
             runs = _pages(client, experiment_ids, query) if experiment_ids else []
     return runs
 
