@@ -185,6 +185,7 @@ class Exports:
     latex: Path | None = None
     model_card: Path | None = None
     ml_bom: Path | None = None
+    every_eval_ever: Path | None = None
     answers: Path | None = None
 
 
@@ -205,15 +206,16 @@ def export(
         If no format is given, there is no such run, it has nothing for one of them, or a file cannot be written.
     """
     from fp2.engines.forms import form_of
+    from fp2.report.eval_record import to_every_eval_ever
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
     from fp2.runs.folders import recording
 
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
-        (exports.ml_bom, to_ml_bom),
+        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, to_every_eval_ever),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
-        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE, --ml-bom FILE or --answers FILE"
+        fix = "Add --csv, --parquet, --latex, --model-card, --ml-bom, --every-eval-ever or --answers, with a FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
     path_overrides = [
         override for override in overrides if exports.answers is not None and override.startswith("data.")
