@@ -23,6 +23,7 @@ from bench import REPOSITORY
 import fp2 as library
 from fp2.cli import app
 from fp2.compose import check_overrides, prepare
+from fp2.config import choices
 from fp2.data.base import DataSource
 from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
@@ -400,3 +401,11 @@ def test_docstrings_have_the_sections_of_numpydoc(name: str, found: Any) -> None
     assert stated == [one for one in signature.parameters if one != "self"]
     assert bool({"returns", "yields"} & sections.keys()) == (signature.return_annotation != "None")
     assert ("raise Fp2Error" not in inspect.getsource(found)) or "Fp2Error" in sections["raises"]
+
+
+def test_terms_of_use_are_stated_for_every_data_set() -> None:
+    with (REPOSITORY / "docs" / "data_terms.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row.values() for row in rows)
+    named = [name for row in rows for name in row["data"].split("; ")]
+    assert sorted(named) == sorted(choices("data"))
