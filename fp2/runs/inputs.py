@@ -334,7 +334,7 @@ def _read_images(
 
 def _with_second_digests(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> pd.DataFrame:
     """Return items with the digest of their second image as a field, for the digest of the data set."""
-    digests = [pixels[Path(file)].sha256 if isinstance(file, str) else None for file in people[IMAGE_B]]
+    digests = [(pixels[Path(file)].sha256 or "") if isinstance(file, str) else "" for file in people[IMAGE_B]]
     return people.assign(**{FIELD_PREFIX + IMAGE_B: digests})
 
 
