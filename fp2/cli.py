@@ -383,11 +383,15 @@ def export(
     ml_bom: Annotated[
         Path | None, typer.Option(help="Write disparities, group means and headline numbers as a CycloneDX ML-BOM.")
     ] = None,
+    every_eval_ever: Annotated[
+        Path | None, typer.Option(help="Write disparities as a record of Every Eval Ever (.json).")
+    ] = None,
     answers: Annotated[
         Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="Form of the answers, where the suffix does not say: lmms_eval, openai_batch.")
+        str | None,
+        typer.Option(help="Form of the answers, where .jsonl does not say: lmms_eval, openai_batch, every_eval_ever."),
     ] = None,
     keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
     json: Json = False,
@@ -397,7 +401,12 @@ def export(
     from fp2.commands.runs import export as write
 
     write(
-        run, Exports(csv, parquet, latex, model_card, ml_bom, answers), ctx.args, form=format, keys=keys, as_json=json
+        run,
+        Exports(csv, parquet, latex, model_card, ml_bom, every_eval_ever, answers),
+        ctx.args,
+        form=format,
+        keys=keys,
+        as_json=json,
     )
 
 

@@ -185,6 +185,7 @@ from fp2.engines.base import (
     Price as Price,
     SuppliesAnswers as SuppliesAnswers,
     failed as failed,
+    open_image as open_image,
     open_images as open_images,
     open_original as open_original,
     prefetched as prefetched,
@@ -263,7 +264,13 @@ from fp2.engines.server.client import (
 )
 from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
-from fp2.engines.server.chat import PATH as PATH, post_chat as post_chat, read_text as read_text, shown as shown
+from fp2.engines.server.chat import (
+    PATH as PATH,
+    png as png,
+    post_chat as post_chat,
+    read_text as read_text,
+    shown as shown,
+)
 from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.

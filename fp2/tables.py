@@ -182,8 +182,10 @@ def field_columns(people: pd.DataFrame) -> list[str]:
 
 def everyone_shown(people: pd.DataFrame) -> pd.DataFrame:
     """Return `people` with a row more for each second image: its path and subject, under the id of the item."""
-    if SUBJECT_B not in people:
-        return people
+    return _with_second_images(people) if SUBJECT_B in people else people
+
+
+def _with_second_images(people: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     second = people[people[SUBJECT_B].notna()]

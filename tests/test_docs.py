@@ -415,3 +415,11 @@ def test_docstrings_have_the_sections_of_numpydoc(name: str, found: Any) -> None
     assert stated == [one for one in signature.parameters if one != "self"]
     assert bool({"returns", "yields"} & sections.keys()) == (signature.return_annotation != "None")
     assert ("raise Fp2Error" not in inspect.getsource(found)) or "Fp2Error" in sections["raises"]
+
+
+def test_terms_of_use_are_stated_for_every_data_set() -> None:
+    with (REPOSITORY / "docs" / "data_terms.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row.values() for row in rows)
+    named = [name for row in rows for name in row["data"].split("; ")]
+    assert sorted(named) == sorted(choices("data"))

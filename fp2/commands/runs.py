@@ -152,6 +152,7 @@ class Exports:
     latex: Path | None = None
     model_card: Path | None = None
     ml_bom: Path | None = None
+    every_eval_ever: Path | None = None
     answers: Path | None = None
 
 
@@ -166,6 +167,7 @@ def export(
 ) -> None:
     """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
     from fp2.engines.forms import form_of
+    from fp2.report.eval_record import to_every_eval_ever
     from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
     from fp2.run import finish_purges
     from fp2.runs.export_answers import FILES, export_answers
@@ -173,10 +175,10 @@ def export(
 
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
-        (exports.ml_bom, to_ml_bom),
+        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, to_every_eval_ever),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
-        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE, --ml-bom FILE or --answers FILE"
+        fix = "Add --csv, --parquet, --latex, --model-card, --ml-bom, --every-eval-ever or --answers, with a FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
     path_overrides = [
         override for override in overrides if exports.answers is not None and override.startswith("data.")

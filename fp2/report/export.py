@@ -268,7 +268,7 @@ def to_model_card(results: Mapping[str, Any], sections: Sequence[Section] = (), 
     """
     import yaml
 
-    _of_a_model(results)
+    of_a_model(results)
     dataset, asks = results["dataset"], bool(results["answers"]["planned"])
     result = {
         "task": {
@@ -290,7 +290,7 @@ def to_model_card(results: Mapping[str, Any], sections: Sequence[Section] = (), 
     return f"---\n{yaml.safe_dump(card, sort_keys=False, allow_unicode=True)}---\n"
 
 
-def _of_a_model(results: Mapping[str, Any]) -> None:
+def of_a_model(results: Mapping[str, Any]) -> None:
     """Raise if nobody was asked: a report on a data set alone."""
     if not model_was_used(results):
         fix = "Use --csv, --parquet or --latex"
@@ -309,7 +309,7 @@ def _card_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_c
         if row["value"] is not None
     ]
     if not metrics:
-        for name, row in _sized_rows(results, sections):
+        for name, row in sized_rows(results, sections):
             args = {key: row.get(key) for key in ("null_mean", "excess", "adjusted_p", "verdict")}
             metrics.append({"type": "disparity", "name": name, "value": row["raw"], "args": args})
     for row in _numbers(results, sections, min_cell):
@@ -326,7 +326,7 @@ def _card_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_c
     return metrics
 
 
-def _sized_rows(
+def sized_rows(
     results: Mapping[str, Any], sections: Sequence[Section]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
     """Yield (what, row) of every disparity of the primary scorer that has a value, and those of other findings."""
@@ -352,7 +352,7 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
     Fp2Error
         If the run has no number, or is about no model.
     """
-    _of_a_model(results)
+    of_a_model(results)
     model, dataset, asks = results["model"], results["dataset"], bool(results["answers"]["planned"])
     metrics, assessments = _bom_metrics(results, sections, min_cell), _assessments(results, sections)
     required(metrics, results, "numbers")
@@ -395,7 +395,7 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
 def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
     """Return a metric for each disparity, each of its groups that is large enough, and each number."""
     metrics: list[dict[str, Any]] = []
-    for name, row in _sized_rows(results, sections):
+    for name, row in sized_rows(results, sections):
         scorer = scorer_label(row.get("scorer", ""))
         metrics.append(
             _metric(
@@ -436,7 +436,7 @@ def _metric(
 def _assessments(results: Mapping[str, Any], sections: Sequence[Section]) -> list[dict[str, str]]:
     """Return the group at risk of every disparity with the verdict biased, and every other finding that differs."""
     metrics = []
-    for name, row in _sized_rows(results, sections):
+    for name, row in sized_rows(results, sections):
         worst = row.get("worst_group") or row.get("worst_version")
         if row["verdict"] == Verdict.BIASED and worst:
             worse = f"the answers about this group have the worst {scorer_label(row.get('scorer', ''))}"

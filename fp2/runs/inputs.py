@@ -26,7 +26,7 @@ from fp2.protocols.requirements import (
 )
 from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
-from fp2.tables import IMAGE_B, everyone_shown
+from fp2.tables import FIELD_PREFIX, IMAGE_B, everyone_shown
 from fp2.text import plural
 
 if TYPE_CHECKING:
@@ -228,31 +228,22 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
     others are sampled. Of counterfactual sets only those stay that vary in one of the cuts.
     """
     from fp2.cuts import Cut, check_attributes, of_sets, resolve_cuts
+    from fp2.data import sampling
     from fp2.data.derived import derivable, with_derived
-    from fp2.data.sampling import (
-        limit_images,
-        limit_people,
-        pick_images,
-        read_ids,
-        single_person,
-        two_person,
-        units,
-        whole_sets,
-    )
     from fp2.tables import attribute_columns, with_values
 
     people = dataset.people
     notes: tuple[str, ...] = ()
     if n_people is not None:
-        people, notes = (two_person if n_people == 2 else single_person)(people)
+        people, notes = (sampling.two_person if n_people == 2 else sampling.single_person)(people)
     if config.data.ids is not None:
-        people = pick_images(people, read_ids(config.data.ids))
+        people = sampling.pick_images(people, sampling.read_ids(config.data.ids))
     people, withdrawn = _without_withdrawn(config, people)
     for note in withdrawn:
         progress.note(note)
     notes = (*notes, *withdrawn)
     if of_sets(people):
-        people, more = whole_sets(
+        people, more = sampling.whole_sets(
             people, resolve_cuts(asdict(config.cut), attribute_columns(people), with_values(people))
         )
         notes = (*notes, *more)
@@ -260,11 +251,11 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
         cut = Cut("data.stratify", tuple(config.data.stratify))
         check_attributes(cut, [*(columns := attribute_columns(people)), *derivable(columns)])
     if config.data.sample == "images" and config.data.limit is not None:
-        people, more = limit_images(people, config.data.limit, seed=config.data.seed)
+        people, more = sampling.limit_images(people, config.data.limit, seed=config.data.seed)
         notes = (*notes, *more)
     elif config.data.limit is not None or config.data.offset:
-        of_units = people.assign(subject_id=units(people)) if of_sets(people) else people
-        sampled, more = limit_people(
+        of_units = people.assign(subject_id=sampling.units(people)) if of_sets(people) else people
+        sampled, more = sampling.limit_people(
             with_derived(of_units, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
             by=config.data.stratify, offset=config.data.offset,
         )  # fmt: skip
@@ -301,19 +292,14 @@ def _read_images(
 
     if not opened:
         return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
-    shown = everyone_shown(people)
-    paths = [Path(path) for path in shown["image_path"]]
+    paths = [Path(path) for path in everyone_shown(people)["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     bad = [(path, reading.error) for path, reading in pixels.items() if reading.sha256 is None]
     by_image = {i: pixels[path].sha256 for i, path in zip(people["image_id"], paths, strict=False)}
-    for image_id, path in zip(shown["image_id"][len(people) :], paths[len(people) :], strict=True):
-        by_image[image_id] = f"{by_image[image_id]} {pixels[path].sha256}"
-    digest = dataset_digest(people, by_image)
+    digest = dataset_digest(_with_second_digests(people, pixels) if IMAGE_B in people else people, by_image)
     if not needed and bad:
-        progress.note(
-            f"{plural(len(bad), 'image')} cannot be read here; none is needed, since the answers are supplied"
-        )
+        progress.note(f"{plural(len(bad), 'image')} cannot be read here; none is needed: the answers are supplied")
         return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
     if 2 * len(bad) > len(pixels) and config.answers.error_budget < 1:
         path, error = bad[0]
@@ -324,6 +310,12 @@ def _read_images(
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} more images")
     return pixels, digest
+
+
+def _with_second_digests(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> pd.DataFrame:
+    """Return items with the digest of their second image as a field, for the digest of the data set."""
+    digests = [(pixels[Path(file)].sha256 or "") if isinstance(file, str) else "" for file in people[IMAGE_B]]
+    return people.assign(**{FIELD_PREFIX + IMAGE_B: digests})
 
 
 def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:

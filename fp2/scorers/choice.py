@@ -195,10 +195,7 @@ def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
 
 
 def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer], battery: Battery | None = None) -> None:
-    """Raise for an attribute that a scorer reads, or a value that it matches, and the people do not have.
-
-    Of items (a `battery` with fields), the value has to be an option of each question that is scored.
-    """
+    """Raise for an attribute or a matched value that the people lack, and for a value that is no option of an item."""
     from fp2.tables import attribute_columns
 
     attributes = attribute_columns(people)
@@ -210,12 +207,13 @@ def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer], b
             for value in sorted(set(scorer.matches or ()) - values):
                 problem = f"no subject has {scorer.attribute} {value!r}"
                 raise Fp2Error(problem, where=f"scorer.{scorer.name}.matches", fix=nearest(value, sorted(values)))
-            if battery and battery.fields and not scorer.matches:
-                _check_keys(people, scorer, battery)
+            _check_keys(people, scorer, battery)
 
 
-def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery) -> None:
+def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery | None) -> None:
     """Raise for the first item whose key is no option of a question that is scored."""
+    if battery is None or not battery.fields or scorer.matches:
+        return
     items = Items(battery.questions, battery.fields, people)
     for row, (item, values) in enumerate(
         zip(people["image_id"], people[ATTRIBUTE_PREFIX + scorer.attribute], strict=True)

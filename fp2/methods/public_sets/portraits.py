@@ -1,7 +1,7 @@
-"""Label files over pictures of one person each: CelebAMask-HQ, Casual Conversations and IMDB-WIKI.
+"""Label files over pictures of one person each: CelebA, CelebAMask-HQ, Casual Conversations and IMDB-WIKI.
 
-Where the labels say who is shown (Casual Conversations' subjects, IMDB-WIKI's persons), images of one person are one
-subject. Names of people are not read. Labels keep the data set's wording.
+Where the labels say who is shown (CelebA's and IMDB-WIKI's persons, Casual Conversations' subjects), images of one
+person are one subject. Names of people are not read. Labels keep the data set's wording.
 
 Sources of the formats: Lee et al. 2020 (CelebAMask-HQ); Hazirbas et al. 2021 and Porgali et al. 2023 (Casual
 Conversations v1 and v2); Rothe et al. 2018 (IMDB-WIKI), and the label files themselves.
@@ -20,20 +20,24 @@ from typing import Any
 from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, age_group, find_files, read_json
 from fp2.methods.public_sets.boxed import Boxed, Pictures, boxed_people, counted, read_lines
 
-_ATTRIBUTES = "CelebAMask-HQ-attribute-anno.txt"
+_ATTRIBUTES = {"celeba": "list_attr_celeba.txt", "celebamask_hq": "CelebAMask-HQ-attribute-anno.txt"}
+_IDENTITIES = "identity_CelebA.txt"
 _FITZPATRICK = ("I", "II", "III", "IV", "V", "VI")
 _OLDEST = 100
 
 
-def load_celebamask_hq(root: Path) -> Dataset:
-    """Return CelebAMask-HQ's images by its attribute file.
+def load_celeba(root: Path, name: str) -> Dataset:
+    """Return the images of CelebA (`celeba`) or CelebAMask-HQ (`celebamask_hq`) by its attribute file.
 
-    Attributes: `gender` (from `Male`) and `young` as it labels them, and each of the others under its name in lower
-    case with the values `yes` and `no`.
+    With `identity_CelebA.txt`, which CelebA has, images of one person are one subject. Attributes: `gender` (from
+    `Male`) and `young` as it labels them, and each of the others under its name in lower case with the values `yes` and
+    `no`.
     """
-    files = find_files(root, _ATTRIBUTES)
+    files, identities = find_files(root, _ATTRIBUTES[name]), find_files(root, _IDENTITIES)
     if not files:
-        raise Fp2Error(f"{_ATTRIBUTES} was not found", where=str(root), fix="data.root is the folder of the data set")
+        fix = "data.root is the folder of the data set"
+        raise Fp2Error(f"{_ATTRIBUTES[name]} was not found", where=str(root), fix=fix)
+    person_of = dict(line.split() for line in read_lines(identities[0])) if identities and name == "celeba" else {}
     lines = read_lines(files[0])
     names = lines[1].split() if len(lines) > 1 else []
     people = []
@@ -44,9 +48,9 @@ def load_celebamask_hq(root: Path) -> Dataset:
         values = {name.lower(): ["yes" if mark == "1" else "no"] for name, mark in zip(names, marks, strict=True)}
         male = values.pop("male", None)
         gender = {"gender": ["Male" if male == ["yes"] else "Female"]} if male else {}
-        people.append(Boxed(image, image, attributes=gender | values))
+        people.append(Boxed(image, person_of.get(image, image), attributes=gender | values))
     table, notes = boxed_people(people, Pictures(root), files[0])
-    return Dataset("celebamask_hq", None, table, (EACH_ITS_OWN, *notes))
+    return Dataset(name, None, table, notes if person_of else (EACH_ITS_OWN, *notes))
 
 
 def load_casual_conversations(root: Path) -> Dataset:

@@ -71,10 +71,22 @@ class CelebAMaskHq(DataSource[FolderOfLabels]):
     Options = FolderOfLabels
 
     def load(self, context: LoadContext) -> Dataset:
-        """Return the images of the attribute file; see `load_celebamask_hq`."""
-        from fp2.methods.public_sets.portraits import load_celebamask_hq
+        """Return the images of the attribute file; see `load_celeba`."""
+        from fp2.methods.public_sets.portraits import load_celeba
 
-        return load_celebamask_hq(self.options.root.expanduser())
+        return load_celeba(self.options.root.expanduser(), "celebamask_hq")
+
+
+class CelebA(DataSource[FolderOfLabels]):
+    """The images of CelebA."""
+
+    Options = FolderOfLabels
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of the attribute file; see `load_celeba`."""
+        from fp2.methods.public_sets.portraits import load_celeba
+
+        return load_celeba(self.options.root.expanduser(), "celeba")
 
 
 class CasualConversations(DataSource[FolderOfLabels]):

@@ -164,6 +164,19 @@ def test_celebamask_hq(tmp_path: Path) -> None:
         _load("celebamask_hq", tmp_path)
 
 
+def test_celeba_has_a_subject_for_each_identity(tmp_path: Path) -> None:
+    for n in range(3):
+        _picture(tmp_path / "img_align_celeba" / f"00000{n}.jpg")
+    labels = tmp_path / "list_attr_celeba.txt"
+    labels.write_text("3\nMale Young\n000000.jpg -1 1\n000001.jpg 1 -1\n000002.jpg -1 1\n")
+    assert _load("celeba", tmp_path).people["subject_id"].nunique() == 3
+    (tmp_path / "identity_CelebA.txt").write_text("000000.jpg 2880\n000001.jpg 17\n000002.jpg 2880\n")
+    dataset = _load("celeba", tmp_path)
+    assert dataset.people["subject_id"].tolist() == ["2880", "17", "2880"]
+    assert dataset.people["attr_gender"].tolist() == [["Female"], ["Male"], ["Female"]]
+    assert dataset.notes == ()
+
+
 def test_casual_conversations_1(tmp_path: Path) -> None:
     labels = {
         "10": {"files": ["CC/0010/0010_00.MP4"], "label": {"age": "33", "gender": "Female", "skin-type": "3"}},
@@ -231,7 +244,7 @@ def test_imdb_wiki(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["coco", "facet", "miap", "wider_face", "celebamask_hq", "casual_conversations", "imdb_wiki"]
+    "name", ["coco", "facet", "miap", "wider_face", "celeba", "celebamask_hq", "casual_conversations", "imdb_wiki"]
 )
 def test_a_folder_without_labels_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(Fp2Error, match=r"(was not found|there are no).*data\.root") as caught:

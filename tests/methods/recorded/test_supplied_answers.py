@@ -22,7 +22,7 @@ from fp2.progress import Progress
 from fp2.runs.export_answers import export_answers
 from fp2.tables import YES_NO_NUMBERS
 
-FORMS = ("csv", "tsv", "parquet", "jsonl", "eval", "json", "lmms_eval", "openai_batch")
+FORMS = ("csv", "tsv", "parquet", "jsonl", "eval", "json", "lmms_eval", "openai_batch", "every_eval_ever")
 TEXT = (
     "probe.select=[trust,lifestyle]", "scorer=[valence,refusal]",
     "model.truth={effects: {trust: {gender: {m: -3}}}, refusals: {all: {base: 0.1}}}",
@@ -60,7 +60,7 @@ def here(project: Bench, own_root: Path) -> Bench:
 
 def exported(bench: Bench, folder: Path, form: str) -> Path:
     """Return a file with the answers of a run."""
-    path = bench.root / f"answers.{form if form not in ('lmms_eval', 'openai_batch') else 'jsonl'}"
+    path = bench.root / f"answers.{form if '_' not in form else 'jsonl'}"
     chosen = None if path.suffix == f".{form}" else form
     export_answers(folder, bench.config(), path, Progress(quiet=True), form=chosen)
     return path
