@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from fp2.engines.server.chat import PATH, chat_body, post_chat
+from fp2.engines.server.chat import PATH, Shown, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
@@ -223,7 +223,7 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
 
 
 async def score(
-    channel: Channel, method: ScoringMethod, model: str, question: Question, image: str | None, orders: ChoiceOrders
+    channel: Channel, method: ScoringMethod, model: str, question: Question, image: Shown, orders: ChoiceOrders
 ) -> Probabilities:
     """Send the requests of a scoring method, one after the other, and read the numbers.
 

@@ -75,9 +75,9 @@ class CustomCodePrompt(PromptFormat):
         """Return the version of the adapters; the code itself is in the checkpoint's identity."""
         return {"form": self.form, "format": FORMAT}
 
-    def text(self, question: str, image: bool = True, *, scored: bool = False) -> str:
+    def text(self, question: str, images: int = 1, *, scored: bool = False) -> str:
         """Return the prompt for `question`, as the code writes it."""
-        return str(self.processor.write(question, image))
+        return str(self.processor.write(question, bool(images)))
 
     def adds_start_token(self, prompt: str) -> bool:
         """Return True: the code leaves special tokens to its tokenizer."""
