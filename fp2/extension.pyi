@@ -40,6 +40,7 @@ from fp2.tables import (
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
     HIDES_PERSON as HIDES_PERSON,
+    IMAGE_DIGEST as IMAGE_DIGEST,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_SUPPLIED as NOT_SUPPLIED,
@@ -285,7 +286,12 @@ from fp2.store.database import (
     file_of as file_of,
     transaction as transaction,
 )
-from fp2.store.salted_keys import local_salt as local_salt, salted as salted
+from fp2.store.salted_keys import (
+    image_commitment as image_commitment,
+    local_salt as local_salt,
+    open_commitment as open_commitment,
+    salted as salted,
+)
 from fp2.store.origins import register_origins as register_origins
 from fp2.store.withdrawn import (
     WithdrawnImages as WithdrawnImages,
@@ -332,13 +338,16 @@ from fp2.protocols.base import (
     Show as Show,
     Statements as Statements,
 )
-from fp2.notes import Stage as Stage, as_notes as as_notes
+from fp2.notes import Stage as Stage, as_notes as as_notes, read_notes as read_notes
 from fp2.results import (
     ENGLISH as ENGLISH,
     NO_MODEL as NO_MODEL,
     NULL_MEAN as NULL_MEAN,
     Analysis as Analysis,
     Block as Block,
+    changed_methods as changed_methods,
+    differences as differences,
+    owned as owned,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
@@ -511,6 +520,22 @@ from fp2.report.section import (
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
+
+# Passports: statements, keys, signatures.
+from fp2.report.keys import (
+    KEY_NAME as KEY_NAME,
+    load_key as load_key,
+    load_or_create_key as load_or_create_key,
+    public_path_of as public_path_of,
+)
+from fp2.report.passport import (
+    STATEMENT_TYPE as STATEMENT_TYPE,
+    build_statement as build_statement,
+    generator as generator,
+    sign as sign,
+    write_atomically as write_atomically,
+)
+from fp2.report.verify import payload_digest as payload_digest, verify_passport as verify_passport
 from fp2.report.drawing import (
     FAINT as FAINT,
     GRID as GRID,
@@ -525,6 +550,7 @@ from fp2.report.drawing import (
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
     EVALUATE as EVALUATE,
+    PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
     CommandEntry as CommandEntry,
     Json as Json,
@@ -540,6 +566,8 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import rescore as rescore
+from fp2.runs.describe import describe_questions as describe_questions
+from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges

@@ -35,6 +35,8 @@ TABLES = "fp2.tables"
 PURGES = "fp2.purges"
 """What deletes files that a package has of a run elsewhere: a callable `(outputs, run_id, kept)`, where `kept` are the
 salted keys of the images that stay."""
+PASSPORT = "fp2.passport"
+"""What the passport states besides the results: a callable `(config, tables, results) -> mapping of keys`."""
 COMMANDS = "fp2.commands"
 """Commands of `fp2`, each a `fp2.commands.arguments.CommandEntry`."""
 CONF = "fp2.conf"

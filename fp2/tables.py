@@ -39,6 +39,10 @@ PRIVATE_PREFIX = "private_"
 """Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
 cut or digest has them."""
 
+IMAGE_DIGEST = "image_digest"
+"""Column of the people of a run that asked a model: SHA-256 of the image's pixels, empty where it cannot be read; in
+the tables that leave the data folder a commitment to it (`fp2.store.salted_keys.image_commitment`)."""
+
 # The place and time of an image help to identify a person.
 COARSE_PLACE: frozenset[str] = frozenset({"location_un_region", "location_un_subregion"})
 """Regions of the world as defined by the United Nations, which may be reported for groups."""

@@ -45,7 +45,7 @@ DELETION_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-deletion/v1"
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
 ANSWERS_SUBJECT = "supplied-answers"
-EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
+EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes", "parts")
 
 _PACKAGE = Path(fp2.__file__).resolve().parent
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
@@ -69,8 +69,9 @@ def build_statement(
     artifacts : mapping of str to Path
         Every file of the run, by its name relative to the passport's folder (forward slashes).
     extra : mapping
-        `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given) and
-        `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`).
+        `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given),
+        `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`) and
+        `parts` (further keys, by method packages).
     min_cell : int
         Groups of fewer subjects are blank, and those of fewer than `MIN_CELL` whatever it is: a passport is published.
 
@@ -172,6 +173,7 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
     headlines = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
     if headlines:
         predicate["findings"] = headlines
+    predicate |= extra.get("parts") or {}
     return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})
 
 

@@ -6,16 +6,17 @@ import json
 import tempfile
 import traceback
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fp2 import artifacts
 from fp2.config import ASK, DEFAULT_PROTOCOL, Config
 from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
+from fp2.plugins import PASSPORT, load, read_installed
 from fp2.progress import Progress
 from fp2.runs.folders import record_folder
 from fp2.store.withdrawn import redacting
@@ -321,10 +322,16 @@ def write_run(
                 how_to_repeat(folder, results, generator()),
             )
         step()
+        parts = [state(config, tables, results) for state in read_installed(PASSPORT, _installed_statement).values()]
+        extra = {**extra, "parts": {name: value for part in parts for name, value in part.items()}}
         write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)
         step()
     if created:
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")
+
+
+def _installed_statement(name: str) -> Callable[[Config, RunTables, Results], Block]:
+    return cast("Callable[[Config, RunTables, Results], Block]", load(PASSPORT, name, "passport"))
 
 
 def write_rows(config: Config, folder: Path, tables: RunTables, results: Results) -> Sequence[Block]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.ask.answers import RowAnswers, RunTables
@@ -30,6 +31,7 @@ from fp2.runs.describe import (
     describe_scorers,
     describe_serving,
 )
+from fp2.tables import IMAGE_DIGEST
 from fp2.text import plural
 
 if TYPE_CHECKING:
@@ -105,7 +107,8 @@ def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -
     config, battery, engine = inputs.config, inputs.battery, inputs.engine
     assert engine is not None
     assert battery is not None
-    people = with_image_facts(inputs.people, config.analysis.adjust)
+    digests = [_pixels_of(path, inputs) for path in inputs.people["image_path"]]
+    people = with_image_facts(inputs.people, config.analysis.adjust).assign(**{IMAGE_DIGEST: digests})
     tables = with_labels(
         scored(protocol, RunTables(people, storage.answers(), None), inputs), config, inputs.scorers
     )  # fmt: skip
@@ -123,6 +126,11 @@ def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -
     stated = [*as_notes(protocol.states.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
     attributes = {*config.analysis.adjust, *protocol.attributes(config), *attributes_read(inputs.scorers)}
     return Evaluation(protocol, inputs, tables, about, limitations(model, notes, stated), attributes)
+
+
+def _pixels_of(path: str, inputs: Inputs) -> str:
+    pixels = inputs.pixels.get(Path(path))
+    return (pixels and pixels.sha256) or ""
 
 
 def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
-from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PRIVATE_PREFIX
+from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_DIGEST, MUST_NOT_LEAVE, PRIVATE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +52,20 @@ def local_salt(state_dir: Path) -> bytes:
     return salt
 
 
+def image_commitment(pixel_sha256: str, salt: bytes) -> tuple[str, str]:
+    """Return (blind, commitment) of an image: SHA-256 of both, of which neither can be found without the other.
+
+    Who holds the salt can open the commitment of one image with its blind, and of no other.
+    """
+    blind = hmac.new(salt, f"pixels:{pixel_sha256}".encode(), hashlib.sha256).hexdigest()
+    return blind, open_commitment(pixel_sha256, blind)
+
+
+def open_commitment(pixel_sha256: str, blind: str) -> str:
+    """Return the commitment that `blind` opens to the digest of an image's pixels."""
+    return hashlib.sha256(f"{blind}:{pixel_sha256}".encode()).hexdigest()
+
+
 _SIGNATURE = "# signed by the project that wrote it: "
 
 
@@ -87,6 +101,8 @@ def _create_salt(path: Path) -> None:
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     """Return `people` as it may leave the data folder: salted keys, no file paths, no months, no places but UN regions.
 
+    A digest of pixels, which whoever has the images could compute, becomes a commitment (`image_commitment`).
+
     Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
     to be dropped by the caller.
     """
@@ -95,6 +111,9 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)
+    if IMAGE_DIGEST in names:
+        committed = {sha: image_commitment(sha, salt)[1] if sha else "" for sha in people[IMAGE_DIGEST].unique()}
+        frame[IMAGE_DIGEST] = people[IMAGE_DIGEST].map(committed)
     in_set = people["set_id"].notna()
     frame.loc[in_set, "set_id"] = salted(people.loc[in_set, "set_id"], salt, "set")
     return frame

@@ -1,0 +1,95 @@
+"""Whether an answer that is given again agrees with the stated one: a rule for other hardware, dtypes and batch sizes.
+
+A probability agrees if it differs by no more than a tolerance. A text agrees if it is equal; or if, where the two
+first differ, the model holds both continuations to be nearly as likely (a near-tie, which rounding decides), and the
+rest of the stated text is as likely, per word, as the text given now. Where an engine gives no likelihoods, a text
+agrees if it has most of its words in common, in order (`SIMILAR`). The tolerances follow from the dtypes of both sides
+(docs/methods/audit.csv: the largest differences of honest pairs, which the tolerances exceed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+from typing import Any
+
+from fp2.methods.audit.leaves import DECIMALS
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What honest answers of one dtype differ by at most.
+
+    Attributes
+    ----------
+    probability : float
+        Absolute difference of a probability.
+    tie : float
+        Natural logarithm of the ratio of two continuations' likelihoods, where two texts first differ.
+    rest : float
+        By how much the stated text may be less likely than the text given now: natural logarithm, per word.
+    """
+
+    probability: float
+    tie: float
+    rest: float
+
+
+TOLERANCES = {
+    "float32": Tolerance(0.001, 0.01, 1.0),
+    "float16": Tolerance(0.02, 0.25, 1.0),
+    "bfloat16": Tolerance(0.05, 0.5, 1.0),
+}
+"""By dtype. Quantised weights, and models of unknown dtype (servers), have the tolerance of bfloat16."""
+SIMILAR = 0.5
+"""Share of words in common (Ratcliff and Obershelp's ratio) from which texts agree, without likelihoods."""
+
+
+def tolerance_of(*models: dict[str, Any]) -> Tolerance:
+    """Return the largest tolerance of some models, as results describe them (`dtype`, `quantisation`)."""
+    names = ["bfloat16" if model.get("quantisation") else str(model.get("dtype")) for model in models]
+    return max((TOLERANCES.get(name, TOLERANCES["bfloat16"]) for name in names), key=lambda each: each.tie)
+
+
+def probabilities_agree(stated: Any, now: Any, tolerance: Tolerance) -> bool:
+    """Return whether a probability, or each of several, is the stated one within the tolerance and the rounding."""
+    pairs = [(stated, now)] if not isinstance(stated, list) else list(zip(stated, now, strict=False))
+    if isinstance(stated, list) and (not isinstance(now, list) or len(stated) != len(now)):
+        return False
+    return all(abs(before - after) <= tolerance.probability + 10**-DECIMALS for before, after in pairs)
+
+
+def first_difference(stated: str, now: str) -> tuple[str, str] | None:
+    """Return both texts up to the first word that differs; None where one begins with the other."""
+    words = stated.split(" "), now.split(" ")
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
+    for end in range(common + 1, max(map(len, words)) + 1):
+        first, second = (" ".join(each[:end]) for each in words)
+        if first and second and not (first.startswith(second) or second.startswith(first)):
+            return first, second
+    return None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the model says of two texts.
+
+    Attributes
+    ----------
+    tie : float
+        By how much more likely one continuation is than the other where they first differ (absolute, natural
+        logarithm); where one text ends there, by how much the likelihood of its next word exceeds one half.
+    rest : float
+        By how much the stated text is less likely than the other (natural logarithm, per word).
+    """
+
+    tie: float
+    rest: float = 0.0
+
+
+def texts_agree(stated: str, now: str, evidence: Evidence | None, tolerance: Tolerance) -> bool:
+    """Return whether two different texts agree; `evidence` is None where the engine gives no likelihoods."""
+    if evidence is None:
+        return SequenceMatcher(None, stated.split(), now.split()).ratio() >= SIMILAR
+    return evidence.tie <= tolerance.tie and evidence.rest <= tolerance.rest
