@@ -136,7 +136,7 @@ def forgeries(
     answers: Mapping[Place, Answer], random: np.random.Generator
 ) -> Iterator[tuple[str, float, Callable[[], dict[Place, Answer]]]]:
     """Yield name, intended share and maker of each forgery of a run's answers."""
-    places = list(answers)
+    places, images = list(answers), sorted({image for image, _ in answers})
     texts = sorted({answer.text or "" for answer in answers.values() if answer.numbers is None})
 
     def altered(answer: Answer) -> Answer:
@@ -152,11 +152,7 @@ def forgeries(
 
     def softened() -> dict[Place, Answer]:
         """One group (a tenth of the images) is called kind, and less often anything by P(Yes)."""
-        group = set(
-            random.choice(
-                sorted({image for image, _ in places}), max(1, len({image for image, _ in places}) // 10), replace=False
-            )
-        )
+        group = set(random.choice(images, max(1, len(images) // 10), replace=False))
         out = {}
         for place, answer in answers.items():
             if place[0] in group:
@@ -165,11 +161,9 @@ def forgeries(
 
     def swapped() -> dict[Place, Answer]:
         """The answers about pairs of images are exchanged: 5 % of the images."""
-        images = random.choice(
-            sorted({image for image, _ in places}), 2 * max(1, len({image for image, _ in places}) // 40), replace=False
-        )
+        exchanged = random.choice(images, 2 * max(1, len(images) // 40), replace=False)
         out = {}
-        for one, other in images.reshape(-1, 2):
+        for one, other in exchanged.reshape(-1, 2):
             for image, question in places:
                 if image == one:
                     mine, theirs = answers[one, question], answers[other, question]
