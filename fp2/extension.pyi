@@ -28,6 +28,7 @@ from fp2.compose import (
     build_protocol as build_protocol,
     config_hash as config_hash,
     config_of as config_of,
+    identity_of as identity_of,
     jobs_of as jobs_of,
     load_config as load_config,
 )
@@ -526,6 +527,7 @@ from fp2.report.keys import (
     KEY_NAME as KEY_NAME,
     load_key as load_key,
     load_or_create_key as load_or_create_key,
+    load_public_key as load_public_key,
     public_path_of as public_path_of,
 )
 from fp2.report.passport import (
@@ -566,7 +568,7 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import rescore as rescore
-from fp2.runs.describe import describe_questions as describe_questions
+from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
