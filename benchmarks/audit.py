@@ -1,10 +1,9 @@
 """Audits: how far honest answers differ, how often honest runs are accused, and how often forged ones are found.
 
-Two small checkpoints (the tests' LLaVA with random weights, which has near-ties everywhere, and the bundled model)
-answer questions about drawn squares and people in words and by P(Yes), in float32 and bfloat16, one by one and 16 at a
-time, with and without sharing the prompt. Reported are the largest differences of honest pairs, the audits of `--k`
-answers that accuse an honest run (of `--audits`, each of a random pair of conditions), and for each forgery the audits
-that find it, beside the rate that the number of altered answers implies.
+The bundled model answers questions about coloured squares in words and by P(Yes), and the tests' LLaVA with random
+weights by P(Yes), in float32 and bfloat16, each 16 at a time with a shared prompt and one by one without. Reported are
+the largest differences of honest pairs, the audits of `--k` answers that accuse an honest run (of `--audits`), and for
+each forgery the audits that find it, beside the rate that the number of altered answers implies.
 
     .venv/bin/python benchmarks/audit.py --json audit.json --csv docs/methods/audit.csv
 """
@@ -70,7 +69,7 @@ class Condition:
 
 CONDITIONS = [
     Condition(dtype, batch, sharing)
-    for dtype, batch, sharing in itertools.product(("float32", "bfloat16"), (1, 16), ("auto", "none"))
+    for dtype, (batch, sharing) in itertools.product(("float32", "bfloat16"), ((16, "auto"), (1, "none")))
 ]
 
 
@@ -144,7 +143,7 @@ def forgeries(
             p = answer.numbers["p_yes_norm"]
             return replace(answer, numbers={**answer.numbers, "p_yes_norm": p + 0.2 if p < 0.5 else p - 0.2})
         others = [text for text in random.choice(texts, 3) if text != answer.text]
-        return replace(answer, text=others[0] if others else "Another answer.")
+        return replace(answer, text=others[0] if others else "A kind person who helps.")
 
     def some(share: float) -> dict[Place, Answer]:
         chosen = random.choice(len(places), max(1, math.ceil(share * len(places))), replace=False)
@@ -181,6 +180,8 @@ def measure(
     name: str, model: Path, tasks: list[ImageTask], args: argparse.Namespace, random: np.random.Generator
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of honest pairs, and those of forgeries, of one model."""
+    if name == "tiny":  # its random texts are bytes without words
+        tasks = [replace(task, questions=tuple(q for q in task.questions if q.kind == "yes_no")) for task in tasks]
     by_image = {task.image_id: task for task in tasks}
     engines = {condition: engine_of(model, condition, args.tokens) for condition in CONDITIONS}
     answers = {}
@@ -189,7 +190,7 @@ def measure(
         print(name, condition, len(answers[condition]), flush=True)
     pairs = [
         judged(answers[one], answers[other], by_image, engines[other], one, other)
-        for one, other in itertools.product((CONDITIONS[2], CONDITIONS[6]), CONDITIONS)
+        for one, other in itertools.product((CONDITIONS[0], CONDITIONS[2]), CONDITIONS)
         if one != other
     ]
     rows = []
@@ -223,8 +224,8 @@ def forged(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return, per forgery, how often an audit in another condition finds it."""
     rows = []
-    stated = CONDITIONS[2]
-    for now in (CONDITIONS[1], CONDITIONS[5]):  # float32 and bfloat16, with neither batch nor sharing alike
+    stated = CONDITIONS[0]
+    for now in (CONDITIONS[1], CONDITIONS[3]):  # float32 and bfloat16, with neither batch nor sharing alike
         honest = next(pair for pair in pairs if (pair.stated, pair.now) == (stated, now)).agree
         for kind, _, make in forgeries(answers[stated], random):
             found = expected = n_altered = missed = 0.0
@@ -251,11 +252,11 @@ def forged(
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=40)
+    parser.add_argument("--images", type=int, default=24)
     parser.add_argument("--tokens", type=int, default=12)
     parser.add_argument("--audits", type=int, default=1000)
     parser.add_argument("--makings", type=int, default=10, help="forged runs of each kind, audited in turn")
-    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--k", type=int, default=50)
     parser.add_argument("--models", default="tiny,peeps_vlm")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--csv", type=Path, help="of honest pairs; forgeries are written beside it (NAME_forged.csv)")
