@@ -580,7 +580,7 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
-from fp2.runs.describe import describe_questions as describe_questions
+from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol

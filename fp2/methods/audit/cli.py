@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fp2.extension import PUBLISH, CommandEntry, Fp2Error, Json
+from fp2.extension import EVALUATE, PUBLISH, CommandEntry, Fp2Error, Json
 
 
 def audit(
@@ -41,6 +41,18 @@ def audit(
     raise typer.Exit(command.audit(request, settings, as_json=json))
 
 
+def preregister(
+    ctx: typer.Context,
+    to: Annotated[Path | None, typer.Option(help="Write the registration to this file too, to be published.")] = None,
+    json: Json = False,
+) -> None:
+    """Sign what a run will ask and test before it asks; its passport then says where it deviates."""
+    from fp2.methods.audit.preregistration import preregister as register
+
+    register(ctx.args, to, as_json=json)
+
+
+PREREGISTER = CommandEntry(preregister, EVALUATE, ("fp2 preregister model=NAME data=NAME --to registration.json",))
 AUDIT = CommandEntry(
     audit,
     PUBLISH,

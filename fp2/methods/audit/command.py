@@ -156,6 +156,8 @@ def _sample(
         out.say("the model was not asked: give model=NAME data=NAME", asked=False)
         return [f"answer {index} {reason}" for index, reason in reasons.items()]
     config = load_config(overrides) if asked else logged_config(folder, here, stated["run"]["run_id"])  # type: ignore[arg-type]
+    if config.model.dtype != (dtype := stated["model"].get("dtype")):
+        out.say(f"the stated answers are of dtype {dtype}, these of {config.model.dtype}: that alone may change some")
     comparison = ask_again(config, proven, stated, Progress(quiet=out.as_json))
     n_compared = len(challenge.indices) - len(comparison.not_asked)
     differ = len(comparison.differ) + len(reasons)

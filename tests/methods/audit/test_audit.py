@@ -188,3 +188,11 @@ def test_a_purged_run_commits_to_what_is_left(audit: Callable[..., dict[str, Any
     assert before["leaves"] - after["leaves"] == tables.n_answers - left.n_answers > 0
     assert after["sha256"] != before["sha256"]
     assert audit()["status"] == 0
+
+
+def test_keys_that_the_frameworks_table_names_exist(finished: Bench) -> None:
+    from bench import REPOSITORY
+
+    table = pd.read_csv(REPOSITORY / "docs" / "frameworks.csv")
+    named = {key for cell in table["keys of results.json"] for key in cell.split()}
+    assert named - set(results_of(finished.outputs / "one")) == set()
