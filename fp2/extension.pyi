@@ -28,6 +28,7 @@ from fp2.compose import (
     build_protocol as build_protocol,
     config_hash as config_hash,
     config_of as config_of,
+    identity_of as identity_of,
     jobs_of as jobs_of,
     load_config as load_config,
 )

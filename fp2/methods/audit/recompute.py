@@ -83,7 +83,8 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
         calls = before["answers"]["model_calls"]
         evaluation = Evaluation(protocol, job, ordered, before, read_notes(before), model_calls=calls)
         results = json.loads(json.dumps(results_from(evaluation, protocol.analyse(ordered, job))))
-        return build_statement(results, {}, extra, config.report.suppress_below)["predicate"]
+        stated_now: dict[str, Any] = build_statement(results, {}, extra, config.report.suppress_below)["predicate"]
+        return stated_now
 
     keyed = "purged" in before or "rescored_from" in before  # these were analysed with salted keys
     now = predicate(tables if keyed else _renamed(tables))
@@ -172,10 +173,10 @@ def _renamed(tables: RunTables, seed: int | None = None) -> RunTables:
     if isinstance(answers, RowAnswers):
         answers = RowAnswers(named(answers.frame))
     elif isinstance(answers, DenseAnswers):
-        ids = {
-            f"{name}s": np.array([to[key] for key in getattr(answers, f"{name}s")], dtype=object)
-            for name, to in names.items()
-        }
-        answers = replace(answers, **ids)
+        answers = replace(
+            answers,
+            image_ids=np.array([names["image_id"][key] for key in answers.image_ids], dtype=object),
+            subject_ids=np.array([names["subject_id"][key] for key in answers.subject_ids], dtype=object),
+        )
     scores = None if tables.scores is None else named(tables.scores)
     return RunTables(named(tables.people), answers, scores, {name: named(each) for name, each in tables.others.items()})

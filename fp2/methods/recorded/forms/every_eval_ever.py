@@ -26,8 +26,9 @@ def _read(path: Path) -> pd.DataFrame:
     table = read_table(path)
     columns = {name: place(table, f"metadata.{name}") for name in YES_NO_NUMBERS}
     numbers = {name: cells for name, cells in columns.items() if cells is not None}
-    read = {name: [None if cell is None else float(cell) for cell in cells] for name, cells in numbers.items()}
-    return table.assign(**read).astype(object)
+    for name, cells in numbers.items():
+        table[name] = [None if cell is None else float(cell) for cell in cells]
+    return table.astype(object)
 
 
 def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
