@@ -549,6 +549,7 @@ from fp2.report.keys import (
     public_path_of as public_path_of,
 )
 from fp2.report.passport import (
+    AUDIT_TYPE as AUDIT_TYPE,
     STATEMENT_TYPE as STATEMENT_TYPE,
     build_statement as build_statement,
     generator as generator,

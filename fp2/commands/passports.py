@@ -17,10 +17,10 @@ from fp2.text import printable
 
 def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = False) -> int:
     """Print what was verified and what failed; return 0 if everything is valid, else 1."""
-    from fp2.report.passport import DELETION_TYPE
+    from fp2.report.passport import CERTIFICATES
     from fp2.report.verify import payload_digest, verify_passport
 
-    outcome = verify_passport(passport, keys, threshold, deletions=True)
+    outcome = verify_passport(passport, keys, threshold, certificates=True)
     payload_digest(passport)  # raises for a file that is none
     with Output(as_json) as out:
         for note in outcome.notes:
@@ -28,9 +28,9 @@ def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = Fal
         for failure in outcome.failures:
             print(f"failed: {printable(failure)}", file=sys.stderr)
         not_checked = f"; {', '.join(outcome.unchecked)}: not checked" if outcome.unchecked else ""
-        deletion = outcome.statement is not None and outcome.statement["predicateType"] == DELETION_TYPE
-        noun = "certificate of deletion" if deletion else "passport"
-        valid = f"{noun} valid: signature{'' if deletion else ' and files'}{not_checked}"
+        certificate = CERTIFICATES.get(outcome.statement["predicateType"]) if outcome.statement else None
+        noun = certificate or "passport"
+        valid = f"{noun} valid: signature{'' if certificate else ' and files'}{not_checked}"
         out.say(valid if outcome.ok else f"{noun} NOT valid", valid=outcome.ok)
         out.say(failures=list(outcome.failures), notes=list(outcome.notes), unchecked=list(outcome.unchecked))
     return 0 if outcome.ok else 1
@@ -47,13 +47,13 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
         signed = countersign(json.loads(passport.read_bytes()), signer)
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the passport cannot be read: {error}", where=str(passport)) from error
-    if verify_passport(passport, [signer.public_path], deletions=True).statement is not None:
+    if verify_passport(passport, [signer.public_path], certificates=True).statement is not None:
         raise Fp2Error("the passport is signed by this key already", where=str(passport))
     draft = passport.with_name(f".{passport.name}.to-sign")
     with as_user_error(passport.parent):
         try:
             write_atomically(draft, json.dumps(signed, indent=2) + "\n")
-            checked = verify_passport(draft, [signer.public_path], deletions=True)  # nobody signs what was changed
+            checked = verify_passport(draft, [signer.public_path], certificates=True)  # nobody signs what was changed
             if not checked.ok:
                 raise Fp2Error(f"not signed: {checked.failures[0]}", where=str(passport))
             write_atomically(passport, draft.read_text(encoding="utf-8"))

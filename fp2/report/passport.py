@@ -42,6 +42,10 @@ PARTIAL_TYPE = f"{PREDICATE_TYPE}/PARTIAL"
 """Of a run with planned answers that are missing."""
 DELETION_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-deletion/v1"
 """Of what a purge removed (`fp2.runs.purge_journal`)."""
+AUDIT_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-audit/v1"
+"""Of what an audit of a passport found; its subject is the payload of the passport."""
+CERTIFICATES = {DELETION_TYPE: "certificate of deletion", AUDIT_TYPE: "certificate of an audit"}
+"""The types of signed statements that are no passport, in words."""
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
 ANSWERS_SUBJECT = "supplied-answers"

@@ -24,6 +24,7 @@ from fp2.hashing import sha256_bytes, sha256_file
 from fp2.report.keys import load_public_key
 from fp2.report.passport import (
     BUNDLE_SUBJECT,
+    CERTIFICATES,
     DATASET_SUBJECT,
     DELETION_TYPE,
     MODEL_SUBJECT,
@@ -63,7 +64,7 @@ class Verification:
 
 def verify_passport(
     path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False,
-    deletions: bool = False,
+    certificates: bool = False,
 ) -> Verification:  # fmt: skip
     """Verify a passport and the files beside it.
 
@@ -77,8 +78,8 @@ def verify_passport(
         How many different trusted keys must have signed.
     allow_missing : bool
         Report a missing artifact as a note instead of a failure (for a passport without its files).
-    deletions : bool
-        Accept a certificate of deletion, too.
+    certificates : bool
+        Accept a certificate of a deletion or an audit, too.
 
     Raises
     ------
@@ -95,12 +96,18 @@ def verify_passport(
     statement = outcome.statement
     if statement is None:
         return outcome
-    if statement["predicateType"] == DELETION_TYPE:
-        if not deletions or path.name == PASSPORT:  # it states no files: beside a run it would hide that they changed
+    if (kind := statement["predicateType"]) in CERTIFICATES:
+        if (
+            not certificates or path.name == PASSPORT
+        ):  # it states no files: beside a run it would hide that they changed
             outcome.statement = None
-            outcome.failures.append(f"{path.name}: is a certificate of deletion, not a passport")
-        else:
+            outcome.failures.append(f"{path.name}: is a {CERTIFICATES[kind]}, not a passport")
+        elif kind == DELETION_TYPE:
             outcome.notes += _deletion_notes(statement["predicate"])
+        else:
+            passport = statement["subject"][0]["digest"].get("sha256")
+            outcome.notes.append(f"an audit of the passport with payload sha256 {passport}")
+            outcome.notes += [f"{name}: {value}" for name, value in statement["predicate"].items()]
         return outcome
     _check_files(statement, path.parent, allow_missing, outcome)
     _note_unsigned(statement, path, outcome)
@@ -151,8 +158,8 @@ def read_unverified(path: Path) -> dict[str, Any]:
     outcome = Verification()
     envelope = _read_envelope(path, outcome)
     statement = None if envelope is None else _read_statement(envelope.payload, outcome)
-    if statement is not None and statement["predicateType"] == DELETION_TYPE:
-        outcome.failures.append("this is a certificate of deletion: fp2 verify prints what it states")
+    if statement is not None and (noun := CERTIFICATES.get(statement["predicateType"])):
+        outcome.failures.append(f"this is a {noun}: fp2 verify prints what it states")
     if statement is None or outcome.failures:
         raise Fp2Error(outcome.failures[0], where=str(path))
     return statement
@@ -245,7 +252,7 @@ def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | N
     except (ValueError, KeyError, TypeError, RecursionError):
         outcome.failures.append("payload: is not an in-toto statement")
         return None
-    types = (PREDICATE_TYPE, PARTIAL_TYPE, DELETION_TYPE)
+    types = (PREDICATE_TYPE, PARTIAL_TYPE, *CERTIFICATES)
     if kinds[0] != STATEMENT_TYPE or kinds[1] not in types or not shaped:
         outcome.failures.append(f"payload: is not a Bias Passport ({PREDICATE_TYPE})")
         return None

@@ -19,6 +19,7 @@ def audit(
     nonce: Annotated[str | None, typer.Option(help="What the draw follows from, beside the passport.")] = None,
     challenge: Annotated[Path | None, typer.Option(help="Write the drawn numbers here, for the run's holder.")] = None,
     answers: Annotated[Path | None, typer.Option(help="The holder's file, in place of the run's folder.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Write the outcome here, signed by this machine.")] = None,
     to: Annotated[Path, typer.Option(help="answer: the file that is written.")] = Path("answers.json"),
     json: Json = False,
 ) -> None:
@@ -37,7 +38,7 @@ def audit(
         raise Fp2Error(f"{words[0]} is no setting", where="fp2 audit")
     if (challenge or answers or nonce) and not sample:
         raise Fp2Error("it needs --sample K", where="fp2 audit", fix="--sample 299 bounds the altered answers by 1 %")
-    request = command.Request(Path(passport), run, key or (), sample, nonce, challenge, answers)
+    request = command.Request(Path(passport), run, key or (), sample, nonce, challenge, answers, certificate)
     raise typer.Exit(command.audit(request, settings, as_json=json))
 
 

@@ -7,21 +7,27 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fp2.extension import (
+    AUDIT_TYPE,
     KEY_NAME,
+    STATEMENT_TYPE,
     Config,
     Fp2Error,
     Output,
     Progress,
     artifacts,
+    generator,
     load_config,
+    load_or_create_key,
     logged_config,
     payload_digest,
     plural,
     public_path_of,
+    sign,
     verify_passport,
     write_text,
 )
@@ -60,6 +66,8 @@ class Request:
         Where the challenge is written, to be sent to the holder of the run.
     answers : Path, optional
         The holder's file, in place of the run's folder.
+    certificate : Path, optional
+        Where the outcome is written, signed by this machine's key.
     """
 
     passport: Path
@@ -69,6 +77,7 @@ class Request:
     nonce: str | None = None
     challenge: Path | None = None
     answers: Path | None = None
+    certificate: Path | None = None
 
 
 def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) -> int:
@@ -103,6 +112,10 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
             print(f"differs: {line}", file=sys.stderr)
         out.say("nothing differs" if not differences else f"{plural(len(differences), 'difference')}",
                 agrees=not differences, differences=differences)  # fmt: skip
+        if request.certificate is not None:
+            facts = {"recomputed": folder is not None, "bound": out.facts.get("bound"), "differences": len(differences)}
+            _certify(request.certificate, digest, facts, here)
+            out.path("certificate", request.certificate)
     return EXIT_DIFFERENT if differences else 0
 
 
@@ -121,6 +134,17 @@ def _verified(request: Request, here: Config) -> tuple[dict[str, Any], str]:
     if request.run is not None and payload_digest(request.run / artifacts.PASSPORT) != digest:
         raise Fp2Error("the run has another passport", where=str(request.run))
     return outcome.statement, digest
+
+
+def _certify(path: Path, passport: str, facts: Mapping[str, Any], here: Config) -> None:
+    """Write what was found as a statement about the passport with this payload digest."""
+    predicate = {"issued": datetime.now(UTC).isoformat(timespec="seconds"), "generator": generator(), **facts}
+    subject = {"name": "passport", "uri": "urn:fp2:passport", "digest": {"sha256": passport}}
+    statement = {
+        "_type": STATEMENT_TYPE, "subject": [subject], "predicateType": AUDIT_TYPE, "predicate": predicate
+    }  # fmt: skip
+    key, _ = load_or_create_key(Path(here.paths.keys))
+    write_text(path, json.dumps(sign(statement, key), indent=2) + "\n")
 
 
 def _folder_beside(passport: Path) -> Path | None:

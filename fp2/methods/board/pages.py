@@ -251,13 +251,13 @@ def _of_model(standing: Standing, model: str) -> list[Value]:
 
 def _passports(submissions: Sequence[Submission]) -> Table:
     columns = (
-        Column("Passport", Kind.CODE), Column("Model", Kind.NAME), Column("Signed by", Kind.NAME), Column("Issued"),
-        Column("Subjects", Kind.COUNT), Column("Payload", Kind.CODE),
+        Column("Passport", Kind.CODE), Column("Model", Kind.NAME), Column("Signed by", Kind.NAME), Column("Marks"),
+        Column("Issued"), Column("Subjects", Kind.COUNT), Column("Payload", Kind.CODE),
     )  # fmt: skip
     rows = [
         Row([
-            Code(each.path), each.model_name, ", ".join(each.parties), reading.plain(each.issued)[:10],
-            each.stated["dataset"].get("n_subjects"), each.payload[:16],
+            Code(each.path), each.model_name, ", ".join(each.parties), ", ".join(each.marks),
+            reading.plain(each.issued)[:10], each.stated["dataset"].get("n_subjects"), each.payload[:16],
         ])
         for each in submissions
     ]  # fmt: skip

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fp2.extension import (
+    AUDIT_TYPE,
     Fp2Error,
     Verification,
     digest,
@@ -32,14 +33,35 @@ NOT_COMPARABLE = (
 )
 
 
+class Audit(NamedTuple):
+    """What a party that audited a passport has signed."""
+
+    party: str
+    facts: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Submission:
-    """A passport that counts: its file, the parties that signed it, its payload's digest and its predicate."""
+    """A passport that counts: its file, the parties that signed it, its payload's digest, its predicate, and audits."""
 
     path: str
     parties: tuple[str, ...]
     payload: str
     stated: Mapping[str, Any]
+    audits: tuple[Audit, ...] = ()
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What is known of it: audits of the parties that did not sign it count."""
+        by_others = [audit for audit in self.audits if audit.party not in self.parties]
+        registered = (self.stated.get("preregistration") or {}).get("as_registered")
+        found = {
+            "signed": True,
+            "recomputed": any(audit.facts.get("recomputed") for audit in by_others),
+            "audited": any(audit.facts.get("bound") for audit in by_others),
+            "pre-registered": registered is True,
+        }
+        return tuple(mark for mark, holds in found.items() if holds)
 
     @property
     def model(self) -> str:
@@ -125,16 +147,20 @@ def read_board(folder: Path, keys: Sequence[Path], tick: Callable[[], None] = la
         raise Fp2Error("no public key to verify passports with", where=str(folder), fix=fix)
     board = Board()
     verified: list[Submission] = []
+    audits: dict[str, list[Audit]] = {}
     for path in paths:
         name = path.relative_to(folder).as_posix()
         outcome = signed_statement(path, trusted)
-        if (reason := _invalid(outcome)) is not None:
+        signers = tuple(sorted({parties[keyid] for keyid in outcome.signers}))
+        statement = outcome.statement
+        if statement is not None and statement["predicateType"] == AUDIT_TYPE:
+            audits.setdefault(_audited(statement), []).extend(Audit(party, statement["predicate"]) for party in signers)
+        elif (reason := _invalid(outcome)) is not None:
             board.refused.append(Refused(name, reason))
-        else:
-            assert outcome.statement is not None
-            signers = tuple(sorted({parties[keyid] for keyid in outcome.signers}))
-            verified.append(Submission(name, signers, outcome.payload_digest, outcome.statement["predicate"]))
+        elif statement is not None:
+            verified.append(Submission(name, signers, outcome.payload_digest, statement["predicate"]))
         tick()
+    verified = [replace(each, audits=tuple(audits.get(each.payload, ()))) for each in verified]
     for submission, reason in _counted(verified):
         measured = {} if reason else measurements(submission.stated)
         if reason or not measured:
@@ -144,6 +170,11 @@ def read_board(folder: Path, keys: Sequence[Path], tick: Callable[[], None] = la
         for question, means in measured.items():
             board.questions.setdefault(question, []).append(Measurement(submission, means))
     return board
+
+
+def _audited(statement: Mapping[str, Any]) -> str:
+    """Return the payload digest of the passport that an audit is about."""
+    return next((str(subject["digest"].get("sha256")) for subject in statement["subject"]), "")
 
 
 def passports_below(folder: Path) -> list[Path]:
@@ -196,6 +227,9 @@ def _counted(submissions: Iterable[Submission]) -> Iterator[tuple[Submission, st
             digest(stated["disparities"]): "it states the same numbers as",
         }
         earlier = next((f"{words} {seen[key]}" for key, words in keys.items() if key in seen), "")
+        if accusing := [audit.party for audit in submission.audits if audit.facts.get("differences")]:
+            yield submission, f"an audit by {accusing[0]} found differences"
+            continue
         if submission.payload in replaced:
             yield submission, f"it was replaced by {replaced[submission.payload]}"
             continue

@@ -15,7 +15,7 @@ from fp2.methods.board.pages import standings, write_site
 from fp2.methods.board.pooling import SiteMeans, pool, rank
 from fp2.methods.board.submissions import Refused, read_board
 from fp2.report.keys import SigningKey, generate_key
-from fp2.report.passport import PARTIAL_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, sign
+from fp2.report.passport import AUDIT_TYPE, PARTIAL_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, sign
 from fp2.stats.composite import mean_covariances
 
 GROUPS, PROBES = ("Africa", "Asia", "Europe"), ("occupation", "trust")
@@ -144,6 +144,27 @@ def test_what_is_tampered_repeated_replayed_or_incomparable_is_refused_with_its_
     assert "covariances" in reasons["bare/passport.json"]
     assert "signature" in reasons["stranger.json"]
     assert "DSSE" in reasons["passport-broken.json"]
+
+
+def certificate(payload: str, **facts: Any) -> dict[str, Any]:
+    """Return what an auditor states of the passport with a payload digest."""
+    subject = [{"name": "passport", "uri": "urn:fp2:passport", "digest": {"sha256": payload}}]
+    return {"_type": STATEMENT_TYPE, "subject": subject, "predicateType": AUDIT_TYPE, "predicate": facts}
+
+
+def test_audits_by_others_are_marks_and_one_that_found_differences_refuses(put: Put, tmp_path: Path) -> None:
+    put("a", statement("fair", answers(1), preregistration={"as_registered": True}))
+    put("b", statement("fair", answers(2)), "there")
+    put("c", statement("fair", answers(3)))
+    payload = {each.path[0]: each.payload for each in read_board(tmp_path / "all", []).submissions}
+    put("audit-a", certificate(payload["a"], recomputed=True, bound={"share": 0.01}, differences=0), "there")
+    put("audit-b", certificate(payload["b"], recomputed=True, bound=None, differences=0), "there")
+    put("audit-c", certificate(payload["c"], recomputed=True, bound=None, differences=2), "there")
+    board = read_board(tmp_path / "all", [])
+    marks = {each.path[0]: each.marks for each in board.submissions}
+    assert marks == {"a": ("signed", "recomputed", "audited", "pre-registered"), "b": ("signed",)}
+    assert [refused.path for refused in board.refused] == ["c/passport.json"]
+    assert "audit by there" in board.refused[0].reason
 
 
 def test_a_replaced_passport_does_not_count(put: Put, tmp_path: Path) -> None:
