@@ -110,9 +110,9 @@ def _set_image_token(loaded: LoadedModel, folder: Path) -> None:
 def _encoded(loaded: LoadedModel, folder: Path, seed: int) -> EncodedPrompts:
     prompts = PromptFormat(resolve_checkpoint(str(folder)), loaded.facts).with_processor(loaded.processor)
     builder = InputBuilder(loaded, prompts, "given")
-    texts = [builder._prompt(text, image=True) for text in _CHECK_QUESTIONS]
+    texts = [builder._prompt(text, images=1) for text in _CHECK_QUESTIONS]
     loaded.image_processor.forget()
-    return builder._encoder.encode(build.picture(seed), texts)
+    return builder._encoder.encode([build.picture(seed)], texts)
 
 
 def _equal(strategy: Any, plain: WholePrompts, encoded: EncodedPrompts, dtype: str, *, quantised: bool = False) -> str:

@@ -297,7 +297,7 @@ def test_a_store_with_runs_is_never_replaced(bench: Bench, capsys: pytest.Captur
 @pytest.mark.usefixtures("mlflow_store")
 def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = []
-    start = tracking_client.start
+    start = tracking_client.start_run
 
     def locked(*args: Any, **options: Any) -> Tracker:
         tries.append(args)
@@ -305,7 +305,7 @@ def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monke
             raise Fp2Error("the MLflow store cannot be used: database is locked")
         return start(*args, **options)
 
-    monkeypatch.setattr(tracking_client, "start", locked)
+    monkeypatch.setattr(tracking_client, "start_run", locked)
     outcome = bench.run("tracking=mlflow")
     assert outcome.exit_status == 0
     run = client_of(bench).get_run(outcome.run_id)
