@@ -7,7 +7,7 @@ import yaml
 from fp2.config import choices
 from fp2.data.base import folder_option, source_class
 
-OWN_COLUMNS = ("hf", "table", "counterfactual", "vl_gender")
+OWN_COLUMNS = ("hf", "table", "counterfactual", "vl_gender", "pairs")
 """Data sets that need more than a folder."""
 
 

@@ -32,9 +32,10 @@ NEEDS = {
     },
     **{
         f"experiment={name}": ["data.root=/data"]
-        for name in ("genderbias_vl", "sb_bench", "social_counterfactuals", "visogender")
+        for name in ("genderbias_vl", "sb_bench", "social_counterfactuals", "visogender", "vlbiasbench")
     },
     **{f"{group}=vl_gender": ["data.root=/data", "data.checkout=/data"] for group in ("data", "experiment")},
+    **{f"{group}=pairs": ["data.root=/data", "data.questions=/data.py"] for group in ("data", "experiment")},
     "model=recorded": ["engine.answers=/data/answers.csv"],
     "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }
@@ -202,7 +203,7 @@ def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
             "from: region. A",
         ),
         (["cut=facs", "data=fairface"], "Add data.root=PATH"),  # it may be an attribute
-        (["scorer=valenc", "probe=attention"], "Choose from: attention, first_mention, word_share$"),
+        (["scorer=valenc", "probe=attention"], "Choose from: attention, competency_words, first_mention, word_share$"),
         (["scorer=valenc", "data=fhibe"], "Did you mean 'valence'"),
         (["scorer=valenc", "engine.batch=3"], "unknown key 'batch'|See what there is: fp2 list scorers"),
     ],

@@ -23,6 +23,7 @@ GIVEN = {
     "table": ["data.path=/data/p.csv", "data.columns={image: file}"],
     "counterfactual": ["data.path=/data/p.csv"],
     "vl_gender": ["data.root=/data", "data.checkout=/code"],
+    "pairs": ["data.root=/data", "data.questions=/code.py"],
 }
 CHOICES = list(choices("data"))
 COMMON = ["data.seed=5", "data.limit=10", "data.offset=3", "data.stratify=[region]", "data.ids=[a,7]"]

@@ -88,7 +88,7 @@ def test_forms_and_options_from_the_command_line(tmp_path):
     faces = load_config(("data=fhibe_faces", f"data.root={tmp_path}", "model=planted"))
     loaded = load_configured(faces, Progress(quiet=True))
     assert (loaded.name, loaded.settings["form"]) == ("fhibe_faces", "face_aligned")
-    with pytest.raises(Fp2Error, match=r"'face_aligned' or 'face_unaligned', not 'face_align' \(data.form\)"):
+    with pytest.raises(Fp2Error, match=r"'face_align' is not auto, .* face_aligned or face_unaligned \(data.form\)"):
         people(tmp_path, "data.form=face_align")
 
 
