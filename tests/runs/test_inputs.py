@@ -52,7 +52,7 @@ def test_a_run_most_of_whose_images_cannot_be_read_ends_before_anything_is_asked
     ("words", "said"),
     [
         (["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each"),
-        (["data.limit=0"], "greater than or equal to 1"),
+        (["data.limit=0"], "0 is not at least 1"),
         (["data.ids=[nothing]"], "nothing"),
     ],
 )

@@ -160,7 +160,7 @@ def test_every_attention_gives_the_same_answers(mild: Path, tasks: list[ImageTas
     ("engine", "said"),
     [
         ({"attention": "flash_attention_2"}, "flash-attn is not installed .*engine.attention=sdpa"),
-        ({"attention": "sdpaa"}, "'sdpa', 'eager' or .*engine.attention"),
+        ({"attention": "sdpaa"}, "sdpa, eager or .*engine.attention"),
         ({"device_map": "outo"}, "unknown device map 'outo'"),
         ({"device_map": {"modul": "cpu"}}, "no module 'modul'.*engine.device_map.*Did you mean"),
         ({"device_map": {"": 7}}, "cuda:7 .*engine.device_map"),

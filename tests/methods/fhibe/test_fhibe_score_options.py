@@ -42,7 +42,7 @@ def test_valid_options_are_read() -> None:
         ({"metrics": {"r": {"smallest_effect": -0.1}}}, "at least 0"),
         ({"metrics": {"r": {"higher_is_better": False}}}, "range"),
         ({"metrics": {"r": False}}, "range"),
-        ({"metrics": {"r": {"column": 3}}}, "valid string"),
+        ({"metrics": {"r": {"column": 3}}}, "3 is not a text"),
         ({"metrics": ["r"]}, "a table"),
         ({"columns": "image"}, "a table"),
         ({"metrics": RECALL, "depth": "two"}, "a whole number"),

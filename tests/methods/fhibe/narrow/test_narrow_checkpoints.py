@@ -180,9 +180,9 @@ def test_wrong_models_are_refused_in_one_line(tmp_path: Path) -> None:
         Fp2Error, match=r"checkpoints:Detector has no models of pose_estimation.*Its tasks: person_detection"
     ):
         read_spec(_yaml(tmp_path, "detr", "pose_estimation"))
-    with pytest.raises(Fp2Error, match=r"valid string, not 7 \(.*\.id\)"):
+    with pytest.raises(Fp2Error, match=r"7 is not a text \(.*\.id\)"):
         read_spec(_yaml(tmp_path, "detr", "person_detection", id=7))
-    with pytest.raises(Fp2Error, match=r"a table.*not 3 \(.*\.options\)"):
+    with pytest.raises(Fp2Error, match=r"3 is not a table.*\.options\)"):
         read_spec(_yaml(tmp_path, "detr", "person_detection", options=3))
     path = _yaml(tmp_path, "detr", "person_detection")
     path.write_text(path.read_text().replace(TARGETS["detr"], TARGETS["vitpose"]).replace("person_det", "pose_est"))
