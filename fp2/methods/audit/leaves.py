@@ -24,6 +24,7 @@ from fp2.extension import (
     digest,
     memberships,
     resolve_cuts,
+    with_present_values,
 )
 from fp2.methods.audit.tree import leaf_hash, root
 
@@ -147,8 +148,9 @@ def leaf_hashes(leaves: Iterator[Leaf], probes: Sequence[Mapping[str, Any]]) -> 
 
 
 def run_cuts(config: Config, tables: RunTables) -> tuple[Cut, ...]:
-    """Return the cuts of a run whose tables these are."""
-    return resolve_cuts(asdict(config.cut), attribute_columns(tables.people))
+    """Return the cuts of a run whose tables these are: after a purge, without values that nobody has any more."""
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(tables.people))
+    return tuple(with_present_values(tables.people, cut) for cut in cuts)
 
 
 def state_root(config: Config, tables: RunTables, results: Results) -> Block:
