@@ -8,19 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fp2.extension import (
-    OPTIONAL,
-    READ_AND_COMPARE,
-    CommandEntry,
-    Fp2Error,
-    Json,
-    Output,
-    Progress,
-    RunWord,
-    finish_purges,
-    run_again,
-    start_run,
-)
+from fp2.extension import READ_AND_COMPARE, CommandEntry, Fp2Error, Json, RunWord
 
 CHANGED = 1
 
@@ -33,6 +21,7 @@ def monitor(
     json: Json = False,
 ) -> None:
     """Ask a part of a run's questions again, and say whether its model has changed since; status 1 if it has."""
+    from fp2.extension import OPTIONAL, Output, Progress, finish_purges, run_again, start_run
     from fp2.methods.monitor.looks import FOLDER, look, read_monitor
     from fp2.methods.monitor.page import summary, write
 
