@@ -47,6 +47,10 @@ def recording(state: Path, run_ids: Iterable[str], paths: Iterable[Path | None])
     """Record files that are written from runs in the block: before it, and with their digests after it."""
     names = [str(path.expanduser().absolute()) for path in paths if path is not None]
     runs = sorted(run_ids)
+    for name in names:
+        folder = next(parent for parent in Path(name).parents if parent.exists())
+        if not folder.is_dir():
+            raise Fp2Error(f"{folder.name} is a file, not a folder", where=name, fix="Name a file in a folder")
 
     def record(name: str, sha256: str = "") -> None:
         with artifacts.as_user_error(state / WRITTEN):
@@ -55,12 +59,14 @@ def recording(state: Path, run_ids: Iterable[str], paths: Iterable[Path | None])
 
     for name in names:
         record(name)
-    yield
-    for name in names:
-        if Path(name).is_file():
-            record(name, sha256_file(Path(name)))
-        else:
-            forget_written(state, name)
+    try:
+        yield
+    finally:
+        for name in names:
+            if Path(name).is_file():
+                record(name, sha256_file(Path(name)))
+            else:
+                forget_written(state, name)
 
 
 def recorded_written(state: Path) -> list[Written]:

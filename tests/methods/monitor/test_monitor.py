@@ -76,7 +76,7 @@ def served(bench: Bench, genders: dict[str, str]) -> Iterator[tuple[FakeServer, 
         return Reply(completion(text, prompt=9 if image is None else 99))
 
     with serving({CHAT: reply}) as server:
-        bench.run(*MODEL, f"model.base_url={server.url}", folder="one")
+        bench.run(*MODEL, "data.limit=48", f"model.base_url={server.url}", folder="one")
         yield server, switch, str(bench.outputs / "one")
 
 
@@ -128,7 +128,7 @@ def test_every_image_is_asked_about_once_and_alpha_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     _, _, run = served
-    words = (run, *bench.paths, "tracking.enabled=false", "--answers", "400")
+    words = (run, *bench.paths, "tracking.enabled=false", "--answers", "150")
     assert [call(monkeypatch, *words) for _ in range(2)] == [0, 0]
     for more, named in (((), "every image"), (("--alpha", "0.01"), "--alpha 0.05")):
         capsys.readouterr()
