@@ -36,7 +36,8 @@ from fp2.methods.labels.sample import Wanted, sheet_of
 PAGES = (
     "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
     "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
-    "curves", "audit", "board", "monitor", "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
+    "curves", "audit", "board", "monitor",
+    "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
 )  # fmt: skip
 """In this order: the first runs a sweep, whose runs others read."""
 NOT_RUN: Mapping[str, str] = {
@@ -50,7 +51,8 @@ NOT_RUN: Mapping[str, str] = {
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/methods/workers/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",
     r"experiment=(visogender|vl_gender|pairs|vlbiasbench)": "needs a checkout: "
-    "tests/methods/benchmarks/test_visogender.py, tests/methods/benchmarks/test_vl_gender.py, tests/methods/benchmarks/test_pairs.py, "
+    "tests/methods/benchmarks/test_visogender.py, tests/methods/benchmarks/test_vl_gender.py, "
+    "tests/methods/benchmarks/test_pairs.py, "
     "tests/methods/benchmarks/test_vlbiasbench.py",
     r"model=openai( |$)": "asks a host: tests/engines/server/test_limits.py, tests/methods/batch/test_batch.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
