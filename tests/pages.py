@@ -50,10 +50,11 @@ NOT_RUN: Mapping[str, str] = {
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/methods/workers/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",
-    r"experiment=(visogender|vl_gender|pairs|vlbiasbench)": "needs a checkout: "
-    "tests/methods/benchmarks/test_visogender.py, tests/methods/benchmarks/test_vl_gender.py, "
-    "tests/methods/benchmarks/test_pairs.py, "
-    "tests/methods/benchmarks/test_vlbiasbench.py",
+    r"experiment=(visogender|vl_gender|pairs|vlbiasbench|sb_bench|genderbias_vl|social_counterfactuals)": "needs a "
+    "copy of the data: tests/methods/benchmarks/test_visogender.py, tests/methods/benchmarks/test_vl_gender.py, "
+    "tests/methods/benchmarks/test_pairs.py, tests/methods/benchmarks/test_vlbiasbench.py, "
+    "tests/methods/benchmarks/test_sb_bench.py, tests/methods/benchmarks/test_genderbias_vl.py, "
+    "tests/methods/benchmarks/test_social_counterfactuals.py",
     r"model=openai( |$)": "asks a host: tests/engines/server/test_limits.py, tests/methods/batch/test_batch.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "

@@ -50,7 +50,9 @@ def recording(state: Path, run_ids: Iterable[str], paths: Iterable[Path | None])
     for name in names:
         folder = next(parent for parent in Path(name).parents if parent.exists())
         if not folder.is_dir():
-            raise Fp2Error(f"{folder.name} is a file, not a folder", where=name, fix="Name a file in a folder")
+            raise Fp2Error(
+                f"cannot write: {folder.name} is a file, not a folder", where=name, fix="Name a file in a folder"
+            )
 
     def record(name: str, sha256: str = "") -> None:
         with artifacts.as_user_error(state / WRITTEN):
