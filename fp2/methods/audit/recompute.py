@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,16 +109,26 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
 def _within_error(place: str, stated: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether what is stated at a place is within the simulation error of permutations and resampling.
 
-    What does not change with the order of the subjects is not simulated. Numbers may lie outside the range of the
-    others by `_MARGIN` times that range; a word (a verdict) has to occur among them.
+    What does not change with the order of the subjects is not simulated, but for p-values, which move in steps. Numbers
+    may lie outside the range of the others by `_MARGIN` times that range, p-values also by `_MARGIN` of their binomial
+    standard errors and steps, adjusted ones by that times the number of tests. A word (a verdict), or that there is no
+    number, has to occur among the others.
     """
     value, *values = (_at(place, predicate) for predicate in (stated, *others))
-    if all(other == values[0] for other in values):
-        return False
-    if not all(isinstance(each, (int, float)) for each in (value, *values)):
+    numbers = [each for each in values if isinstance(each, (int, float))]
+    if not isinstance(value, (int, float)) or not numbers:
         return value in values
-    low, high = min(values), max(values)
-    return bool(abs(value - (low + high) / 2) <= (0.5 + _MARGIN) * (high - low))
+    low, high = min(numbers), max(numbers)
+    error = (0.5 + _MARGIN) * (high - low)
+    name = place.rpartition(".")[2]
+    if name.startswith("p_") or name.endswith("_p"):
+        step = 1 / (1 + int(stated["statistics"]["n_permutations"]))
+        p = min(max(value, step), 1 - step)
+        tests = len(stated["disparities"]) + len(stated["composites"]) if name.startswith("adjusted") else 1
+        error += _MARGIN * (step + math.sqrt(p * (1 - p) * step)) * tests
+    elif low == high:
+        return False
+    return bool(abs(value - (low + high) / 2) <= error)
 
 
 def _at(place: str, value: Any) -> Any:

@@ -196,3 +196,21 @@ def test_keys_that_the_frameworks_table_names_exist(finished: Bench) -> None:
     table = pd.read_csv(REPOSITORY / "docs" / "frameworks.csv")
     named = {key for cell in table["keys of results.json"] for key in cell.split()}
     assert named - set(results_of(finished.outputs / "one")) == set()
+
+
+def test_simulated_numbers_may_differ_by_their_error_and_no_further() -> None:
+    """p-values move in steps, which nine orders may not show; bounds may be absent in some; others have a range."""
+    from fp2.methods.audit.recompute import _within_error
+
+    def stated(**row: Any) -> dict[str, Any]:
+        return {"statistics": {"n_permutations": 9999}, "composites": {}, "disparities": [row]}
+
+    def agrees(name: str, value: Any, others: list[Any]) -> bool:
+        return _within_error(f"disparities.0.{name}", stated(**{name: value}), [stated(**{name: x}) for x in others])
+
+    assert agrees("minimum_effect_p", 2e-4, [1e-4] * 9)
+    assert not agrees("minimum_effect_p", 0.01, [1e-4] * 9)
+    assert agrees("ci_low", 0.0367, [0.0365, None, 0.0379, 0.0361])
+    assert not agrees("ci_low", 0.1, [0.0365, None, 0.0379, 0.0361])
+    assert not agrees("raw", 0.5, [0.4] * 9)
+    assert not agrees("verdict", "biased", ["no_difference_found"] * 9)
