@@ -46,7 +46,7 @@ from fp2.methods.monitor.evidence import Evidence, log_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Answer, Config, Cut, FloatArray, Inputs, Results
+    from fp2.extension import Answer, Config, Cut, FloatArray, Inputs, Plan, Results
 
 FOLDER, STATE = "monitors", "monitor.json"
 REFUSED, LENGTH = "refused", "length"
@@ -171,7 +171,7 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
     ------
     Fp2Error
         If the run's answers are not in the store, or are no texts; if every image was asked about already; if it would
-        cost more than `answers.max_cost`; or if too many answers fail.
+        cost more than `answers.max_cost`; or if no question is answered: the monitor is then as it was.
     """
     with (
         tempfile.TemporaryDirectory(prefix="fp2-monitor-") as scratch,
@@ -185,11 +185,15 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
         chosen, keys = _draw(inputs.people, monitor.asked, n_answers, len(inputs.battery.questions), salt)
         people = inputs.people[inputs.people["image_id"].isin(chosen)]
         chosen_inputs = replace(inputs, dataset=replace(inputs.dataset, people=people.reset_index(drop=True)))
-        before = _scored(protocol, chosen_inputs)
+        plan = plan_answers(protocol, chosen_inputs)
+        before = _scored(protocol, chosen_inputs, plan)
         if before.answers.answered.empty:
             fix = "Name the store that has them: paths.store=FILE"
             raise Fp2Error("the store has no answer of this run", where=str(config.paths.store), fix=fix)
-        after = _scored(protocol, replace(chosen_inputs, store=new_store), attempts=ATTEMPTS)
+        after = _scored(protocol, replace(chosen_inputs, store=new_store), plan, attempts=ATTEMPTS)
+        if after.answers.answered.empty:
+            reason = next(iter(after.answers.frame["error"].dropna()), "the asking was interrupted")
+            raise Fp2Error(f"no question was answered: {reason}", where=monitor.run_id, fix="Nothing was recorded")
         primary = str(results["analysis"]["primary"])
         width = float(np.ptp(inputs.scorers[primary].value_range)) if primary in inputs.scorers else 1.0
         pairs = differences(before, after, primary, width)
@@ -225,11 +229,11 @@ def _draw(
     return chosen, [keys[image] for image in chosen]
 
 
-def _scored(protocol: Asks[Any], inputs: Inputs, attempts: int = 0) -> ScoredAnswers:
+def _scored(protocol: Asks[Any], inputs: Inputs, plan: Plan, attempts: int = 0) -> ScoredAnswers:
     """Return the scored answers of a store, after those that it lacks were asked for, if they may be."""
     assert inputs.engine is not None
     config, withdrawn = inputs.config, WithdrawnImages(Path(inputs.config.paths.state), inputs.people)
-    storage = open_storage(protocol, inputs, plan_answers(protocol, inputs), withdrawn)
+    storage = open_storage(protocol, inputs, plan, withdrawn)
     if attempts:
         if (price := inputs.engine.profile().price) is not None and inputs.battery is not None:
             questions, decoding = inputs.battery.questions, inputs.battery.decoding

@@ -137,6 +137,17 @@ def test_every_image_is_asked_about_once_and_alpha_stays(
         assert named in lines[-1]
 
 
+def test_a_server_that_answers_nothing_uses_up_no_image(
+    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    server, _, run = served
+    server.routes[CHAT] = lambda seen, before: Reply({"error": {"message": "broken"}}, 422)
+    assert call(monkeypatch, run, *bench.paths, "tracking.enabled=false", "--answers", "12") == 2
+    assert "error: " in capsys.readouterr().err
+    assert not list(bench.outputs.glob(f"monitors/*/{STATE}"))
+
+
 def test_a_purge_takes_the_keys_of_the_withdrawn(tmp_path: Path) -> None:
     run = "a" * 32
     folder = tmp_path / "monitors" / run
