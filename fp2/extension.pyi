@@ -504,7 +504,7 @@ from fp2.report.reading import (
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
 )
-from fp2.report.page import PageSection as PageSection, render_page as render_page, write_page as write_page
+from fp2.report.page import PageSection as PageSection, render_document as render_document, write_page as write_page
 from fp2.report.samples import groups_of as groups_of
 from fp2.report.values import (
     Axis as Axis,

@@ -88,6 +88,21 @@ def render_page(
     return environment().get_template("page.html.j2").render({**fixed, **context})
 
 
+def render_document(title: str, header: Iterable[Value], sections: Sequence[PageSection]) -> str:
+    """Return the HTML of a page without switches or answers, about what was published: no group is hidden."""
+    from fp2 import __version__
+
+    context: dict[str, Any] = {
+        "title": title,
+        "cuts": {},
+        "scorers": [],
+        "settings": None,
+        "version": __version__,
+        "has_answers": False,
+    }
+    return render_page(context, header, sections, 0)
+
+
 def write_page(path: Path, page: str) -> Path:
     """Write a page atomically and return its path.
 

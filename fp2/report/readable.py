@@ -9,7 +9,7 @@ from typing import Any
 
 from fp2.report import reading
 from fp2.report.cells import cell_text
-from fp2.report.page import PageSection, render_page
+from fp2.report.page import PageSection, render_document
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label
 from fp2.report.run_sections import FACTS
 from fp2.report.summary import summary
@@ -169,17 +169,7 @@ def _signatures(outcome: Verification, n_keys: int) -> list[str]:
 
 def to_html(values: Sequence[Value]) -> str:
     """Return the page as one self-contained HTML file, to be read or printed."""
-    from fp2 import __version__
-
-    context: dict[str, Any] = {
-        "title": TITLE,
-        "cuts": {},
-        "scorers": [],
-        "settings": None,
-        "version": __version__,
-        "has_answers": False,
-    }
-    return render_page(context, [], [PageSection("stated", "What is stated", values)], 0)
+    return render_document(TITLE, [], [PageSection("stated", "What is stated", values)])
 
 
 def to_pdf(values: Sequence[Value]) -> bytes:

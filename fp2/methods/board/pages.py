@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import fp2
 from fp2.extension import (
     Axis,
     Chart,
@@ -32,7 +30,7 @@ from fp2.extension import (
     cut_label,
     plural,
     reading,
-    render_page,
+    render_document,
     scorer_label,
     write_page,
 )
@@ -40,8 +38,6 @@ from fp2.methods.board.pooling import PooledMeans, pool, rank
 from fp2.methods.board.submissions import Board, Measurement, Question, Submission
 
 INDEX = "index.html"
-MIN_CELL = 0
-"""Passports leave out small groups themselves."""
 HOW = (
     Sentence(
         "Difference: root mean square over probes and pairs of groups of the difference of two group means, corrected "
@@ -123,10 +119,7 @@ def page_of(model: str) -> str:
 
 
 def _write(path: Path, title: str, header: Sequence[Value], sections: Sequence[PageSection]) -> Path:
-    context: dict[str, Any] = {
-        "title": title, "cuts": {}, "scorers": [], "settings": None, "version": fp2.__version__, "has_answers": False,
-    }  # fmt: skip
-    return write_page(path, render_page(context, header, sections, MIN_CELL))
+    return write_page(path, render_document(title, header, sections))
 
 
 def _control(submissions: Sequence[Submission]) -> list[Value]:

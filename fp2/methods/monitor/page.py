@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
-import fp2
 from fp2.extension import (
     Axis,
     Chart,
@@ -23,7 +21,7 @@ from fp2.extension import (
     Table,
     Weight,
     plural,
-    render_page,
+    render_document,
     write_page,
 )
 from fp2.methods.monitor.looks import Monitor
@@ -46,12 +44,10 @@ HOW = (
 
 def write(monitor: Monitor, name: str, folder: Path) -> Path:
     """Write the page of a monitor of the run `name`, and return its path."""
-    context: dict[str, Any] = {
-        "title": f"Monitor of {name}", "cuts": {}, "scorers": [], "settings": None, "version": fp2.__version__,
-        "has_answers": False,
-    }  # fmt: skip
     sections = [PageSection("rows", "Where answers differ most", [_courses(monitor), _rows(monitor), *HOW])]
-    return write_page(folder / PAGE, render_page(context, [*summary(monitor), _evidence(monitor)], sections, 0))
+    return write_page(
+        folder / PAGE, render_document(f"Monitor of {name}", [*summary(monitor), _evidence(monitor)], sections)
+    )
 
 
 def summary(monitor: Monitor) -> list[Sentence]:
