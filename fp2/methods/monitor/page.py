@@ -21,6 +21,7 @@ from fp2.extension import (
     Table,
     Weight,
     plural,
+    reading,
     render_document,
     write_page,
 )
@@ -78,7 +79,8 @@ def _evidence(monitor: Monitor) -> Chart:
 def _courses(monitor: Monitor) -> Chart:
     """Return the courses of the rows whose evidence is largest."""
     means = monitor.looks[-1].means
-    largest = sorted(means, key=lambda row: -monitor.rows[row].log_e)[:MOST_LINES]
+    shown = [row for row in means if monitor.rows[row].n >= reading.MIN_CELL]
+    largest = sorted(shown, key=lambda row: -monitor.rows[row].log_e)[:MOST_LINES]
     series = [
         Series(
             [
@@ -97,7 +99,8 @@ def _courses(monitor: Monitor) -> Chart:
 
 def _rows(monitor: Monitor) -> Table:
     changed = set(monitor.changed_rows())
-    ordered = sorted(monitor.rows.items(), key=lambda item: -item[1].log_e)
+    shown = [item for item in monitor.rows.items() if item[1].n >= reading.MIN_CELL]
+    ordered = sorted(shown, key=lambda item: -item[1].log_e)
     columns = (
         Column("Row", Kind.NAME), Column("Answers", Kind.COUNT), Column("Difference", Kind.NUMBER, signed=True),
         Column("log10 e", Kind.NUMBER, digits=2), Column("Changed"),
@@ -106,5 +109,8 @@ def _rows(monitor: Monitor) -> Table:
         Row([name.label, row.n, row.mean, row.log_e / math.log(10), "yes" if name in changed else "no"])
         for name, row in ordered[:MOST_ROWS]
     ]
-    caption = f"The {len(rows)} of {len(ordered)} rows with most evidence; a row needs {len(ordered)} / alpha by itself"
+    caption = (
+        f"The {len(rows)} rows with most evidence, of {len(monitor.rows)}; a row needs {len(monitor.rows)} / alpha by "
+        f"itself. Rows of fewer than {reading.MIN_CELL} answers are not shown"
+    )
     return Table("rows", columns, rows, caption)
