@@ -89,7 +89,7 @@ def _table(table: Table, template: Any, where: str, anchors: Collection[str]) ->
         (row, [_cell(as_cell(cell), column, anchors) for cell, column in zip(row.cells, table.columns, strict=True)])
         for row in table.rows
     ]
-    label = ": ".join(filter(None, (where, table.label or table.fold or scorer_label(table.name))))
+    label = ": ".join(filter(None, (where, table.label or scorer_label(table.name))))
     coloured = {index for row in table.rows for index, cell in enumerate(row.cells) if as_cell(cell).level is not None}
     drawn = Markup(template.table(table, caption, rows, plain(label), facets(table), coloured))
     return _folded(plain(table.fold), drawn, table) if table.fold else drawn

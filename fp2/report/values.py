@@ -244,8 +244,8 @@ class Table(Shown):
 
     @property
     def label(self) -> str:
-        """The caption as plain text."""
-        return self.caption if isinstance(self.caption, str) else "".join(self.caption)
+        """The caption as plain text; without one, the line behind which the table is folded."""
+        return "".join(self.caption) or self.fold
 
 
 class ChartKind(StrEnum):

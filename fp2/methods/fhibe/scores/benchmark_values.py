@@ -103,8 +103,9 @@ def highest_disparities(block: Block, file: str) -> Iterator[Value]:
     )  # fmt: skip
     count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
     yield Table(
-        "top", _TOP, rows[:_SHOWN], f"{title} ({count})" if rows else "", primary=True, empty=NO_PAIR, omit_small=True
-    )
+        "top", _TOP, rows[:_SHOWN], primary=True, fold=f"{title} ({count})" if rows else "", empty=NO_PAIR,
+        omit_small=True,
+    )  # fmt: skip
     yield Table("further", _TOP, rows[_SHOWN:], fold="Further significant disparities", omit_small=True)
 
 

@@ -167,7 +167,7 @@ def _error_model(model: Mapping[str, Any], label: str, n: int) -> Iterator[Value
     yield Table(f"tree_{n}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")
     caption = f"Mean score on both sides of each selected feature ({model['resamples']:,} bootstrap resamples)"
     directions = [_direction(side) for side in model["directions"]]
-    yield Table(f"directions_{n}", _DIRECTIONS, directions, caption, omit_small=True)
+    yield Table(f"directions_{n}", _DIRECTIONS, directions, fold=caption, omit_small=True)
     keys = ("gap", "chance", "p", "left", "left_chance", "left_p")
     gaps = [Row([cut_label(gap["attribute"]), *(gap[key] for key in keys)]) for gap in model["gaps"]]
     caption = "Disparities in the score, and in the residuals of a forest without sensitive attributes"
