@@ -73,8 +73,8 @@ class RowKey(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name for readers: `valence in context of trust, skin tone: VI`."""
-        return f"{scorer_label(self.score)} of {self.probe}" + (
+        """Its name for readers: `trust, valence in context, skin tone: VI`."""
+        return f"{self.probe}, {scorer_label(self.score)}" + (
             f", {cut_label(self.cut)}: {self.group}" if self.cut else ""
         )
 

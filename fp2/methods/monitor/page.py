@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from fp2.extension import (
@@ -13,6 +14,7 @@ from fp2.extension import (
     Kind,
     Name,
     PageSection,
+    Part,
     Point,
     Reference,
     Row,
@@ -25,7 +27,8 @@ from fp2.extension import (
     render_document,
     write_page,
 )
-from fp2.methods.monitor.looks import Monitor
+from fp2.methods.monitor.evidence import Evidence
+from fp2.methods.monitor.looks import Monitor, RowKey
 
 PAGE = "index.html"
 MOST_LINES, MOST_ROWS = 6, 12
@@ -45,9 +48,14 @@ HOW = (
 
 def write(monitor: Monitor, name: str, folder: Path) -> Path:
     """Write the page of a monitor of the run `name`, and return its path."""
-    sections = [PageSection("rows", "Where answers differ most", [_courses(monitor), _rows(monitor), *HOW])]
+    unlike = [(row, evidence) for row, evidence in monitor.rows.items()
+              if evidence.n >= reading.MIN_CELL and evidence.squares]  # fmt: skip
+    unlike.sort(key=lambda item: -item[1].log_e)
+    values = [_courses(monitor, [row for row, _ in unlike[:MOST_LINES]]), _rows(monitor, unlike[:MOST_ROWS])]
+    sections = [PageSection("rows", "Where answers differ most", values)] if unlike else []
+    how = Part(reading.HOW_TO_READ, HOW, folded=True)
     return write_page(
-        folder / PAGE, render_document(f"Monitor of {name}", [*summary(monitor), _evidence(monitor)], sections)
+        folder / PAGE, render_document(f"Monitor of {name}", [*summary(monitor), _evidence(monitor), how], sections)
     )
 
 
@@ -76,11 +84,8 @@ def _evidence(monitor: Monitor) -> Chart:
     )  # fmt: skip
 
 
-def _courses(monitor: Monitor) -> Chart:
-    """Return the courses of the rows whose evidence is largest."""
-    means = monitor.looks[-1].means
-    shown = [row for row in means if monitor.rows[row].n >= reading.MIN_CELL]
-    largest = sorted(shown, key=lambda row: -monitor.rows[row].log_e)[:MOST_LINES]
+def _courses(monitor: Monitor, rows: Sequence[RowKey]) -> Chart:
+    """Return the courses of rows."""
     series = [
         Series(
             [
@@ -89,7 +94,8 @@ def _courses(monitor: Monitor) -> Chart:
             ],
             row.label,
         )
-        for row in largest
+        for row in rows
+        if row in monitor.looks[-1].means
     ]
     return Chart(
         ChartKind.LINES, "courses", "Mean difference over all looks so far", series,
@@ -97,20 +103,19 @@ def _courses(monitor: Monitor) -> Chart:
     )  # fmt: skip
 
 
-def _rows(monitor: Monitor) -> Table:
+def _rows(monitor: Monitor, rows: Sequence[tuple[RowKey, Evidence]]) -> Table:
     changed = set(monitor.changed_rows())
-    shown = [item for item in monitor.rows.items() if item[1].n >= reading.MIN_CELL]
-    ordered = sorted(shown, key=lambda item: -item[1].log_e)
     columns = (
         Column("Row", Kind.NAME), Column("Answers", Kind.COUNT), Column("Difference", Kind.NUMBER, signed=True),
         Column("log10 e", Kind.NUMBER, digits=2), Column("Changed"),
     )  # fmt: skip
-    rows = [
-        Row([name.label, row.n, row.mean, row.log_e / math.log(10), "yes" if name in changed else "no"])
-        for name, row in ordered[:MOST_ROWS]
-    ]
+    n = len(monitor.rows)
     caption = (
-        f"The {len(rows)} rows with most evidence, of {len(monitor.rows)}; a row needs {len(monitor.rows)} / alpha by "
-        f"itself. Rows of fewer than {reading.MIN_CELL} answers are not shown"
+        f"The {len(rows)} of {n} rows with most evidence; a row needs {n} / alpha by itself. Rows of fewer than "
+        f"{reading.MIN_CELL} answers are not shown"
     )
-    return Table("rows", columns, rows, caption)
+    cells = [
+        Row([row.label, evidence.n, evidence.mean, evidence.log_e / math.log(10), "yes" if row in changed else "no"])
+        for row, evidence in rows
+    ]
+    return Table("rows", columns, cells, caption)

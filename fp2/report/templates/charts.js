@@ -163,13 +163,14 @@ const drawChart = (function () {
   // y over x.
   function plane(spec, width, xs, values, marks) {
     const marginLeft = 56, height = Math.round(Math.max(220, Math.min(360, 0.6 * width)));
-    const ticks = Math.max(3, Math.round(width / 110));
+    const most = Math.max(3, Math.round(width / 110)), at = [...new Set(all(spec).map((one) => one.x))];
+    const counts = at.length <= most && at.every(Number.isInteger) ? { ticks: at, tickFormat: String } : { ticks: most };
     return {
       width, height, marginLeft, marginRight: 20, marginTop: spec.value.label ? 26 : 10, marginBottom: spec.x.label ? 44 : 28,
       x: { domain: xs }, y: { domain: values },
       marks: [
         mark(Plot.gridY, undefined, "grid", { ticks: 5 }),
-        mark(Plot.axisX, undefined, "axis", { ...centred, label: spec.x.label || null, labelOffset: 38, ticks, tickSize: 0 }),
+        mark(Plot.axisX, undefined, "axis", { ...centred, label: spec.x.label || null, labelOffset: 38, ...counts, tickSize: 0 }),
         mark(Plot.axisY, undefined, "axis", { labelArrow: "none", label: spec.value.label || null, labelOffset: marginLeft, ticks: 5, tickSize: 0 }),
         ...marks,
       ],
