@@ -550,6 +550,7 @@ from fp2.report.keys import (
 )
 from fp2.report.passport import (
     AUDIT_TYPE as AUDIT_TYPE,
+    REGISTRATION_TYPE as REGISTRATION_TYPE,
     STATEMENT_TYPE as STATEMENT_TYPE,
     build_statement as build_statement,
     generator as generator,

@@ -44,7 +44,11 @@ DELETION_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-deletion/v1"
 """Of what a purge removed (`fp2.runs.purge_journal`)."""
 AUDIT_TYPE = "urn:fp2:fingerprint2-bench/certificate-of-audit/v1"
 """Of what an audit of a passport found; its subject is the payload of the passport."""
-CERTIFICATES = {DELETION_TYPE: "certificate of deletion", AUDIT_TYPE: "certificate of an audit"}
+REGISTRATION_TYPE = "urn:fp2:fingerprint2-bench/preregistration/v1"
+"""Of what a run will ask and test."""
+CERTIFICATES = {
+    DELETION_TYPE: "certificate of deletion", AUDIT_TYPE: "certificate of an audit", REGISTRATION_TYPE: "registration",
+}  # fmt: skip
 """The types of signed statements that are no passport, in words."""
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"

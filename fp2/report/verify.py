@@ -31,6 +31,7 @@ from fp2.report.passport import (
     PARTIAL_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
+    REGISTRATION_TYPE,
     STATEMENT_TYPE,
     bundle_digest,
     is_plain_name,
@@ -79,7 +80,7 @@ def verify_passport(
     allow_missing : bool
         Report a missing artifact as a note instead of a failure (for a passport without its files).
     certificates : bool
-        Accept a certificate of a deletion or an audit, too.
+        Accept a certificate of a deletion or an audit, and a registration, too.
 
     Raises
     ------
@@ -104,6 +105,9 @@ def verify_passport(
             outcome.failures.append(f"{path.name}: is a {CERTIFICATES[kind]}, not a passport")
         elif kind == DELETION_TYPE:
             outcome.notes += _deletion_notes(statement["predicate"])
+        elif kind == REGISTRATION_TYPE:
+            names = ("registered", "config_hash", "response_set", "answers")
+            outcome.notes += [f"{name}: {statement['predicate'].get(name)}" for name in names]
         else:
             passport = statement["subject"][0]["digest"].get("sha256")
             outcome.notes.append(f"an audit of the passport with payload sha256 {passport}")

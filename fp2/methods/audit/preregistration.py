@@ -14,11 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from securesystemslib.dsse import Envelope
-from securesystemslib.exceptions import VerificationError
-
 from fp2.extension import (
     KEY_NAME,
+    REGISTRATION_TYPE,
     STATEMENT_TYPE,
     Asks,
     Config,
@@ -42,15 +40,14 @@ from fp2.extension import (
     plan_answers,
     plural,
     public_path_of,
-    sha256_bytes,
     sign,
+    signed_statement,
     write_atomically,
 )
 
 if TYPE_CHECKING:
     from fp2.extension import Block, Results, RunTables
 
-PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/preregistration/v1"
 FOLDER = "registered"
 _COMPARED = ("config", "probes", "scorers", "dataset_digest", "response_set")
 
@@ -85,7 +82,12 @@ def preregister(overrides: Sequence[str], to: Path | None, *, as_json: bool = Fa
         }
     predicate = json.loads(json.dumps(predicate))
     subject = {"name": "run", "digest": {"sha256": digest(predicate)}}
-    statement = {"_type": STATEMENT_TYPE, "subject": [subject], "predicateType": PREDICATE_TYPE, "predicate": predicate}
+    statement = {
+        "_type": STATEMENT_TYPE,
+        "subject": [subject],
+        "predicateType": REGISTRATION_TYPE,
+        "predicate": predicate,
+    }
     key, _ = load_or_create_key(Path(config.paths.keys))
     text = json.dumps(sign(statement, key), indent=2) + "\n"
     own = Path(config.paths.state) / FOLDER
@@ -110,15 +112,12 @@ def read_registration(path: Path, public_keys: Sequence[Path]) -> tuple[dict[str
     Fp2Error
         If the file is no registration, or its signature is not valid.
     """
-    try:
-        envelope = Envelope.from_dict(json.loads(path.read_bytes()))
-        envelope.verify([load_public_key(key) for key in public_keys], 1)
-        statement = json.loads(envelope.payload)
-        if statement["predicateType"] != PREDICATE_TYPE:
-            raise ValueError("it states something else")
-        return dict(statement["predicate"]), sha256_bytes(envelope.payload)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, VerificationError) as error:
-        raise Fp2Error(f"not a registration that can be verified: {error}", where=str(path)) from error
+    outcome = signed_statement(path, [load_public_key(key) for key in public_keys])
+    statement = outcome.statement
+    if statement is None or statement["predicateType"] != REGISTRATION_TYPE:
+        reason = outcome.failures[0] if outcome.failures else "it states something else"
+        raise Fp2Error(f"not a registration that can be verified: {reason}", where=str(path))
+    return dict(statement["predicate"]), outcome.payload_digest
 
 
 def deviations(registered: Mapping[str, Any], config: Config, results: Mapping[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from bench import Bench
 from test_audit import stated_by
 
+from fp2.cli import main
 from fp2.errors import Fp2Error
 from fp2.methods.audit.preregistration import preregister, read_registration
 
@@ -34,6 +36,17 @@ def test_a_run_as_registered_and_one_that_deviates(bench: Bench, registered: dic
     assert deviating["sha256"] == payload
     places = {place.split(".")[1] for place in deviating["deviations"]}
     assert places == {"analysis", "cut"}
+
+
+def test_a_registration_is_verified_as_what_it_is(
+    bench: Bench, registered: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, key = bench.root / "registration.json", bench.root / "state" / "keys" / "passport_key.pub.pem"
+    monkeypatch.setattr(sys, "argv", ["fp2", "verify", str(path), "--key", str(key)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert "registration valid: signature" in capsys.readouterr().out
 
 
 def test_a_registration_that_was_changed_is_refused(bench: Bench, registered: dict[str, Any]) -> None:
