@@ -157,7 +157,8 @@ class Diversity(Collects[DiversityOptions]):
         block = dict(facts.get("counted") or counted(people, attributes, job.config.analysis.min_subjects))
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
-        block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded", "annotators")}
+        block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
+        block |= {"annotators": facts["annotators"]} if facts["annotators"] else {}
         metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
         metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
         metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
@@ -169,7 +170,7 @@ class Diversity(Collects[DiversityOptions]):
     def recall(self, results: Block) -> Block:
         """Return what stays of a logged run."""
         kept = {name: results[BLOCK]["totals"][name] for name in ("attributes", "attribute_values")}
-        annotators = results[BLOCK].get("annotators", [])
+        annotators = results[BLOCK].get("annotators")
         return {"totals": kept, "keypoints": None, "vendi": [], "not_embedded": {}, "annotators": annotators}
 
     def _attributes(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[str, ...]:
