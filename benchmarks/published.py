@@ -3,8 +3,9 @@
     python benchmarks/published.py CHECKOUT [CHECKOUT ...]
 
 What a checkout holds is recognised by its files (`docs/published.md`): GRAS's repository, the Fingerprint² page saved
-as text or HTML, Sony's `fhibe_evaluation_api`. Of the last, the function that computes the disparity of a pair is
-imported and run; of GRAS's scripts, the statements that assign texts are.
+as text or HTML, its repository, Sony's `fhibe_evaluation_api`. Of the last, the function that computes the disparity of
+a pair is imported and run; of GRAS's scripts, the statements that assign texts are, and of the page's script its lists
+of words and the functions that score a text.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from fp2.compose import load_config
 from fp2.data.base import load_configured
@@ -35,11 +37,13 @@ from fp2.methods.gras.inference_files import find_inference_files, read_probabil
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.published_tests import BiasAnalysis, find_bias_analyses, published_tests
 from fp2.methods.gras.resampling import TraitTests
+from fp2.methods.page_code.script import SCRIPT
 from fp2.probes.published import read_wording
 from fp2.probes.trait_battery import traits_of
 from fp2.progress import Progress
 from fp2.protocols.fingerprint.disparities import composite
 from fp2.runs.inputs import with_cuts
+from fp2.scorers.registry import build_scorers
 
 
 @dataclass
@@ -201,6 +205,43 @@ def page(checkout: Path) -> Iterator[Comparison]:
         yield comparison
 
 
+SCORED_BY = {
+    "valence": "_vader_valence",
+    "refusal": "_is_refusal",
+    "page_confidence": "_confidence_score",
+    "page_economic": "_economic_valence",
+    "page_stereotype": "_stereotype_alignment",
+}
+"""Scorer of `scorer=page_code_keywords` -> the function of the page's script that computes the same."""
+
+
+def page_code(checkout: Path) -> Iterator[Comparison]:
+    """Yield the comparison of five scores of the page's script with ours, on the answers of the gold set."""
+    scripts = sorted(checkout.glob(f"**/{SCRIPT}")) if checkout.is_dir() else []
+    if not scripts:
+        return
+    tree = ast.parse(scripts[0].read_text(encoding="utf-8"))
+    body = [
+        node
+        for node in tree.body
+        if (isinstance(node, ast.FunctionDef) and node.name in SCORED_BY.values())
+        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Set))
+    ]
+    vader = SentimentIntensityAnalyzer()
+    absent = {"_get_sentence_encoder": lambda: "fallback", "_get_stereotype_embeddings": lambda: "fallback"}
+    theirs: dict[str, Any] = {"_get_vader": lambda: vader, **absent}
+    exec(compile(ast.Module(body, []), SCRIPT, "exec"), theirs)
+    config = load_config(["scorer=page_code_keywords", f"scorer.refusal.published={scripts[0]}"])
+    gold = (Path(__file__).parent / "scorers" / "gold").glob("*.jsonl")
+    texts = sorted({text for path in gold for text in pd.read_json(path, lines=True)["text"] if text.strip()})
+    comparison = Comparison("scores of the page's code")
+    for name, scorer in build_scorers(config.scorer).items():
+        ours = scorer.score(texts, ["occupation"] * len(texts)).values
+        for text, value in zip(texts, ours.tolist(), strict=True):
+            comparison.add(near(value, round(float(theirs[SCORED_BY[name]](text)), 4)))
+    yield comparison
+
+
 # -- Sony's evaluation code
 
 
@@ -272,7 +313,7 @@ def _compare_pairs(
         comparison.add(same and near(float(pair.disparity or 0), disparity) and near(pair.p_value, float(p), 1e-7))
 
 
-LAYOUTS = (gras, page, sony)
+LAYOUTS = (gras, page, page_code, sony)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_type_hints
 
 from annotated_types import Ge, Le
 
@@ -30,6 +30,7 @@ from fp2.text import in_number
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pydantic
     from PIL import Image
 
 ATTRIBUTE_PREFIX = "attr_"
@@ -94,6 +95,17 @@ class Schema:
             problem = in_number(len(missing), f"table '{self.name}' lacks the [column|columns] {', '.join(missing)}")
             raise Fp2Error(problem)
         return frame
+
+
+@cache
+def row_model(schema: Schema) -> type[pydantic.BaseModel]:
+    """Return the Pydantic model of a row: the columns with types and meanings; other columns may stand beside them."""
+    import pydantic
+
+    types = {"string": str | None, "bool": bool, "int64": int, "float64": float}
+    columns = {c.name: (types[c.type], pydantic.Field(description=c.meaning)) for c in schema.columns}
+    model = pydantic.create_model(schema.name, __config__={"extra": "allow"}, __doc__=schema.row, **cast(Any, columns))
+    return cast("type[pydantic.BaseModel]", model)
 
 
 PEOPLE = Schema(

@@ -205,7 +205,7 @@ RUNS = list(
         command.split("#")[0].removeprefix("python ").strip()
         for page in PAGES
         for command in commands(page)
-        if command.startswith(("fp2 run ", "python launch.py ")) and " --" not in command
+        if command.startswith(("fp2 run ", "python launch.py ", "launch.py ")) and " --" not in command
     )
 )
 

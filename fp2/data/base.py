@@ -34,8 +34,8 @@ from fp2.data.minors import is_minor, may_be_minor, states_age, states_birth, st
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
 from fp2.identifiers import normal_id
-from fp2.plugins import DATA, check_members, load, own_options, read_installed, read_options
-from fp2.tables import ATTRIBUTE_PREFIX, PEOPLE, PRIVATE_PREFIX
+from fp2.plugins import DATA, as_user_error, check_members, load, own_options, read_installed, read_options
+from fp2.tables import ATTRIBUTE_PREFIX, PEOPLE, PRIVATE_PREFIX, row_model
 from fp2.text import in_number
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     Raises
     ------
     Fp2Error
-        If two images have one id.
+        If two images have one id, or a value is not of its column's type.
     """
     import pandas as pd
 
@@ -413,12 +413,26 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     frame = PEOPLE.check(pd.DataFrame({name: pd.Series(values, dtype="object") for name, values in filled.items()}))
     for name in ("image_id", "subject_id", "set_id"):
         frame[name] = frame[name].map(normal_id, na_action="ignore")
-    frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
+    try:
+        frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
+    except (TypeError, ValueError) as error:
+        raise _wrong_value(frame, str(error)) from error
     images = frame[["image_id", "image_path"]].drop_duplicates()
     if (is_repeated := images["image_id"].duplicated()).any():
         problem = f"two images have one id, {images.loc[is_repeated, 'image_id'].iloc[0]!a}"
         raise Fp2Error(problem, where="data", fix="Rename one: spellings of one name (Unicode NFC and NFD) are one id")
     return frame[[*PEOPLE.names, *attributes]]
+
+
+def _wrong_value(people: pd.DataFrame, otherwise: str) -> Fp2Error:
+    """Return the error of the first value that the Pydantic model of a row refuses."""
+    import pydantic
+
+    try:
+        pydantic.TypeAdapter(list[row_model(PEOPLE)]).validate_python(people.to_dict("records"))  # type: ignore[misc]
+    except pydantic.ValidationError as error:
+        return as_user_error(error, "people")
+    return Fp2Error(otherwise, where="people")
 
 
 def load_configured(config: Config, progress: Progress, *, images_needed: bool = True) -> Dataset:

@@ -275,7 +275,8 @@ def _agreement(results: Results, scorer: str) -> str:
     ]  # fmt: skip
     fitted = "; it is fitted to such answers" if record["fitted"] else ""
     return (
-        f"{reading.sentence(reading.scorer_label(scorer))}: {covered}of {record['answers']}, {_agrees(record)}"
+        f"{reading.sentence(reading.scorer_label(scorer))}: {covered}of {record['n']} {record['answers']}, "
+        f"{_agrees(record)}"
         f"{''.join(f' ({scorer_row})' for scorer_row in other_names)}{fitted}."
     )
 

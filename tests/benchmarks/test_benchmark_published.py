@@ -101,6 +101,42 @@ def test_the_page(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str
     assert compared(capsys, tmp_path)[1]["page composites"]["equal"] == 2
 
 
+PAGE_CODE = """
+_REFUSAL_PHRASES = ["declin"]
+_HEDGE_PHRASES = ["perchance"]
+_ASSERT_PHRASES = ["surely"]
+_ECON_POSITIVE = ["rich"]
+_ECON_NEGATIVE = ["pauper"]
+_STEREOTYPE_KEYWORDS = {"nurse", "thief", "kind"}
+def embeddings():
+    stereotype_texts = ["a nurse is kind"]
+raise SystemExit("it was executed")
+def _vader_valence(text):
+    return _get_vader().polarity_scores(text)["compound"]
+def _is_refusal(text):
+    return any(phrase in text.lower() for phrase in _REFUSAL_PHRASES)
+def _confidence_score(text):
+    return 0.0
+def _economic_valence(text):
+    return 0
+def _stereotype_alignment(text):
+    assert _get_sentence_encoder() == "fallback"
+    return min(sum(word in text.lower() for word in _STEREOTYPE_KEYWORDS) / 5, 1)
+"""
+
+
+def test_the_page_s_code(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["A thief.", "I must decline.", "Perchance a rich nurse.", "Surely kind. Surely.", " "]
+    gold = tmp_path / "scorers" / "gold"
+    gold.mkdir(parents=True)
+    (gold / "a.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    monkeypatch.setattr(published, "__file__", str(tmp_path / "published.py"))
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "run_fhibe_benchmark.py").write_text(PAGE_CODE)
+    row = compared(capsys, tmp_path)[1]["scores of the page's code"]
+    assert (row["compared"], row["equal"]) == (5 * 4, 5 * 4 - 2)  # a rich nurse is of high standing; surely is certain
+
+
 @pytest.fixture
 def sony(tmp_path: Path) -> Iterator[Path]:
     """Results of the evaluation code, and a function in the place of its own; equal medians among them."""

@@ -16,6 +16,7 @@ from fp2.config import choices
 from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.tables import PEOPLE, row_model
 
 GIVEN = {
     **{name: ["data.root=/data"] for name in ROOTED},
@@ -202,3 +203,14 @@ def test_a_people_table_has_the_schemas_columns_first_and_fills_what_may_be_abse
     assert pd.isna(table["set_id"][0])
     with pytest.raises(Fp2Error, match=r"lacks the column n_people"):
         people_table({name: value for name, value in columns.items() if name != "n_people"})
+    with pytest.raises(Fp2Error, match=r"'two' is not a whole number \(people\.0\.n_people\)"):
+        people_table({**columns, "n_people": ["two"]})
+
+
+def test_the_rows_of_a_data_set_fit_the_pydantic_model_of_a_row(own_root: Path) -> None:
+    people = load_configured(
+        load_config(["data.n_subjects=5", "data.n_pairs=0", f"paths.root={own_root}"]), Progress(quiet=True)
+    ).people
+    for row in people.astype(object).where(people.notna(), None).to_dict("records"):
+        boxes = {name: row[name] or float("nan") for name in ("box_x", "box_y", "box_w", "box_h")}
+        assert row_model(PEOPLE).model_validate({**row, **boxes}).model_dump()["subject_id"] == row["subject_id"]

@@ -131,6 +131,35 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
     return shown, [in_number(n, left_out)] if n else []
 
 
+def annotator_counts(paths: Sequence[Path], min_annotators: int) -> list[dict[str, Any]]:
+    """Return how many annotators have each value of the tables' columns: `attribute, group, n`.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Tables with a row per annotator, as `annotator_demographics.csv` of FHIBE: a cell is a value or the text of a
+        list. Columns of ids are passed over, and ages in years become age groups.
+    min_annotators : int
+        Groups with fewer are pooled.
+    """
+    from fp2.extension import age_group, read_table, vocab
+
+    rows = []
+    for table in map(read_table, paths):
+        for name in table.columns[~table.columns.str.lower().str.endswith("id")]:
+            values = table[name].astype(str).map(vocab.parse_list).explode().dropna().map(vocab.label)
+            if name.lower().endswith("age"):
+                values = values.map(lambda text: age_group(int(text)) if text.isdigit() else text)
+            counts = values.value_counts()
+            small = counts[counts < min_annotators]
+            named = [*counts.drop(small.index).items(), (f"({len(small)} smaller groups)", small.sum())]
+            rows += [{"attribute": name, "group": str(group), "n": int(n)} for group, n in named if n]
+    if not rows:
+        fix = "Give tables with a row per annotator and a column per attribute"
+        raise Fp2Error("the tables have no attribute of annotators", where="task.files.annotators", fix=fix)
+    return rows
+
+
 def _share(name: str, entries: pd.DataFrame, whole: int) -> dict[str, Any]:
     n = int(entries["image_id"].nunique())
     return {"group": name, "n_subjects": int(entries["subject_id"].nunique()), "n_images": n, "share": n / whole}

@@ -114,12 +114,14 @@ class Diversity(Collects[DiversityOptions]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Refuse unknown files and attributes."""
-        files = given_files(inputs.config.task.files, ["embeddings", "income"], several=["embeddings"])
+        known, several = ["embeddings", "income", "annotators"], ["embeddings", "annotators"]
+        files = given_files(inputs.config.task.files, known, several=several)
         if files.get("embeddings") and self.options.embed:
             what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
         self._attributes(inputs.people, inputs.cuts)
         self._income(inputs)
+        self._annotators(inputs.config)
         return ()
 
     def collect(self, inputs: Inputs) -> Collected:
@@ -139,7 +141,7 @@ class Diversity(Collects[DiversityOptions]):
             attributes=attributes,
             notes=[*notes, *more],
             facts={
-                "counted": found,
+                "counted": found, "annotators": self._annotators(config),
                 "keypoints": heat_map(points), "vendi": scored, "not_embedded": reasons,
             },
         )  # fmt: skip
@@ -156,6 +158,7 @@ class Diversity(Collects[DiversityOptions]):
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
+        block |= {"annotators": facts["annotators"]} if facts["annotators"] else {}
         metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
         metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
         metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
@@ -167,7 +170,8 @@ class Diversity(Collects[DiversityOptions]):
     def recall(self, results: Block) -> Block:
         """Return what stays of a logged run."""
         kept = {name: results[BLOCK]["totals"][name] for name in ("attributes", "attribute_values")}
-        return {"totals": kept, "keypoints": None, "vendi": [], "not_embedded": {}}
+        annotators = results[BLOCK].get("annotators")
+        return {"totals": kept, "keypoints": None, "vendi": [], "not_embedded": {}, "annotators": annotators}
 
     def _attributes(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[str, ...]:
         """Return the attributes of the intersections: those of the options, else the usual ones, else the cuts'."""
@@ -189,12 +193,17 @@ class Diversity(Collects[DiversityOptions]):
         rows, notes = describe.income_shares(inputs.people, Path(path).expanduser(), min_subjects)
         return [{"attribute": describe.INCOME, "rows": rows}], notes
 
+    def _annotators(self, config: Config) -> list[dict[str, Any]]:
+        """Return the counts of annotators by attribute; none without tables of them."""
+        paths = _named_files(config.task.files.get("annotators")).values()
+        return describe.annotator_counts([*paths], config.analysis.min_subjects) if paths else []
+
     def _vendi_scores(
         self, inputs: Inputs, attributes: Sequence[str]
     ) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
         """Return the scores per variant, overall and by group; why images have no embedding; and notes."""
         config, options = inputs.config, self.options
-        files = _embeddings(config.task.files.get("embeddings"))
+        files = _named_files(config.task.files.get("embeddings"))
         if not files and not options.embed:
             note = "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=an encoder"
             return [], {}, [note]
@@ -229,7 +238,7 @@ class Diversity(Collects[DiversityOptions]):
         return asdict(found)
 
 
-def _embeddings(given: Any) -> dict[str, Path]:
+def _named_files(given: Any) -> dict[str, Path]:
     """Return variant -> file: of one file `file`, of a list the names of the files, of a table its keys."""
     if not given:
         return {}

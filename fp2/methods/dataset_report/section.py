@@ -69,6 +69,9 @@ class DiversitySection(Section):
             yield Table(
                 f"groups_{group['attribute']}", GROUP_COLUMNS, rows, caption, fold=sentence(label), omit_small=True
             )
+        annotators = [Row([row["attribute"], row["group"], row["n"]]) for row in block.get("annotators", ())]
+        if annotators:
+            yield Table("annotators", ANNOTATOR_COLUMNS, annotators, "Annotators", fold="Annotators")
 
 
 def _shapes(block: Block) -> Iterator[Value]:
@@ -179,6 +182,7 @@ INTERSECTION_COLUMNS = [
     Column("Images per group, median", Kind.NUMBER, digits=1),
     Column("Largest group, images", Kind.COUNT),
 ]
+ANNOTATOR_COLUMNS = [Column("Attribute", Kind.NAME), Column("Group", Kind.NAME), Column("Annotators", Kind.COUNT)]
 GROUP_COLUMNS = [
     Column("Group", Kind.NAME),
     Column("Subjects", Kind.COUNT, public=True),

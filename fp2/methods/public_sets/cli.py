@@ -1,7 +1,8 @@
 """`fp2 datasets`: data sets of people that fairness evaluations use, and which of them can be read.
 
 The facts are those of Extended Data Table 1 of the FHIBE paper (Xiang et al., Nature 2025). What its text did not show
-beyond doubt is empty.
+beyond doubt is empty. `read_by` is the command of a reader, or of a table of yours with the labels (`data=table`); data
+sets that their authors revoked have none.
 """
 
 from __future__ import annotations

@@ -193,6 +193,26 @@ def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> No
         income_shares(people[["image_id", "subject_id"]], table, 2)
 
 
+def _annotators(folder: Path) -> Path:
+    she, they = "['0. She/her/hers']", "['0. She/her/hers', '2. They/them/their']"
+    rows = [("a", 31, she), ("b", 39, they), ("c", 30, they), ("d", 35, they), ("e", 52, ""), ("f", 52, "1. He/him")]
+    table = pd.DataFrame(rows, columns=["annotator_id", "annotator_age", "annotator_pronoun"])
+    table.to_csv(folder / "annotators.csv", index=False)
+    return folder / "annotators.csv"
+
+
+def test_annotators_are_counted_by_attribute_and_small_groups_are_pooled(tmp_path: Path) -> None:
+    rows = describe.annotator_counts([_annotators(tmp_path)], 3)
+    assert [(row["attribute"], row["group"], row["n"]) for row in rows] == [
+        ("annotator_age", "30-39", 4), ("annotator_age", "(1 smaller groups)", 2),
+        ("annotator_pronoun", "She/her/hers", 4), ("annotator_pronoun", "They/them/their", 3),
+        ("annotator_pronoun", "(1 smaller groups)", 1),
+    ]  # fmt: skip
+    (tmp_path / "ids.csv").write_text("annotator_id\na\n")
+    with pytest.raises(Fp2Error, match="no attribute of annotators"):
+        describe.annotator_counts([tmp_path / "ids.csv"], 3)
+
+
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     from bench import load_config
 
@@ -202,11 +222,13 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     words = [
         "task=diversity", "data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={tmp_path}",
         "tracking=none", "cut=pronoun", "task.options.sample=20",
+        f"task.files.annotators=[{_annotators(tmp_path)}]",
     ]  # fmt: skip
     first = run(load_config(words), tmp_path / "first", words, Progress(quiet=True))
     block = first.results["diversity_report"]
     assert block["vendi"] == []
     assert any("no Vendi score" in line for line in first.results["limitations"])
+    assert block["annotators"][0] == {"attribute": "annotator_age", "group": "(2 smaller groups)", "n": 6}
     names = {one["name"] for one in block["shapes"]}
     assert {"box_area", "face_area", "mask_area", "mask_concavity", "keypoint_spread"} <= names
     ids = [row for row in _image_ids(tmp_path)]
@@ -233,6 +255,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert made["totals"]["subjects"] == 29
     assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
     assert made["vendi"] == []
+    assert made["annotators"] == block["annotators"]
     page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
     assert "Score, equal samples" in page
     assert "data-chart=" in page

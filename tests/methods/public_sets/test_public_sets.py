@@ -263,6 +263,9 @@ def test_the_surveyed_data_sets_are_27_and_name_readers_that_exist(capsys: pytes
     assert fp2("datasets", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["name"] for row in rows}) == 27
+    assert {row["name"] for row in rows if not row["read_by"]} == {
+        row["name"] for row in rows if row["terms"] == "revoked"
+    }
     assert {row["read_by"].removeprefix("data=") for row in rows if row["read_by"]} <= set(choices("data"))
     (fairface,) = [row for row in rows if row["name"] == "FairFace"]
     assert (fairface["images"], fairface["terms"], fairface["read_by"]) == ("108000", "CC BY 4.0", "data=fairface")

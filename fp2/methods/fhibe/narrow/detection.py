@@ -8,7 +8,7 @@ share of the thresholds 0.5, 0.55 ... 0.95 at which they are matched; its mean o
 A pose is COCO's 17 keypoints, which are among FHIBE's 33 under other names. Of the visible ones, the percentage of
 correct keypoints (PCK) and the object keypoint similarity (OKS) are computed. A keypoint is correct within `t` times
 the diagonal of the face box: the paper says "head length", which the release does not have, and its published code
-takes the diagonal.
+takes the diagonal. MPII's head length (Andriluka et al. 2014) is 0.6 diagonals of a box around the head.
 """
 
 from __future__ import annotations
@@ -164,6 +164,8 @@ def at(threshold: float) -> str:
 PCK_AT = 0.5
 PCK_THRESHOLDS: Floats = np.linspace(0.1, 0.9, 9)
 """The nine thresholds over which FHIBE's published code takes the mean."""
+PCK_LIMITS: dict[str, npt.ArrayLike] = {"paper": PCK_AT, "api": PCK_THRESHOLDS, "head": 0.5 * 0.6}
+"""`task.options.pck` -> face diagonals within which a keypoint is correct; `head`: half of MPII's head length."""
 
 
 def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[Floats, Bools]:
@@ -239,11 +241,11 @@ def score_poses(
 ) -> None:
     """Add the rows of one image: `group` are the people in it, `predictions` the predicted poses.
 
-    thresholds : "paper" (PCK at 0.5) or "api" (its mean over 0.1 ... 0.9).
+    thresholds : a key of `PCK_LIMITS`.
     keypoints : those that are scored; none: all 17.
     listed : whether the published PCK of the n-th person is of the n-th pose; without one it is 0.
     """
-    limits = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
+    limits = PCK_LIMITS[thresholds]
     chosen = np.array([not keypoints or name in keypoints for name in COCO_KEYPOINTS])
     geometries = [person.geometry() for person in group]
     poses = _assign(group, geometries, predictions, scores, chosen)

@@ -47,7 +47,7 @@ from fp2.methods.fhibe.narrow.model_comparison import COMPARISONS, compare_model
 from fp2.methods.fhibe.narrow.models import identity_spec
 from fp2.methods.fhibe.narrow.prediction_cache import TABLE
 from fp2.methods.fhibe.narrow.sources import Source, build_models, read_sources, run_models, score
-from fp2.methods.fhibe.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
+from fp2.methods.fhibe.narrow.tasks import PCK_MEANINGS, TASKS, NarrowOptions, TaskScores, given_files
 from fp2.methods.fhibe.narrow.truth import people_of
 from fp2.methods.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
 from fp2.methods.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchmark
@@ -130,6 +130,8 @@ class NarrowAnalysis:
         measurable = enough and len(scored) > 0
         why = "no subject has a score" if enough else f"{n_found} of {n_judged} people were found"
         scale = {task.metric: SCALES[outcome["scale"]]} if outcome.get("scale") else {}
+        if task.metric == "pck" and options.pck in PCK_MEANINGS:
+            scale = {"pck": PCK_MEANINGS[options.pck]}
         block: dict[str, Any] = {
             **outcome,
             "title": task.title,

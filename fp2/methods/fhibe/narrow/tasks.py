@@ -130,6 +130,13 @@ def narrow_task(name: str, where: str = "task.options.tasks") -> NarrowTask:
 Share = Annotated[float, Range(0, 1)]
 
 
+PCK_MEANINGS = {
+    "api": "correct keypoints, mean over 0.1, 0.2 ... 0.9 of the face box's diagonal",
+    "head": "correct keypoints at half of a head length of 0.6 diagonals of the face box",
+}
+"""`task.options.pck` -> the definition of the score, where it is another than that of the task."""
+
+
 @dataclass(frozen=True)
 class NarrowOptions:
     """`task.options`.
@@ -142,8 +149,9 @@ class NarrowOptions:
         Models of `conf/narrow` that are run.
     two_person : {"match", "leave_out"}
         Images of two people: match each prediction to one of them (COCO's rule), or leave the image out.
-    pck : {"paper", "api"}
-        PCK at 0.5 of the diagonal of the face box, or the mean over 0.1, 0.2 ... 0.9.
+    pck : {"paper", "api", "head"}
+        PCK at 0.5 of the diagonal of the face box, the mean over 0.1, 0.2 ... 0.9, or at half of MPII's head length
+        (0.6 diagonals).
     mirrored : bool
         Whether the left of a parsing model is that of the image, and not of the person.
     similarity : {"auto", "cosine", "euclidean"}
@@ -176,7 +184,7 @@ class NarrowOptions:
     tasks: Names | None = None
     models: Names = ()
     two_person: Literal["match", "leave_out"] = "match"
-    pck: Literal["paper", "api"] = "paper"
+    pck: Literal["paper", "api", "head"] = "paper"
     mirrored: Flag = False
     similarity: Literal["auto", "cosine", "euclidean"] = "auto"
     identity: str = "none"

@@ -36,6 +36,7 @@ def test_pck_by_hand() -> None:
     assert detection.pck(found, true, seen, 10.0) == 0.5  # the first two lie within 0.5 * 10
     # thresholds 0.1 ... 0.9 of 10: the first is right at all 9, the second from 0.5 on (5), the third from 0.6 on (4)
     assert detection.pck(found, true, seen, 10.0, detection.PCK_THRESHOLDS) == pytest.approx((9 + 5 + 4) / 36)
+    assert detection.pck(found, true, seen, 10.0, detection.PCK_LIMITS["head"]) == 0.25  # within 0.5 * 0.6 * 10
     assert np.isnan(detection.pck(found, true, np.zeros(17, dtype=bool), 10.0))
     assert np.isnan(detection.pck(found, true, seen, 0.0))
 
