@@ -250,21 +250,26 @@ def _images(
     cells: list[Any], root: Path, path: Path, notes: list[str], look_for_files: bool
 ) -> tuple[list[str], list[Path]]:
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
-    paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
-    outside = sum(not image.is_relative_to(root) for image in paths)
+    texts = _filled(cells, "image", path)
+    path_of = {text: Path(os.path.normpath(root / Path(text).expanduser())) for text in dict.fromkeys(texts)}
+    id_of = {
+        text: (image.relative_to(root) if image.is_relative_to(root) else image).as_posix()
+        for text, image in path_of.items()
+    }
+    outside = {text for text, image in path_of.items() if not image.is_relative_to(root)}
     if outside:
+        n_outside = sum(text in outside for text in texts)
         notes.append(
-            f"{plural(outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, so "
-            "that the data set's digest holds for this machine only (set data.image_root)"
+            f"{plural(n_outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, "
+            "so that the data set's digest holds for this machine only (set data.image_root)"
         )
-    if look_for_files and not any(image.is_file() for image in paths):
+    if look_for_files and not any(image.is_file() for image in path_of.values()):
         raise Fp2Error(
-            f"none of the {len(paths)} images was found, the first is {paths[0]}",
+            f"none of the {len(texts)} images was found, the first is {path_of[texts[0]]}",
             where=str(path),
             fix="Paths are relative to data.image_root, or else to the table's folder",
         )
-    ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
-    return ids, paths
+    return [id_of[text] for text in texts], [path_of[text] for text in texts]
 
 
 def _second_images(
@@ -277,7 +282,7 @@ def _second_images(
         raise Fp2Error(f"column {columns[IMAGE_B]!r} is empty in every row", where=str(path))
     subjects, paths = _images([cells[row] for row in rows], root, path, notes, look_for_files)
     if SUBJECT_B in columns:
-        subjects = _filled([frame[columns[SUBJECT_B]].iloc[row] for row in rows], columns[SUBJECT_B], path)
+        subjects = _filled(frame[columns[SUBJECT_B]].iloc[rows].tolist(), columns[SUBJECT_B], path)
     second: dict[str, list[object]] = {IMAGE_B: [None] * len(cells), SUBJECT_B: [None] * len(cells)}
     for row, image, subject in zip(rows, paths, subjects, strict=True):
         second[IMAGE_B][row], second[SUBJECT_B][row] = str(image), normal_id(subject)
