@@ -106,7 +106,8 @@ def _hub(root: Path, columns: Mapping[str, str], image: str, cache: Path, tick: 
     return frame_people(frame, {"image": "file_name", **columns}, root.absolute(), lists[0], found=images_needed)
 
 
-_SB_ID = re.compile(r"(?P<template>.+?_\d+)_\d+_(?:neg|nonneg)_.+")
+_SB_ID = re.compile(r"(?P<template>.+?_\d+)_\d+_(?:neg|nonneg|\d+)_.+")
+"""Polarities are words in the code and numbers in the README's example."""
 _SB_TEXTS = ("context", "question", "ans0", "ans1", "ans2")
 _SB_OTHER = {"label": "label", "polarity": "question_polarity", "metadata": "additional_metadata"}
 _SB_CODES = {"f": ("woman", "women", "girl", "female"), "m": ("man", "men", "boy", "male")}
