@@ -53,6 +53,7 @@ from fp2.tables import (
     ImageTask as ImageTask,
     Question as Question,
     attribute_columns as attribute_columns,
+    item_name as item_name,
     question_of as question_of,
     sample_id as sample_id,
     sample_of as sample_of,

@@ -26,7 +26,7 @@ from fp2.protocols.requirements import (
 )
 from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
-from fp2.tables import FIELD_PREFIX, IMAGE_B, everyone_shown
+from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, everyone_shown, item_name
 from fp2.text import plural
 
 if TYPE_CHECKING:
@@ -292,7 +292,8 @@ def _read_images(
 
     if not opened:
         return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
-    paths = paths_of(everyone_shown(people)["image_path"])
+    shown = everyone_shown(people)
+    paths = paths_of(shown["image_path"])
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     bad = [(path, reading.error) for path, reading in pixels.items() if reading.sha256 is None]
@@ -310,7 +311,8 @@ def _read_images(
         fix = f"{path}: {error}. fp2 data verify lists all of them"
         raise Fp2Error(f"{len(bad)} of {len(pixels)} images cannot be read", where=f"data={config.data.name}", fix=fix)
     for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
-        progress.note(f"cannot be read: {path} ({error})")
+        of_item = f", {item_name(shown, paths.index(path))}" if ITEM_ROW in shown else ""
+        progress.note(f"cannot be read: {path} ({error}){of_item}")
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} more images")
     return pixels, digest

@@ -20,7 +20,7 @@ import numpy as np
 from fp2.errors import Fp2Error, nearest
 from fp2.probes.items import Items
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
-from fp2.tables import ATTRIBUTE_PREFIX, Question
+from fp2.tables import ATTRIBUTE_PREFIX, Question, item_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,13 +218,11 @@ def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery 
     if battery is None or not battery.fields or scorer.matches:
         return
     items = Items(battery.questions, battery.fields, people)
-    for row, (item, values) in enumerate(
-        zip(people["image_id"], people[ATTRIBUTE_PREFIX + scorer.attribute], strict=True)
-    ):
+    for row, values in enumerate(people[ATTRIBUTE_PREFIX + scorer.attribute]):
         for written, question in zip(battery.questions, items.of(row) if len(values) == 1 else (), strict=False):
             options = (*written.choices, *question.choices)
             if (not scorer.applies_to or question.probe in scorer.applies_to) and values[0] not in options:
-                problem = f"item {item!r} has the {scorer.attribute} {values[0]!r}, which is no option"
+                problem = f"{item_name(people, row)} has the {scorer.attribute} {values[0]!r}, which is no option"
                 where = f"question '{question.question_id}'"
                 raise Fp2Error(problem, where=where, fix=nearest(str(values[0]), question.choices))
 

@@ -20,7 +20,7 @@ from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
-from fp2.tables import FIELD_PREFIX, IMAGE_B, PRIVATE_PREFIX, SUBJECT_B
+from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, PRIVATE_PREFIX, SUBJECT_B
 from fp2.text import plural
 
 _IMAGE, _ITEM = "image", "item"
@@ -63,7 +63,10 @@ def load_table(
 def frame_people(
     frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path, *, found: bool = True
 ) -> Dataset:
-    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`."""
+    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`.
+
+    `path` is the file whose rows are those of the table, or else a folder.
+    """
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
@@ -95,6 +98,8 @@ def frame_people(
     for name in columns:
         if name.startswith(FIELD_PREFIX):
             people[name] = list(_filled(frame[columns[name]].tolist(), columns[name], path))
+            if path.is_file():
+                people[ITEM_ROW] = list(range(1, len(frame) + 1))
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)

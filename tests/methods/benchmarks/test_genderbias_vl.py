@@ -102,9 +102,9 @@ def test_without_a_difference_only_the_absolute_score_is_above_zero(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"gt_choice": 2}, "item '1_base_given' has the gt_choice 2, which is no option"),
-        ({"gender": "x"}, "item '1_base_given' has the gender 'x'"),
-        ({"occ": "Nobody"}, "item '1_base_given' is about Nobody and .*, no pair of"),
+        ({"gt_choice": 2}, r"question 1 \(item '1_base_given'\) has the gt_choice 2, which is no option"),
+        ({"gender": "x"}, r"question 1 \(item '1_base_given'\) has the gender 'x'"),
+        ({"occ": "Nobody"}, r"question 1 \(item '1_base_given'\) is about Nobody and .*, no pair of"),
         ({"query": None}, "question 1 has no query"),
     ],
 )

@@ -145,11 +145,14 @@ def test_parquet_of_the_hub_is_the_same_items(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"label": 3}, "item 'Age_0_0_neg_7' has the label '3', which is no option"),
-        ({"question_polarity": "no"}, "item 'Age_0_0_neg_7' has the polarity 'no'"),
-        ({"additional_metadata": "old"}, "item 'Age_0_0_neg_7' has no stereotyped_groups"),
-        ({"id": "01_01_0001_1_01", "label": 5}, "item '01_01_0001_1_01' has the label '5'"),
-        ({"id": "Age"}, "the id 'Age' names no question template"),
+        ({"label": 3}, r"item 'Age_0_0_neg_7' \(row 1\) has the label '3', which is no option"),
+        ({"question_polarity": "no"}, r"item 'Age_0_0_neg_7' \(row 1\) has the polarity 'no'"),
+        ({"additional_metadata": "old"}, r"item 'Age_0_0_neg_7' \(row 1\) has no stereotyped_groups"),
+        (
+            {"id": "01_01_0001_1_01", "label": 5},
+            r"item '01_01_0001_1_01' \(row 1\) has the label '5', which is no option",
+        ),
+        ({"id": "Age"}, r"the id of item 'Age' \(row 1\) names no question template"),
         ({"context": ""}, "column 'context' is empty in row 1"),
     ],
 )

@@ -77,5 +77,7 @@ def test_sets_attributes_and_occupations_are_read(tmp_path: Path) -> None:
 def test_a_caption_without_its_attributes_is_named(tmp_path: Path) -> None:
     first, *rest = rows()
     wrong = [{**first, "caption": "A photo of a person"}, *rest]
-    with pytest.raises(Fp2Error, match=r"item 'images/0_White_male.jpg' has the caption 'A photo of a person'"):
+    with pytest.raises(
+        Fp2Error, match=r"item 'images/0_White_male.jpg' \(row 1\) has the caption 'A photo of a person'"
+    ):
         load_social_counterfactuals(folder(tmp_path / "copy", wrong), tmp_path, lambda done, n: None, False)
