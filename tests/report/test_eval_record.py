@@ -60,16 +60,17 @@ RECORD = thing(
         source_data=thing("dataset_name", "source_type", source_type={"const": "other"}, additional_details=NAMED),
         metric_config=thing("lower_is_better", "min_score", "max_score", lower_is_better={"type": "boolean"},
                             score_type={"const": "continuous"},
-                            **dict.fromkeys(("min_score", "max_score"), {"enum": ["-Infinity", "Infinity"]})),
+                            min_score={"const": "-Infinity"}, max_score={"const": "Infinity"}),
         score_details=thing("score", score=NUMBER, details=NAMED, uncertainty=thing(
             confidence_interval=thing("lower", "upper", lower=NUMBER, upper=NUMBER))),
     )},
 )  # fmt: skip
-"""What the published `eval.schema.json` 0.3.0 asks of the fields that we write; unknown fields at the top are refused."""
+"""What the published `eval.schema.json` 0.3.0 asks of the fields that we write; others at the top are refused."""
 ANSWER = thing(
     "schema_version", "evaluation_id", "model_id", "evaluation_name", "sample_id", "interaction_type", "input",
     "output", "answer_attribution", "evaluation", closed=True, **FOR_EACH, model_id=TEXT, evaluation_name=TEXT,
-    sample_id=TEXT, interaction_type={"const": "single_turn"}, input=thing("raw", "reference", raw=TEXT, reference=TEXTS),
+    sample_id=TEXT, interaction_type={"const": "single_turn"},
+    input=thing("raw", "reference", raw=TEXT, reference=TEXTS),
     output=thing("raw", raw=TEXTS), answer_attribution={"type": "array"},
     evaluation=thing("score", "is_correct", score=NUMBER, is_correct={"type": "boolean"}),
     error={"type": ["string", "null"]}, metadata=NAMED,
