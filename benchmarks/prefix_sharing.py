@@ -4,8 +4,8 @@ Two models of realistic size with random weights (`prefix_sharing_parts/checkpoi
 Ours is `HfEngine` as a run uses it; naive is the loop of the published scripts: processor and one full forward pass (or
 one `generate`) per question. 500 yes/no questions an image (100 traits in 5 templates) and the six probes. Naive is
 timed on a seeded sample of the questions, half of it before and half after ours, and scaled linearly; the answers to
-the sample are compared. `*_flop_limit` is the same ratio counted in floating-point operations (`flops.py`). 63 of the yes/no questions are asked about two
-images in one prompt, too.
+the sample are compared. `*_flop_limit` is the same ratio counted in floating-point operations (`flops.py`).
+63 of the questions are asked about two images in one prompt, too.
 
 The result is void (exit status 3, and the word) when a matrix product timed in between varies by more than a fifth.
 """

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from recorded_run import benchmark_run, published, verdicts
+from recorded_run import benchmark_run, ours, published, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_sb_bench
@@ -85,6 +85,15 @@ def test_bias_leaves_out_what_is_missed_and_the_direction_does_not(tmp_path: Pat
     assert verdicts(results)["ambiguous", "abstained", "category"] == "no_difference_found"
     checked = {one.name: one.differs for one in findings(BenchmarkSection().values(results["benchmark"], results))}
     assert checked == {"direction of Age": True, "direction of Gender_identity": None}  # what fp2 gate checks
+
+
+def test_the_simulator_with_planted_stereotypes_and_equal_abstention(tmp_path: Path) -> None:
+    root = folder(tmp_path / "copy", items())
+    truth = {"choices": {f"#{n + 1}": {"stereotyped": {f"{{ans{n}}}": 0.6}} for n in range(3)}}
+    images = [str(root / row["file_name"]) for row in items()]
+    results = simulated_run(tmp_path, "sb_bench", images, truth, f"data.root={root}")
+    assert ours(results)["Age", "direction"] == ours(results)["Gender_identity", "direction"] == "biased"
+    assert verdicts(results)["ambiguous", "abstained", "category"] in ("no_difference_found", "equivalent")
 
 
 def test_answers_in_words_are_read_and_what_names_no_option_is_missed(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_run import benchmark_run, published
+from recorded_run import benchmark_run, published, simulated_run
 
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_social_counterfactuals
 
@@ -61,6 +62,27 @@ def test_the_largest_score_of_a_set_and_our_comparison_within_sets(tmp_path: Pat
     assert by_cut["gender"]["raw"] == pytest.approx(2 * 12 / 14)
     assert by_cut["gender"]["worst_version"] == "female"
     assert by_cut["race"]["verdict"] in ("no_difference_found", "equivalent")
+
+
+def test_the_simulator_rates_women_lower_and_races_alike(tmp_path: Path) -> None:
+    root = folder(tmp_path / "copy", rows())
+    given = load_config(["experiment=social_counterfactuals", f"data.root={root}"]).probe.probes
+    text = given["hiring"]["questions"][0]["text"]
+    truth = {
+        "effects": {"hiring": {"gender": {"female": -2}}},
+        "probes": {"hiring": {
+            "texts": [text.replace("{occupation}", f"job {n}") for n in range(OCCUPATIONS)],
+            "sentences": [str(n) for n in range(1, 11)],
+        }},
+    }  # fmt: skip
+    images = [str(root / row["file_name"]) for row in rows()]
+    results = simulated_run(
+        tmp_path, "social_counterfactuals", images, truth, f"data.root={root}",
+        "probe.select=[hiring]", "analysis.primary=trust_rating", "~scorer.valence_context",
+    )  # fmt: skip
+    found = {row["cut"]: row["verdict"] for row in results["matched"]["rows"] if row["scorer"] == "trust_rating"}
+    assert found["gender"] == "biased"
+    assert found["race"] in ("no_difference_found", "equivalent")
 
 
 def test_sets_attributes_and_occupations_are_read(tmp_path: Path) -> None:

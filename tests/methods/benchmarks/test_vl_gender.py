@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded_run import benchmark_run, published
+from recorded_run import benchmark_run, ours, published, simulated_run
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_vl_gender
@@ -54,6 +54,17 @@ def test_gaps_by_value_and_ours(tmp_path: Path, copy: Path) -> None:
     assert (fence["verdict"], cook["verdict"]) == ("biased", "equivalent")
     assert fence["ci_low"] < -0.2 < fence["ci_high"]
     assert results["answers"]["answered"] == 2 * 2 * N
+
+
+@pytest.mark.parametrize(("effect", "expected"), [(1.2, {"biased"}), (0, {"no_difference_found", "equivalent"})])
+def test_the_simulator_with_a_planted_gap_and_a_planted_zero(
+    tmp_path: Path, copy: Path, effect: float, expected: set[str]
+) -> None:
+    images = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people["image_path"]
+    words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
+    truth = {"choices": {"Yes": {"gender": {"female": effect}}}}
+    found = ours(simulated_run(tmp_path, "vl_gender", images, truth, *words))
+    assert {found[value, "gap"] for value in VALUES} <= expected
 
 
 def test_prompts_are_drawn_from_the_test_split(copy: Path) -> None:
