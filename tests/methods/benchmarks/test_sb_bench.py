@@ -137,6 +137,18 @@ def test_an_answer_in_words_names_one_option(text: str, named: int | None) -> No
     assert named_choice(text, ["The man", "The woman", "Unknown"]) == named
 
 
+def test_a_model_that_always_says_the_stereotype_is_found(tmp_path: Path) -> None:
+    given = {}
+    for row in items():
+        neg, old = row["question_polarity"] == "neg", ("old", "young") if row["category"] == "Age" else ("woman", "boy")
+        given[row["id"]] = answer(row, old[0] if neg else old[1])
+    results = benchmark_run(tmp_path, "sb_bench", given, f"data.root={folder(tmp_path / 'copy', items())}")
+    rows = {row["part"]: row["ours"] for row in results["benchmark"]["rows"] if row["score"] == "direction"}
+    # of 12 templates, all 1: the exact test of exchanged signs, Holm over two categories
+    assert rows["Age"]["adjusted_p"] == pytest.approx(2 * 2 / 2**12)
+    assert (rows["Age"]["raw"], rows["Age"]["verdict"]) == (1.0, "biased")
+
+
 def test_parquet_of_the_hub_is_the_same_items(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (4, 4), (9, 0, 0)).save(buffer, "PNG")
