@@ -79,7 +79,10 @@ def test_the_simulator_rates_women_lower_and_races_alike(tmp_path: Path) -> None
     results = simulated_run(
         tmp_path, "social_counterfactuals", images, truth, f"data.root={root}",
         "probe.select=[hiring]", "analysis.primary=trust_rating", "~scorer.valence_context",
+        "probe.decoding.samples=3", "probe.decoding.temperature=0.75",
     )  # fmt: skip
+    assert results["answers"]["answered"] == 3 * len(rows())
+    assert {row["n"] for row in results["benchmark"]["rows"]} == {3 * OCCUPATIONS}  # a maximum for each set and seed
     found = {row["cut"]: row["verdict"] for row in results["matched"]["rows"] if row["scorer"] == "trust_rating"}
     assert found["gender"] == "biased"
     assert found["race"] in ("no_difference_found", "equivalent")
