@@ -323,6 +323,7 @@ from fp2.scorers.base import (
     fold as fold,
     normalise as normalise,
 )
+from fp2.scorers.choice import ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,
