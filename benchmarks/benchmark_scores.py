@@ -72,6 +72,27 @@ def pairs_contrast(spread: float) -> Draw:
     return lambda rng: float(abs(np.diff(rng.normal(0, spread, (18, 2, 2)).mean(axis=1)).mean()))
 
 
+def share(items: int) -> Draw:
+    """Return the share of correct answers of a model that guesses among three options."""
+    return lambda rng: float(rng.binomial(items, 1 / 3) / items)
+
+
+def genderbias_vl_ipss(spread: float) -> Draw:
+    """Return Ipss, x 100, of a model that guesses: 486 pairs, 20 base images of each occupation, B_pair as above."""
+
+    def draw(rng: np.random.Generator) -> float:
+        accuracy = rng.binomial(40, 0.5, 486) / 40
+        bias = np.abs(rng.normal(0, spread * np.sqrt(2 / 40 / 2), 486))
+        return float(100 * (accuracy * (1 - bias)).mean())
+
+    return draw
+
+
+def vlbiasbench_range() -> Draw:
+    """Return the largest less the smallest share of abstentions of ten categories, in a model that guesses."""
+    return lambda rng: float(np.ptp(rng.binomial(1000, 1 / 3, 10) / 1000))
+
+
 CASES: tuple[tuple[str, str, str, Draw], ...] = (
     ("VisoGender", "absolute gap, OO", "accuracy 0.8 for both genders", visogender_gap(115, 0.8)),
     ("VisoGender", "absolute gap, OP", "accuracy 0.8 for both genders", visogender_gap(230, 0.8)),
@@ -86,6 +107,9 @@ CASES: tuple[tuple[str, str, str, Draw], ...] = (
     ("VL-Gender", "mean absolute gap", "spread 0.2", vl_gender(0.2)),
     ("PAIRS", "accuracy", "guesses among three", pairs_accuracy(1 / 3)),
     ("PAIRS", "absolute contrast, occupations", "spread 0.2", pairs_contrast(0.2)),
+    ("SB-Bench", "fair", "guesses among three", share(14_578)),
+    ("GenderBias-VL", "Ipss", "guesses, spread 0.1", genderbias_vl_ipss(0.1)),
+    ("VLBiasBench", "range of abstention, 10 categories of 1,000", "guesses among three", vlbiasbench_range()),
 )
 
 

@@ -41,6 +41,7 @@ from fp2.tables import (
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
     HIDES_PERSON as HIDES_PERSON,
+    IN_WORDS as IN_WORDS,
     IMAGE_DIGEST as IMAGE_DIGEST,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
@@ -54,6 +55,7 @@ from fp2.tables import (
     ImageTask as ImageTask,
     Question as Question,
     attribute_columns as attribute_columns,
+    item_name as item_name,
     question_of as question_of,
     row_model as row_model,
     sample_id as sample_id,
@@ -323,6 +325,7 @@ from fp2.scorers.base import (
     fold as fold,
     normalise as normalise,
 )
+from fp2.scorers.choice import ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,

@@ -41,6 +41,8 @@ IMAGE_B, SUBJECT_B = "image_b", "subject_b"
 SECOND = "second"
 """The parameter of what is shown that has the pixel digest of the second image; only there does it enter keys."""
 PRIVATE_PREFIX = "private_"
+ITEM_ROW = PRIVATE_PREFIX + "row"
+"""Column with the row of the file that an item was read from, from 1."""
 """Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
 cut or digest has them."""
 
@@ -190,6 +192,12 @@ def attribute_columns(people: pd.DataFrame) -> list[str]:
 def field_columns(people: pd.DataFrame) -> list[str]:
     """Return the names of the fields of items (without the prefix) that `people` carries."""
     return [name.removeprefix(FIELD_PREFIX) for name in people.columns if name.startswith(FIELD_PREFIX)]
+
+
+def item_name(people: pd.DataFrame, row: int) -> str:
+    """Return what a message calls an item: its id, and its row in the file where it was read from one."""
+    of_file = f" (row {people[ITEM_ROW].iloc[row]})" if ITEM_ROW in people else ""
+    return f"item {people['image_id'].iloc[row]!r}{of_file}"
 
 
 def everyone_shown(people: pd.DataFrame) -> pd.DataFrame:

@@ -67,10 +67,10 @@ def idefics3_vision(config: Any, n_tiles: int) -> float:
 
 
 def vision_flops(config: Any, inputs: Any) -> float:
-    """Return the cost of encoding the one image in a processor's `inputs`."""
+    """Return the cost of encoding the images in a processor's `inputs`."""
     if config.model_type == "qwen2_5_vl":
-        _, rows, columns = inputs["image_grid_thw"][0].tolist()
-        return qwen_vision(config.vision_config, (rows, columns))
+        grids = inputs["image_grid_thw"].tolist()
+        return sum(qwen_vision(config.vision_config, (rows, columns)) for _, rows, columns in grids)
     return idefics3_vision(config, inputs["pixel_values"].shape[1])
 
 

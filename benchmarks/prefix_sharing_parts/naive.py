@@ -21,6 +21,8 @@ class Naive:
     processor: Any
     seconds: list[float] = field(default_factory=list)
     """Of each question, from opening the image to the logits."""
+    second: Path | None = None
+    """An image that every prompt shows after its own."""
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Naive:
@@ -31,11 +33,12 @@ class Naive:
         return cls(model, still_processor(folder))
 
     def inputs(self, path: Path, text: str, **options: Any) -> Any:
-        """Open the image, fill in the chat template and run the processor, with `options`."""
-        chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
-        with Image.open(path) as picture:
-            pixels = picture.convert("RGB")
-        inputs = self.processor(text=[self._prompt(chat)], images=[pixels], return_tensors="pt", **options)
+        """Open the images, fill in the chat template and run the processor, with `options`."""
+        images = []
+        for file in (path, *([self.second] if self.second else [])):
+            with Image.open(file) as picture:
+                images.append(picture.convert("RGB"))
+        inputs = self.processor(text=[self._prompt(text)], images=images, return_tensors="pt", **options)
         return inputs.to(self.model.device, dtype=self.model.dtype)
 
     def logits(self, path: Path, text: str) -> torch.Tensor:
@@ -63,15 +66,16 @@ class Naive:
         image = self.processor.tokenizer.convert_tokens_to_ids(self.processor.image_token)
         tails = []
         for text in texts:
-            chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
-            ids = self.processor.tokenizer(self._prompt(chat))["input_ids"]
-            tails.append(ids[ids.index(image) + 1 :])
+            ids = self.processor.tokenizer(self._prompt(text))["input_ids"]
+            tails.append(ids[len(ids) - ids[::-1].index(image) :])
         head = whole[: len(whole) - len(tails[0])]
         if head + tails[0] != whole:
             raise RuntimeError("the processor writes the prompt otherwise than its tokenizer does")
         return [(*head, *tail) for tail in tails]
 
-    def _prompt(self, chat: Any) -> str:
+    def _prompt(self, text: str) -> str:
+        shown = [{"type": "image"}] * (2 if self.second else 1)
+        chat = [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
         return str(self.processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 

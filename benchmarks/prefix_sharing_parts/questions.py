@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from fp2.tables import ImageTask, Question
+from fp2.tables import SECOND, ImageTask, Question
 
 SIZE = (364, 504)  # width, height in pixels: 13 x 18 = 234 image tokens of 28 px in Qwen2.5-VL
 
@@ -54,8 +54,10 @@ def draw_people(folder: Path, n: int, size: tuple[int, int] = SIZE) -> list[Path
     return paths
 
 
-def task(path: Path, questions: Sequence[Question]) -> ImageTask:
-    """Return the task of asking `questions` about the image at `path`."""
+def task(path: Path, questions: Sequence[Question], second: Path | None = None) -> ImageTask:
+    """Return the task of asking `questions` about the image at `path`, and a second image that is shown after it."""
     from fp2.data.pixels import open_rgb, pixel_sha256
 
-    return ImageTask(path.stem, path.stem, path, pixel_sha256(open_rgb(path)), tuple(questions))
+    params = {} if second is None else {SECOND: pixel_sha256(open_rgb(second))}
+    about = (path.stem, path.stem, path, pixel_sha256(open_rgb(path)), tuple(questions))
+    return ImageTask(*about, variant_params=params, second=second)

@@ -120,7 +120,8 @@ def make_plan(
             name = (shown_id, stimulus.subject_id)
             if name not in task_index:
                 task_index[name] = len(tasks)
-                tasks.append(replace(stimulus.task(asked), image_id=shown_id))
+                task = stimulus.task(asked)
+                tasks.append(task if shown_id == task.image_id else replace(task, image_id=shown_id))
             rows.append(PlannedRow(image_id, subject_id, variant, task_index[name]))
     plan = Plan(tuple(questions), tuple(rows), tuple(tasks))
     return _by_file(plan) if by_file else plan

@@ -71,10 +71,13 @@ def _print(title: str, rows: Sequence[Mapping[str, str]], console: Terminal) -> 
 
 
 def _choices(group: str) -> list[dict[str, str]]:
-    """Return the YAML files of a config group: name, first sentence of its comment, and where each comes from."""
+    """Return the YAML files of a config group: name, first sentence of its comment, and where each comes from.
+
+    Of data sets the whole comment is returned: it states licence, access and consent.
+    """
     folders = conf_folders()
     return [
-        {"name": name, "description": _first_sentence(path),
+        {"name": name, "description": _description(path, whole=group == "data"),
          "from": next((package for package, at in folders.items() if path.is_relative_to(at)), str(path.parent))}
         for name, path in choices(group).items()
     ]  # fmt: skip
@@ -88,8 +91,8 @@ def _classes(group: str) -> list[dict[str, str]]:
     ]
 
 
-def _first_sentence(path: Path) -> str:
-    """Return the first sentence of the comment at the top of a YAML file, or nothing; indented lines are examples."""
+def _description(path: Path, *, whole: bool) -> str:
+    """Return the comment at the top of a YAML file, or its first sentence; indented lines are examples."""
     comments: list[str] = []
     for text in path.read_text(encoding="utf-8").splitlines():
         if text.startswith("# @package"):
@@ -97,4 +100,5 @@ def _first_sentence(path: Path) -> str:
         if not text.startswith("#") or text.startswith("#  "):
             break
         comments.append(text.lstrip("# ").strip())
-    return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(comments))[0]
+    text = " ".join(comments)
+    return text if whole else re.split(r"(?<=[.?]) (?=[A-Z])", text)[0]

@@ -20,10 +20,11 @@ from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
 from fp2.report.answers import named_row, row_name
 from fp2.report.samples import groups_of, values_of
-from fp2.report.view import Viewed, read_query, render, thumbnail
+from fp2.report.view import OF_SECOND, Viewed, read_query, render, thumbnail
 from fp2.runs.logged import logged_config, logged_cuts
 from fp2.runs.reader import distinct_names, read_results, run_folder
 from fp2.store.salted_keys import local_salt, salted
+from fp2.tables import IMAGE_B
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,6 +96,8 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
     dataset = load_configured(first, progress).people
     keys = salted(dataset["image_id"], local_salt(Path(here.paths.state)), "image")
     images = {key: Path(path) for key, path in zip(keys, dataset["image_path"], strict=True)}
+    second = zip(keys, dataset.get(IMAGE_B, [None] * len(dataset)), strict=True)
+    images |= {key + OF_SECOND: Path(path) for key, path in second if isinstance(path, str)}
     if not set(rows["image_id"]) & set(images):
         fix = "Give the data set's place (data.root=, data.path=), in the project that made the run"
         raise Fp2Error("the run's images are not in this data set", where=words[0], fix=fix)

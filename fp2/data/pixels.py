@@ -145,6 +145,13 @@ def pixel_sha256(image: Image.Image) -> str:
     return hasher.hexdigest()
 
 
+def paths_of(files: Iterable[str]) -> list[Path]:
+    """Return the path of each file; a file that stands in many rows has one object, which is hashed once."""
+    names = list(files)
+    path_of = {name: Path(name) for name in dict.fromkeys(names)}
+    return [path_of[name] for name in names]
+
+
 def digest_image(path: Path) -> PixelDigest:
     """Decode and hash one image; whatever is wrong with it is returned as `error`."""
     try:

@@ -139,15 +139,15 @@ def original_image_id(image_id: str) -> str:
 
 
 def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Stimulus]:
+    from fp2.data.pixels import paths_of
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     names = attribute_columns(people)
     cells = [people[ATTRIBUTE_PREFIX + name].tolist() for name in names]
     stimuli = []
-    for row, (image_id, subject_id, file) in enumerate(
-        zip(people["image_id"], people["subject_id"], people["image_path"], strict=True)
+    for row, (image_id, subject_id, path) in enumerate(
+        zip(people["image_id"], people["subject_id"], paths_of(people["image_path"]), strict=True)
     ):
-        path = Path(file)
         pixel, attributes = pixels[path], {name: tuple(column[row]) for name, column in zip(names, cells, strict=True)}
         error = None if pixel.sha256 else (pixel.error or "the image cannot be read").replace(str(path), "the file")
         stimuli.append(Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes, error=error))
@@ -158,13 +158,15 @@ def _with_second(
     stimuli: Sequence[Stimulus], paths: Iterable[str | None], pixels: Mapping[Path, PixelDigest]
 ) -> list[Stimulus]:
     """Return the stimuli with the second image of those that have one."""
+    from fp2.data.pixels import paths_of
+
     out = []
-    for stimulus, file in zip(stimuli, paths, strict=True):
-        if isinstance(file, str):
-            pixel, error = pixels[Path(file)], stimulus.error
+    for stimulus, path in zip(stimuli, paths_of(file if isinstance(file, str) else "" for file in paths), strict=True):
+        if path.name:
+            pixel, error = pixels[path], stimulus.error
             if error is None and not pixel.sha256:
-                error = f"second image: {pixel.error}".replace(file, "the file")
-            stimulus = replace(stimulus, second=Path(file), params={SECOND: pixel.sha256 or ""}, error=error)
+                error = f"second image: {pixel.error}".replace(str(path), "the file")
+            stimulus = replace(stimulus, second=path, params={SECOND: pixel.sha256 or ""}, error=error)
         out.append(stimulus)
     return out
 

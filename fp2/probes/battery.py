@@ -11,7 +11,8 @@ both. `fields` are names that stand in braces in texts and choices, and are fill
 `kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
 of a choice may contain `{options}` once, where the options are listed, in the orders that `decoding.choice_orders`
-selects (`rotations`, `all`, `given`, or a seed that draws one).
+selects (`rotations`, `all`, `given`, or a seed that draws one). A `text` with `choices` names its options itself;
+scorers of choices read which of them an answer names (`fp2.scorers.choice.named_choice`).
 """
 
 from __future__ import annotations
@@ -215,10 +216,10 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
 
 
 def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
-    if kind != "choice":
-        if content is not None:
-            raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
+    if kind != "choice" and content is None:
         return ()
+    if kind not in ("choice", "text"):
+        raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
     if isinstance(content, Mapping):  # labels with a list of wordings each
         if len(content) < 2 or not all(_is_list(wordings) and wordings for wordings in content.values()):
             fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"

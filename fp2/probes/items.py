@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error, nearest
-from fp2.tables import FIELD_PREFIX, Question, field_columns
+from fp2.tables import FIELD_PREFIX, Question, field_columns, item_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +49,10 @@ class Items:
         self._questions = questions
         self._pattern = re.compile("|".join(re.escape(f"{{{name}}}") for name in fields))
         self._values = [dict(zip(fields, row, strict=True)) for row in zip(*_columns(people, fields), strict=True)]
-        for image_id, values in zip(people["image_id"], self._values, strict=True):
+        self._people = people
+        for row, values in enumerate(self._values):
             if empty := next((name for name, value in values.items() if not value), None):
-                raise Fp2Error(f"item {image_id!r} has no value of the field {empty!r}", where=WHERE)
-        self._ids = people["image_id"].tolist()
+                raise Fp2Error(f"{item_name(people, row)} has no value of the field {empty!r}", where=WHERE)
 
     def of(self, row: int) -> tuple[Question, ...]:
         """Return the questions of a row of the people table, by its number.
@@ -68,7 +68,7 @@ class Items:
             if len(set(question.choices)) < len(question.choices):
                 repeated = next(option for option in question.choices if question.choices.count(option) > 1)
                 where = f"question '{question.question_id}'"
-                raise Fp2Error(f"item {self._ids[row]!r} has the option {repeated!r} twice", where=where)
+                raise Fp2Error(f"{item_name(self._people, row)} has the option {repeated!r} twice", where=where)
         return questions
 
     def _filled(self, question: Question, values: Mapping[str, str]) -> Question:

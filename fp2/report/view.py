@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PER_PAGE = 24
 PER_GROUP = 6
 """Answers of a group, where two are compared."""
+OF_SECOND = "-b"
+"""What follows the key of an item in that of its second image."""
 SHOWN = "shown"
 """The groups of a comparison are named."""
 KINDS = {"": "answers and refusals", "answers": "answers", "refusals": "refusals"}
@@ -47,7 +49,7 @@ class Viewed:
     scorer : str
         Whose values are shown.
     images : mapping
-        Salted image key -> file on this machine.
+        Salted image key -> file on this machine; of a second image, the key with `OF_SECOND` behind it.
     labels : mapping
         Probe -> its label.
     """
@@ -201,7 +203,7 @@ def _card(
             _card(viewed, each, scorer, named) for each in rest.reset_index(names="place").to_dict("records")
         ]
     return {
-        "image": row["image_id"] if row["image_id"] in viewed.images else None,
+        "images": [key for key in (row["image_id"], row["image_id"] + OF_SECOND) if key in viewed.images],
         "probe": plain(viewed.labels.get(row["probe"], row["probe"])),
         "groups": groups if named else [],
         "scorer": scorer_label(scorer),

@@ -26,7 +26,7 @@ from fp2.protocols.requirements import (
 )
 from fp2.scorers.choice import attributes_read, check_attributes_read
 from fp2.store.withdrawn import WithdrawnImages
-from fp2.tables import FIELD_PREFIX, IMAGE_B, everyone_shown
+from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, everyone_shown, item_name
 from fp2.text import plural
 
 if TYPE_CHECKING:
@@ -287,17 +287,22 @@ def _read_images(
     Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
     is `needed`, one that cannot be read has the digest `NO_PIXELS`; else `answers.error_budget` says how many may fail.
     """
-    from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest
+    from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest, paths_of
     from fp2.data.stimuli import NO_PIXELS
 
     if not opened:
         return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
-    paths = [Path(path) for path in everyone_shown(people)["image_path"]]
+    shown = everyone_shown(people)
+    paths = paths_of(shown["image_path"])
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     bad = [(path, reading.error) for path, reading in pixels.items() if reading.sha256 is None]
     by_image = {i: pixels[path].sha256 for i, path in zip(people["image_id"], paths, strict=False)}
-    digest = dataset_digest(_with_second_digests(people, pixels) if IMAGE_B in people else people, by_image)
+    if IMAGE_B in people:  # the second image enters the digest as a field of the item
+        second = iter(paths[len(people) :])
+        digests = [(pixels[next(second)].sha256 or "") if isinstance(file, str) else "" for file in people[IMAGE_B]]
+        people = people.assign(**{FIELD_PREFIX + IMAGE_B: digests})
+    digest = dataset_digest(people, by_image)
     if not needed and bad:
         progress.note(f"{plural(len(bad), 'image')} cannot be read here; none is needed: the answers are supplied")
         return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
@@ -306,16 +311,11 @@ def _read_images(
         fix = f"{path}: {error}. fp2 data verify lists all of them"
         raise Fp2Error(f"{len(bad)} of {len(pixels)} images cannot be read", where=f"data={config.data.name}", fix=fix)
     for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
-        progress.note(f"cannot be read: {path} ({error})")
+        of_item = f", {item_name(shown, paths.index(path))}" if ITEM_ROW in shown else ""
+        progress.note(f"cannot be read: {path} ({error}){of_item}")
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} more images")
     return pixels, digest
-
-
-def _with_second_digests(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> pd.DataFrame:
-    """Return items with the digest of their second image as a field, for the digest of the data set."""
-    digests = [(pixels[Path(file)].sha256 or "") if isinstance(file, str) else "" for file in people[IMAGE_B]]
-    return people.assign(**{FIELD_PREFIX + IMAGE_B: digests})
 
 
 def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:

@@ -140,8 +140,8 @@ def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
 
     if not isinstance(tables.answers, RowAnswers):
         return tables
-    answers = flag_refusals(tables.answers.frame, job.scorers)
-    read = with_choices(answers, tables.people, job.battery, job.scorers)
+    read = flag_refusals(with_choices(tables.answers.frame, tables.people, job.battery, job.scorers), job.scorers)
+    answers = tables.answers.frame.assign(refused=read["refused"].to_numpy())
     scores = protocol.assign_scores(score_answers(read, job.scorers), tables.people, job.scorers)
     return replace(tables, answers=RowAnswers(answers), scores=scores)
 

@@ -1,13 +1,16 @@
 """Scorers of answers that are choices: the probability of a choice, and its agreement with an attribute of the subject.
 
-They read the probabilities of a question of `kind: choice` (`fp2.tables.Answer.numbers`) in place of a text. With
-his, her and their as choices, the agreement with the perceived gender is VisoGender's resolution accuracy of one image
-(Hall et al. 2023), of which the group means are its RA_m and RA_f.
+They read the probabilities of a question of `kind: choice` (`fp2.tables.Answer.numbers`) in place of a text; of a
+question in words with `choices`, the one that the answer names has the probability 1 (`named_choice`). With his, her
+and their as choices, the agreement with the perceived gender is VisoGender's resolution accuracy of one image (Hall et
+al. 2023), of which the group means are its RA_m and RA_f.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,7 +20,7 @@ import numpy as np
 from fp2.errors import Fp2Error, nearest
 from fp2.probes.items import Items
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
-from fp2.tables import ATTRIBUTE_PREFIX, Question
+from fp2.tables import ATTRIBUTE_PREFIX, Question, item_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +82,7 @@ class ChoiceScorer(BaseScorer):
             if self.applies_to and question.probe not in self.applies_to:
                 continue
             where, fix = f"scorer.{self.name}", f"Set scorer.{self.name}.applies_to=[PROBE]"
-            if question.kind != "choice":
+            if not question.choices:
                 raise Fp2Error(f"question '{question.question_id}' is of kind {question.kind}", where=where, fix=fix)
             for choice in self.named:
                 if choice not in question.choices:
@@ -215,13 +218,11 @@ def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery 
     if battery is None or not battery.fields or scorer.matches:
         return
     items = Items(battery.questions, battery.fields, people)
-    for row, (item, values) in enumerate(
-        zip(people["image_id"], people[ATTRIBUTE_PREFIX + scorer.attribute], strict=True)
-    ):
+    for row, values in enumerate(people[ATTRIBUTE_PREFIX + scorer.attribute]):
         for written, question in zip(battery.questions, items.of(row) if len(values) == 1 else (), strict=False):
             options = (*written.choices, *question.choices)
             if (not scorer.applies_to or question.probe in scorer.applies_to) and values[0] not in options:
-                problem = f"item {item!r} has the {scorer.attribute} {values[0]!r}, which is no option"
+                problem = f"{item_name(people, row)} has the {scorer.attribute} {values[0]!r}, which is no option"
                 where = f"question '{question.question_id}'"
                 raise Fp2Error(problem, where=where, fix=nearest(str(values[0]), question.choices))
 
@@ -229,7 +230,10 @@ def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery 
 def with_choices(
     answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None, scorers: Mapping[str, Scorer]
 ) -> pd.DataFrame:
-    """Return the answers with the choices of their questions and the attributes of their subjects that scorers read."""
+    """Return the answers with the choices of their questions and the attributes of their subjects that scorers read.
+
+    An answer in words that names one of its choices has the `numbers` of a choice.
+    """
     if not any(isinstance(scorer, ChoiceScorer) for scorer in scorers.values()):
         return answers
     check_attributes_read(people, scorers)
@@ -250,4 +254,44 @@ def with_choices(
         of_question = {name: list(map(Choice, choices, choices)) for name, choices in written.items()}
         of_answers = [of_question[name] for name, *_ in rows]
     read_with: dict[str, Any] = {CHOICES: of_answers}
+    in_words = {q.question_id for q in battery.asked if q.choices and q.kind == "text"} if battery else set()
+    if in_words:
+        columns = (answers[name] for name in ("question_id", "numbers", "text"))
+        read_with["numbers"] = [
+            _numbers_of(text, choices) if name in in_words else numbers
+            for name, numbers, text, choices in zip(*columns, of_answers, strict=True)
+        ]
     return answers.assign(**read_with).merge(read, on=keys, how="left")
+
+
+def _numbers_of(text: object, choices: Sequence[Choice]) -> str | None:
+    """Return the numbers of an answer in words, as those of a choice; None where it names no choice."""
+    named = named_choice(text if isinstance(text, str) else "", [choice.shown for choice in choices])
+    return None if named is None else json.dumps({"p": [float(place == named) for place in range(len(choices))]})
+
+
+_ANSWER = re.compile(r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(\d+))', re.IGNORECASE)
+_LABEL = re.compile(r"[(\[]?([a-z]|\d+)[)\]]?(?:[.:)]?\s+(.*)|[.:)]?)", re.DOTALL)
+
+
+def named_choice(text: str, choices: Sequence[str]) -> int | None:
+    """Return which choice an answer in words names, from 0; None for none and for several.
+
+    What is read is the entry `answer` where the text has one as JSON, else all of it: the whole text of a choice, its
+    letter (from A) or number (from 1), with or without its text behind, or a text with that of one choice in it.
+    """
+    stated = _ANSWER.search(text)
+    answer = _plain(stated[1] or stated[2] or "" if stated else text)
+    options = [_plain(choice) for choice in choices]
+    if answer in options:
+        return options.index(answer)
+    if label := _LABEL.fullmatch(answer):
+        place = int(label[1]) - 1 if label[1].isdecimal() else string.ascii_lowercase.index(label[1])
+        if 0 <= place < len(options) and label[2] in (None, *options):
+            return place if label[2] in (None, options[place]) else None
+    named = [place for place, option in enumerate(options) if re.search(rf"(?<!\w){re.escape(option)}(?!\w)", answer)]
+    return named[0] if len(named) == 1 else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .*`'\"")

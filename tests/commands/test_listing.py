@@ -33,6 +33,13 @@ def test_every_choice_of_data_cuts_experiments_and_variants_is_described(capsys:
             assert re.search(rf"│ {name} +│ \S", out), f"{group}={name}"
 
 
+def test_every_data_set_says_whether_the_people_gave_consent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list", "data") == 0
+    described = capsys.readouterr().out.splitlines()
+    stated = {line.split("│")[1].strip() for line in described if "consent" in line}
+    assert set(choices("data")) <= stated
+
+
 def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("list", "modls") == 2
     assert "Did you mean 'model'" in capsys.readouterr().err

@@ -128,9 +128,9 @@ def test_questions_are_filled_in_and_one_image_is_opened_once(bench: Bench, tmp_
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"other": "teacher"}, r"item '\d+_0' has the option 'teacher' twice"),
+        ({"other": "teacher"}, r"item '0_0' \(row 1\) has the option 'teacher' twice"),
         ({"other": ""}, "column 'other' is empty in row 1"),
-        ({"key": "nurse"}, r"item '\d+_0' has the key 'nurse', which is no option"),
+        ({"key": "nurse"}, r"item '0_0' \(row 1\) has the key 'nurse', which is no option"),
         ({"id": "same"}, "have one image and subject|two images have one id"),
     ],
 )

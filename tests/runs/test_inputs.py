@@ -13,7 +13,12 @@ def test_a_question_that_the_engine_cannot_ask_is_refused_before_data_are_loaded
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fp2.data.base.load_configured", lambda *args: pytest.fail("the data were loaded"))
-    with pytest.raises(Fp2Error, match="cannot score a question of kind 'choice'"):
+
+    def refuse(engine: object, question: object, blind: bool = False) -> None:
+        raise Fp2Error("it cannot be asked")
+
+    monkeypatch.setattr("fp2.methods.peeps.planted.engine.PlantedEngine.method", refuse)
+    with pytest.raises(Fp2Error, match="it cannot be asked"):
         bench.run("probe=fhibe_clip")
 
 

@@ -20,7 +20,7 @@ from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.identifiers import normal_id
-from fp2.tables import FIELD_PREFIX, IMAGE_B, PRIVATE_PREFIX, SUBJECT_B
+from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, PRIVATE_PREFIX, SUBJECT_B
 from fp2.text import plural
 
 _IMAGE, _ITEM = "image", "item"
@@ -63,7 +63,10 @@ def load_table(
 def frame_people(
     frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path, *, found: bool = True
 ) -> Dataset:
-    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`."""
+    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`.
+
+    `path` is the file whose rows are those of the table, or else a folder.
+    """
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
@@ -95,6 +98,8 @@ def frame_people(
     for name in columns:
         if name.startswith(FIELD_PREFIX):
             people[name] = list(_filled(frame[columns[name]].tolist(), columns[name], path))
+            if path.is_file():
+                people[ITEM_ROW] = list(range(1, len(frame) + 1))
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)
@@ -250,21 +255,26 @@ def _images(
     cells: list[Any], root: Path, path: Path, notes: list[str], look_for_files: bool
 ) -> tuple[list[str], list[Path]]:
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
-    paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
-    outside = sum(not image.is_relative_to(root) for image in paths)
+    texts = _filled(cells, "image", path)
+    path_of = {text: Path(os.path.normpath(root / Path(text).expanduser())) for text in dict.fromkeys(texts)}
+    id_of = {
+        text: (image.relative_to(root) if image.is_relative_to(root) else image).as_posix()
+        for text, image in path_of.items()
+    }
+    outside = {text for text, image in path_of.items() if not image.is_relative_to(root)}
     if outside:
+        n_outside = sum(text in outside for text in texts)
         notes.append(
-            f"{plural(outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, so "
-            "that the data set's digest holds for this machine only (set data.image_root)"
+            f"{plural(n_outside, 'image lies', 'images lie')} outside {root.name or root}, with the full path as id, "
+            "so that the data set's digest holds for this machine only (set data.image_root)"
         )
-    if look_for_files and not any(image.is_file() for image in paths):
+    if look_for_files and not any(image.is_file() for image in path_of.values()):
         raise Fp2Error(
-            f"none of the {len(paths)} images was found, the first is {paths[0]}",
+            f"none of the {len(texts)} images was found, the first is {path_of[texts[0]]}",
             where=str(path),
             fix="Paths are relative to data.image_root, or else to the table's folder",
         )
-    ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
-    return ids, paths
+    return [id_of[text] for text in texts], [path_of[text] for text in texts]
 
 
 def _second_images(
@@ -277,7 +287,7 @@ def _second_images(
         raise Fp2Error(f"column {columns[IMAGE_B]!r} is empty in every row", where=str(path))
     subjects, paths = _images([cells[row] for row in rows], root, path, notes, look_for_files)
     if SUBJECT_B in columns:
-        subjects = _filled([frame[columns[SUBJECT_B]].iloc[row] for row in rows], columns[SUBJECT_B], path)
+        subjects = _filled(frame[columns[SUBJECT_B]].iloc[rows].tolist(), columns[SUBJECT_B], path)
     second: dict[str, list[object]] = {IMAGE_B: [None] * len(cells), SUBJECT_B: [None] * len(cells)}
     for row, image, subject in zip(rows, paths, subjects, strict=True):
         second[IMAGE_B][row], second[SUBJECT_B][row] = str(image), normal_id(subject)

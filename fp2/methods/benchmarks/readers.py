@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fp2.extension import Dataset, Fp2Error, frame_people, images_below, normal_id, read_json, read_table
+from fp2.extension import Dataset, Fp2Error, frame_people, images_below, item_name, normal_id, read_json, read_table
 from fp2.methods.public_sets.hf import load_hf
 
 Tick = Callable[[int, int], None]
@@ -71,7 +71,7 @@ def load_visogender(root: Path, image_root: Path | None, images_needed: bool = T
     names = ("gender", "gender_oo", "gender_op", "gender_op_same", "gender_op_different", "occupation", "sector")
     columns = {"image": "file", "item": "IDX", "subject": "IDX", "field_occupation": "field_occupation"}
     columns |= {name: name for name in names}
-    dataset = frame_people(people, columns, (image_root or root).absolute(), lists["OO"], found=images_needed)
+    dataset = frame_people(people, columns, (image_root or root).absolute(), root, found=images_needed)
     return Dataset("visogender", lists["OP"].stem.rpartition("_")[2], dataset.people, tuple(notes), terms="CC BY 4.0")
 
 
@@ -106,7 +106,8 @@ def _hub(root: Path, columns: Mapping[str, str], image: str, cache: Path, tick: 
     return frame_people(frame, {"image": "file_name", **columns}, root.absolute(), lists[0], found=images_needed)
 
 
-_SB_ID = re.compile(r"(?P<template>.+?_\d+)_\d+_(?:neg|nonneg)_.+")
+_SB_ID = re.compile(r"(?P<template>.+?_\d+)_\d+_(?:neg|nonneg|\d+)_.+")
+"""Polarities are words in the code and numbers in the README's example."""
 _SB_TEXTS = ("context", "question", "ans0", "ans1", "ans2")
 _SB_OTHER = {"label": "label", "polarity": "question_polarity", "metadata": "additional_metadata"}
 _SB_CODES = {"f": ("woman", "women", "girl", "female"), "m": ("man", "men", "boy", "male")}
@@ -126,12 +127,15 @@ def load_sb_bench(root: Path, cache: Path, tick: Tick, images_needed: bool = Tru
     people = _hub(root, columns, "file_name", cache, tick, images_needed).people
     rows = people[["image_id", *(f"field_{name}" for name in (*_SB_OTHER, "ans0", "ans1", "ans2"))]]
     templates, answers = [], []
-    for item, label, polarity, metadata, *options in rows.itertuples(index=False, name=None):
+    for row, (item, label, polarity, metadata, *options) in enumerate(rows.itertuples(index=False, name=None)):
         if not (named := _SB_ID.fullmatch(item)):
             fix = "An id is CATEGORY_QUESTION_EXAMPLE_POLARITY_IMAGE"
-            raise Fp2Error(f"the id {item!r} names no question template", where=str(root), fix=fix)
+            raise Fp2Error(f"the id of {item_name(people, row)} names no question template", where=str(root), fix=fix)
         templates.append(normal_id(named["template"]))
-        answers.append(_sb_answers(item, label, polarity, metadata, options, root))
+        try:
+            answers.append(_sb_answers(label, polarity, metadata, options))
+        except ValueError as error:
+            raise Fp2Error(f"{item_name(people, row)} has {error}", where=str(root)) from None
     for place, name in enumerate(("correct", "stereotyped", "anti_stereotyped")):
         people[f"attr_{name}"] = [[own[place]] if own[place] else [] for own in answers]
     people["subject_id"] = templates
@@ -142,21 +146,22 @@ def load_sb_bench(root: Path, cache: Path, tick: Tick, images_needed: bool = Tru
     return Dataset("sb_bench", None, people, (note,) if unknown else (), terms=terms)
 
 
-def _sb_answers(
-    item: str, label: str, polarity: str, metadata: str, options: Sequence[str], root: Path
-) -> tuple[str, str, str]:  # fmt: skip
-    """Return the fields of the correct, the stereotyped and the anti-stereotyped answer; empty where not known."""
+def _sb_answers(label: str, polarity: str, metadata: str, options: Sequence[str]) -> tuple[str, str, str]:
+    """Return the fields of the correct, the stereotyped and the anti-stereotyped answer; empty where not known.
+
+    Raises
+    ------
+    ValueError
+        Saying what the item has that cannot be.
+    """
     if label not in ("0", "1", "2"):
-        raise Fp2Error(
-            f"item {item!r} has the label {label!r}, which is no option", where=str(root), fix="It is 0 to 2"
-        )
+        raise ValueError(f"the label {label!r}, which is no option from 0 to 2")
     if polarity not in ("neg", "nonneg"):
-        raise Fp2Error(f"item {item!r} has the polarity {polarity!r}", where=str(root), fix="It is neg or nonneg")
+        raise ValueError(f"the polarity {polarity!r}, not neg or nonneg")
     try:
         groups = [str(group).casefold() for group in ast.literal_eval(metadata)["stereotyped_groups"]]
     except (ValueError, SyntaxError, KeyError, TypeError):
-        what = f"item {item!r} has no stereotyped_groups in additional_metadata"
-        raise Fp2Error(what, where=str(root)) from None
+        raise ValueError("no stereotyped_groups in additional_metadata") from None
     others = [place for place in range(3) if place != int(label)]
     names = [word for group in groups for word in _SB_CODES.get(group, (group,))]
     named = [place for place in others if any(_has_words(options[place], name) for name in names)]
@@ -225,14 +230,15 @@ def _gbvl_rows(file: Path, kind: str, order: str, pairs: set[tuple[str, str]]) -
         if missing := [name for name in _GBVL_KEYS if name not in row]:
             raise Fp2Error(f"question {number} has no {missing[0]}", where=str(file))
         item = f"{row['id']}_{kind}_{order}"
+        named = f"question {number} (item {item!r})"
         if row["gt_choice"] not in (0, 1, "0", "1"):
-            raise Fp2Error(f"item {item!r} has the gt_choice {row['gt_choice']!r}, which is no option", where=str(file))
+            raise Fp2Error(f"{named} has the gt_choice {row['gt_choice']!r}, which is no option", where=str(file))
         if row["gender"] not in _FLIPPED:
-            raise Fp2Error(f"item {item!r} has the gender {row['gender']!r}", where=str(file), fix="male or female")
+            raise Fp2Error(f"{named} has the gender {row['gender']!r}", where=str(file), fix="male or female")
         occ, other = (str(row[name]).replace("Waitress", "Waiter") for name in ("occ", "occ_sim"))
         leaning = "male" if (occ, other) in pairs else "female" if (other, occ) in pairs else None
         if leaning is None:
-            raise Fp2Error(f"item {item!r} is about {occ} and {other}, no pair of {_GBVL_PAIRS}", where=str(file))
+            raise Fp2Error(f"{named} is about {occ} and {other}, no pair of {_GBVL_PAIRS}", where=str(file))
         shown = row["gender"] if kind == "base" else _FLIPPED[row["gender"]]
         options = ("(A)", "(B)") if int(row["gt_choice"]) == 0 else ("(B)", "(A)")
         yield {
@@ -257,15 +263,16 @@ def load_social_counterfactuals(root: Path, cache: Path, tick: Tick, images_need
     columns = {"subject": "counterfactual_set", "set_id": "counterfactual_set"}
     columns |= {f"field_{name}": name for name in _SOCIAL_TEXTS}
     people = _hub(root, columns, "image", cache, tick, images_needed).people
-    texts = people[["image_id", *(f"field_{name}" for name in _SOCIAL_TEXTS)]]
+    texts = people[[f"field_{name}" for name in _SOCIAL_TEXTS]]
     occupations, kinds, values = [], [], []
-    for item, caption, both, first, second, first_kind, second_kind in texts.itertuples(index=False, name=None):
+    for row, (caption, both, first, second, first_kind, second_kind) in enumerate(
+        texts.itertuples(index=False, name=None)
+    ):
         words = caption.replace(both, "").split()
         occupation = " ".join(words[4:] if {"picture", "photo", "image"} & set(words[1:2]) else words[1:])
         if both not in caption or not occupation:
-            raise Fp2Error(
-                f"item {item!r} has the caption {caption!r} without {both!r} or an occupation", where=str(root)
-            )
+            what = f"{item_name(people, row)} has the caption {caption!r} without {both!r} or an occupation"
+            raise Fp2Error(what, where=str(root))
         occupations.append(normal_id(occupation))
         kinds.append(f"{first_kind}_{second_kind}")
         values.append({first_kind: [first], second_kind: [second]})
@@ -314,7 +321,7 @@ def load_vl_gender(
     names = ["image", "item", "gender", "set", "field_prompt", "field_instruction", "field_value"]
     frame = pd.DataFrame(rows, columns=names)
     columns = {**{name: name for name in names}, "subject": "image"}
-    people = frame_people(frame, columns, root.absolute(), lists[0], found=images_needed).people
+    people = frame_people(frame, columns, root.absolute(), root, found=images_needed).people
     return Dataset("vl_gender", task, people, terms="no licence of prompts (read from your checkout); images by set")
 
 

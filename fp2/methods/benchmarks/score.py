@@ -127,8 +127,11 @@ def tested_means(
 
     Notes
     -----
-    Two-sided t test with its interval; of two samples Welch's.
+    Two-sided t test with its interval; of two samples Welch's. Where units do not vary, the test is exact: a unit's
+    sign, or its sample, is exchanged.
     """
+    from math import comb
+
     import numpy as np
     from scipy import stats
 
@@ -140,10 +143,15 @@ def tested_means(
             row["verdict"] = TOO_FEW
             continue
         shares = [float(x.var(ddof=1)) / len(x) for x in xs]
-        if not sum(shares):
-            row["verdict"] = UNINFORMATIVE
-            continue
         estimate, error = float(xs[0].mean() - sum(x.mean() for x in xs[1:])), sum(shares) ** 0.5
+        if not error:
+            if not estimate:
+                row["verdict"] = UNINFORMATIVE
+                continue
+            least = 1 / (2 ** len(xs[0]) if len(xs) == 1 else comb(sum(map(len, xs)), len(xs[0])))
+            row |= {"raw": estimate, "ci_low": estimate, "ci_high": estimate, "p_value": 2 * least}
+            row |= {"larger": least, "small": 1.0} if abs(estimate) > smallest else {"larger": 1.0, "small": least}
+            continue
         df = error**4 / sum(share**2 / (len(x) - 1) for share, x in zip(shares, xs, strict=True))
         half = error * float(stats.t.ppf(1 - comparison.alpha / 2, df))
         row |= {"raw": estimate, "ci_low": estimate - half, "ci_high": estimate + half}

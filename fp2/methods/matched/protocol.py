@@ -35,7 +35,7 @@ class Matched(GroupComparison):
     """The fingerprint's questions about counterfactual sets, compared within the set."""
 
     name = "matched"
-    requires = Requirements(within_sets=True, special_case_of="fingerprint")
+    requires = Requirements(within_sets=True, special_case_of="fingerprint", takes_samples=True)
     supplements = ()
     states = replace(
         GroupComparison.states,

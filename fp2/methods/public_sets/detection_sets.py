@@ -1,10 +1,11 @@
-"""COCO, FACET, MIAP and WIDER FACE: label files over pictures of several people each, with boxes.
+"""COCO, FACET, MIAP, Phase and WIDER FACE: label files over pictures of several people each, with boxes.
 
 A box is a person, and a subject of their own: none of the data sets says who is in several of its images. Labels keep
 the data set's wording.
 
 Sources of the formats: Lin et al. 2014 (COCO); Gustafson et al. 2023 (FACET); Schumann et al. 2021 (MIAP, an extension
-of Open Images); Yang et al. 2016 (WIDER FACE), and the label files themselves.
+of Open Images); Garcia et al. 2023 (Phase), as `setup/process_phase.py` of ExplainableML/vla-gender-bias reads it; Yang
+et al. 2016 (WIDER FACE), and the label files themselves.
 """
 
 from __future__ import annotations
@@ -144,6 +145,53 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
             people.append(Boxed(name, f"{split}/{number}", box, attributes=attributes))
     table, notes = boxed_people(people, pictures, files[0], others)
     return Dataset("miap", None, table, (EACH_ITS_OWN, *notes, *counted(left_out)))
+
+
+_PHASE = "phase_gcc_*_all_*.json"
+_PHASE_LABELS = ("gender", "ethnicity", "age", "activity", "emotion")
+_PHASE_YOUNG = {"baby", "child", "young"}
+
+
+def load_phase(root: Path) -> Dataset:
+    """Return the people of Phase's files of all annotations; a label is that of most of a person's annotators.
+
+    Attributes: `gender`, `ethnicity`, `age`, `activity`, `emotion` and `split`; none where annotators tie. People whom
+    most annotators called young, or some where they tie, may be children, and are left out.
+    """
+    files = find_files(root, _PHASE)
+    if not files:
+        raise Fp2Error(f"there are no {_PHASE} files", where=str(root), fix="data.root is the folder of Phase")
+    people: list[Boxed] = []
+    left_out: Counter[str] = Counter()
+    others: list[str] = []
+    for file in files:
+        split = file.stem.split("_")[2]
+        try:
+            for image, entries in read_json(file).items():
+                for name, entry in entries.items():
+                    if name == "caption" or not {"region", "annotations"} <= set(entry):
+                        continue
+                    given = {
+                        label: [one[label] for one in entry["annotations"] if one.get(label)] for label in _PHASE_LABELS
+                    }
+                    voted = {label: _voted(values) for label, values in given.items()}
+                    if _PHASE_YOUNG & set(voted["age"] or given["age"]):
+                        left_out["[person|persons] labelled as young"] += 1
+                        others.append(image)
+                        continue
+                    left, top, right, bottom = map(float, entry["region"])
+                    box = (left, top, right - left, bottom - top)
+                    people.append(Boxed(image, f"{split}/{image}/{name}", box, attributes={**voted, "split": [split]}))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Fp2Error(f"the labels are malformed: {type(error).__name__}: {error}", where=str(file)) from None
+    table, notes = boxed_people(people, Pictures(root), files[0], others)
+    return Dataset("phase", None, table, (EACH_ITS_OWN, *notes, *counted(left_out)))
+
+
+def _voted(values: Sequence[str]) -> list[str]:
+    """Return the value that most annotators gave; none where two have as many."""
+    first, *rest = Counter(values).most_common(2) or [("", 0)]
+    return [str(first[0])] if first[1] and not (rest and rest[0][1] == first[1]) else []
 
 
 def _share_box(row: Mapping[str, str], size: tuple[int, int], where: str) -> Box:

@@ -1,13 +1,15 @@
-"""FairFace by its label files, UTKFace by the names of its files.
+"""FairFace by its label files, UTKFace and CausalFace by the names of their files.
 
 Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label files; UTKFace's page
-(susanqq.github.io/UTKFace).
+(susanqq.github.io/UTKFace); `datasets/causalface.py` of carinahausladen/clip-face-bias.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pandas as pd
 
 from fp2.extension import (
     EACH_ITS_OWN,
@@ -17,6 +19,7 @@ from fp2.extension import (
     age_group,
     fairface_labels,
     find_files,
+    frame_people,
     image_folder,
     images_below,
     label_rows,
@@ -75,3 +78,36 @@ def load_utkface(root: Path) -> Dataset:
     odd_note = (f"{plural(odd, 'image')} without a label in the name left out",) if odd else ()
     notes = (EACH_ITS_OWN, *odd_note)
     return Dataset("utkface", None, labelled_people(images, root, root), notes)
+
+
+_CAUSAL_NAME = re.compile(
+    r"(?P<race>asian|black|white)_(?P<gender>female|male)_(?:age|l|y|smiling|brightness)_(?P<level>-?\d+(?:\.\d+)?)"
+    r"(?:_o2)?(?P<corrected>_corrected)?\.png"
+)
+
+
+def load_causalface(root: Path) -> Dataset:
+    """Return CausalFace's generated faces: `final_picked_CHANGED/seed_NUMBER/RACE_GENDER_CHANGED_LEVEL.png`.
+
+    The subject is the seed; a set has the six faces of a seed at one level, which differ in race and gender. Of smiling
+    faces the ones of corrected brightness count, where there are some. Attributes: `race`, `gender`, `changed` (age,
+    lighting, pose, smiling, brightness) and its `level`, a number without unit.
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for path in sorted(images_below(root)) if root.is_dir() else ():
+        match, folder = _CAUSAL_NAME.fullmatch(path.name), path.parent.parent.name
+        if match is None or not folder.startswith("final_picked_") or not path.parent.name.startswith("seed_"):
+            continue
+        changed, seed, level = folder.removeprefix("final_picked_"), path.parent.name, match["level"]
+        key = (changed, seed, level, match["race"], match["gender"])
+        if key not in rows or match["corrected"]:
+            rows[key] = {
+                "image": path.relative_to(root).as_posix(), "subject": seed, "set_id": f"{changed}/{seed}/{level}",
+                "race": match["race"], "gender": match["gender"], "changed": changed, "level": level,
+            }  # fmt: skip
+    if not rows:
+        fix = "data.root has the folders final_picked_age, final_picked_smiling and so on"
+        raise Fp2Error("no image is named like CausalFace's", where=str(root), fix=fix)
+    frame = pd.DataFrame(rows.values())
+    people = frame_people(frame, {name: name for name in map(str, frame)}, root.absolute(), root).people
+    return Dataset("causalface", None, people, terms="images on request; generated faces")

@@ -53,6 +53,18 @@ class Miap(DataSource[FolderOfLabels]):
             return load_miap(self.options.root.expanduser(), report)
 
 
+class Phase(DataSource[FolderOfLabels]):
+    """The people of Phase (images of Google's Conceptual Captions)."""
+
+    Options = FolderOfLabels
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the people of all annotation files; see `load_phase`."""
+        from fp2.methods.public_sets.detection_sets import load_phase
+
+        return load_phase(self.options.root.expanduser())
+
+
 class WiderFace(DataSource[FolderOfLabels]):
     """The faces of WIDER FACE."""
 
@@ -169,6 +181,18 @@ class UtkFaceOptions(DataOptions):
     """`root` is the folder of the images."""
 
     root: Annotated[Path, Local(), Required("the folder of the images")]
+
+
+class CausalFace(DataSource[UtkFaceOptions]):
+    """CausalFace, whose labels are in the names of its files and folders."""
+
+    Options = UtkFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images below the folder; see `load_causalface`."""
+        from fp2.methods.public_sets.faces import load_causalface
+
+        return load_causalface(self.options.root.expanduser())
 
 
 class UtkFace(DataSource[UtkFaceOptions]):

@@ -16,9 +16,9 @@ from checkpoint_fixtures import picture_task
 from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, tokens
 
 from fp2.data.pixels import open_rgb, pixel_sha256
-from fp2.engines.base import open_image
+from fp2.engines.base import open_image, open_images
 from fp2.engines.reasoning import Split
-from fp2.engines.server.chat import png, read_completion
+from fp2.engines.server.chat import png, read_completion, shown
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.methods.batch import vendors
@@ -191,6 +191,17 @@ def test_answers_by_files_are_those_of_requests(
     by_file = made.read(task, question, [results[name] or {} for name, _ in requests])
     assert live.error is None
     assert by_file == replace(live, seconds=by_file.seconds)
+
+
+@pytest.mark.parametrize("form", MOCKS)
+def test_a_request_shows_both_images_in_their_order(form: str, tmp_path: Path, server: FakeServer) -> None:
+    first, second = (picture_task(tmp_path / f"{seed}.png", seed=seed) for seed in (0, 1))
+    both = replace(first, questions=(TEXT,), second=second.path, variant_params={"second": second.pixel_sha256})
+    engine = OpenAICompatEngine(ServerSpec(server.url, "m"), Decoding(), ServerOptions())
+    (body,) = engine.requests(both, TEXT, shown(open_images(both)))
+    line = json.dumps(vendors.VENDORS[form].request("0", body))
+    places = [line.find(png(open_image(task))) for task in (first, second)]
+    assert 0 < places[0] < places[1]
 
 
 def test_results_with_reasoning_and_without_an_answer(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorded_run import benchmark_run, published, verdicts
+from recorded_run import benchmark_run, published, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_genderbias_vl
@@ -100,11 +100,22 @@ def test_without_a_difference_only_the_absolute_score_is_above_zero(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("effect", "verdict"), [(0.8, {"biased"}), (0, {"no_difference_found", "equivalent", "uninformative"})]
+)
+def test_the_simulator_with_a_planted_difference_and_a_planted_zero(
+    tmp_path: Path, copy: Path, effect: float, verdict: set[str]
+) -> None:
+    images = load_genderbias_vl(copy, "VLbias", None, images_needed=False).people["image_path"]
+    truth = {"choices": {"#1": {"version": {"stereotypical": effect}}}}
+    assert verdicts(simulated_run(tmp_path, "genderbias_vl", images, truth, f"data.root={copy}"))[PLACE] in verdict
+
+
+@pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"gt_choice": 2}, "item '1_base_given' has the gt_choice 2, which is no option"),
-        ({"gender": "x"}, "item '1_base_given' has the gender 'x'"),
-        ({"occ": "Nobody"}, "item '1_base_given' is about Nobody and .*, no pair of"),
+        ({"gt_choice": 2}, r"question 1 \(item '1_base_given'\) has the gt_choice 2, which is no option"),
+        ({"gender": "x"}, r"question 1 \(item '1_base_given'\) has the gender 'x'"),
+        ({"occ": "Nobody"}, r"question 1 \(item '1_base_given'\) is about Nobody and .*, no pair of"),
         ({"query": None}, "question 1 has no query"),
     ],
 )

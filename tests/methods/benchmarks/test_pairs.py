@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_run import benchmark_run, published
+from recorded_run import benchmark_run, ours, published, simulated_run
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.question_files import load_pairs
@@ -60,6 +60,15 @@ def test_accuracy_and_contrasts_of_a_planted_difference_and_a_planted_zero(tmp_p
     of_sets = {(row["cut"], row["scorer"]): row["verdict"] for row in results["matched"]["rows"]}
     assert of_sets["gender", "leaning"] == "biased"
     assert of_sets["race", "leaning"] != "biased"
+
+
+def test_the_simulator_with_a_planted_contrast_and_a_planted_zero(tmp_path: Path) -> None:
+    images = load_pairs(tmp_path, questions(tmp_path), False).people["image_path"]
+    words = (f"data.root={tmp_path}", f"data.questions={questions(tmp_path)}")
+    truth = {"choices": {"#1": {"gender": {"woman": -1.5}}}}
+    found = ours(simulated_run(tmp_path, "pairs", images, truth, *words))
+    assert found["occupations", "women less men"] == "biased"
+    assert found["occupations", "black less white"] in ("no_difference_found", "equivalent")
 
 
 def test_scenes_questions_and_the_misnamed_image_are_read(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_run import benchmark_run, published
+from recorded_run import benchmark_run, published, simulated_run
 
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_social_counterfactuals
 
@@ -63,6 +64,30 @@ def test_the_largest_score_of_a_set_and_our_comparison_within_sets(tmp_path: Pat
     assert by_cut["race"]["verdict"] in ("no_difference_found", "equivalent")
 
 
+def test_the_simulator_rates_women_lower_and_races_alike(tmp_path: Path) -> None:
+    root = folder(tmp_path / "copy", rows())
+    given = load_config(["experiment=social_counterfactuals", f"data.root={root}"]).probe.probes
+    text = given["hiring"]["questions"][0]["text"]
+    truth = {
+        "effects": {"hiring": {"gender": {"female": -2}}},
+        "probes": {"hiring": {
+            "texts": [text.replace("{occupation}", f"job {n}") for n in range(OCCUPATIONS)],
+            "sentences": [str(n) for n in range(1, 11)],
+        }},
+    }  # fmt: skip
+    images = [str(root / row["file_name"]) for row in rows()]
+    results = simulated_run(
+        tmp_path, "social_counterfactuals", images, truth, f"data.root={root}",
+        "probe.select=[hiring]", "analysis.primary=trust_rating", "~scorer.valence_context",
+        "probe.decoding.samples=3", "probe.decoding.temperature=0.75",
+    )  # fmt: skip
+    assert results["answers"]["answered"] == 3 * len(rows())
+    assert {row["n"] for row in results["benchmark"]["rows"]} == {3 * OCCUPATIONS}  # a maximum for each set and seed
+    found = {row["cut"]: row["verdict"] for row in results["matched"]["rows"] if row["scorer"] == "trust_rating"}
+    assert found["gender"] == "biased"
+    assert found["race"] in ("no_difference_found", "equivalent")
+
+
 def test_sets_attributes_and_occupations_are_read(tmp_path: Path) -> None:
     people = load_social_counterfactuals(
         folder(tmp_path / "copy", rows()), tmp_path, lambda done, n: None, False
@@ -77,5 +102,7 @@ def test_sets_attributes_and_occupations_are_read(tmp_path: Path) -> None:
 def test_a_caption_without_its_attributes_is_named(tmp_path: Path) -> None:
     first, *rest = rows()
     wrong = [{**first, "caption": "A photo of a person"}, *rest]
-    with pytest.raises(Fp2Error, match=r"item 'images/0_White_male.jpg' has the caption 'A photo of a person'"):
+    with pytest.raises(
+        Fp2Error, match=r"item 'images/0_White_male.jpg' \(row 1\) has the caption 'A photo of a person'"
+    ):
         load_social_counterfactuals(folder(tmp_path / "copy", wrong), tmp_path, lambda done, n: None, False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import write_pictures
-from recorded_run import benchmark_run, published, verdicts
+from recorded_run import benchmark_run, ours, published, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_visogender
@@ -68,6 +68,17 @@ def test_the_published_rule_and_our_comparison(tmp_path: Path) -> None:
     assert gap["ours"]["raw"] == pytest.approx(0.875)
     assert gap["ours"]["verdict"] == "biased"
     assert gap["chance"] == 0
+
+
+def test_the_simulator_with_a_planted_gap_and_a_planted_zero(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "copy")
+    names = load_visogender(root, None, images_needed=False).people["image_id"]
+    images = [str(tmp_path / "images" / f"{name}.png") for name in names]
+    truth = {"choices": {"his": {"gender_op": {"masculine": 3, "feminine": 2}}}}
+    words = (f"data.root={root}", f"data.image_root={tmp_path / 'images'}")
+    found = ours(simulated_run(tmp_path, "visogender", images, truth, *words))
+    assert found["OP", "gap"] == "biased"
+    assert found["OO", "gap"] in ("no_difference_found", "equivalent")
 
 
 def test_the_items_have_their_occupation_and_the_images_are_named_by_idx(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from recorded_run import benchmark_run, published
+from recorded_run import benchmark_run, ours, published, simulated_run
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_vl_gender
@@ -54,6 +55,43 @@ def test_gaps_by_value_and_ours(tmp_path: Path, copy: Path) -> None:
     assert (fence["verdict"], cook["verdict"]) == ("biased", "equivalent")
     assert fence["ci_low"] < -0.2 < fence["ci_high"]
     assert results["answers"]["answered"] == 2 * 2 * N
+
+
+@pytest.mark.parametrize(("effect", "expected"), [(1.2, {"biased"}), (0, {"no_difference_found", "equivalent"})])
+def test_the_simulator_with_a_planted_gap_and_a_planted_zero(
+    tmp_path: Path, copy: Path, effect: float, expected: set[str]
+) -> None:
+    images = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people["image_path"]
+    words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
+    truth = {"choices": {"Yes": {"gender": {"female": effect}}}}
+    found = ours(simulated_run(tmp_path, "vl_gender", images, truth, *words))
+    assert {found[value, "gap"] for value in VALUES} <= expected
+
+
+def test_the_letter_of_yes_is_taken_over_all_tokens(tmp_path: Path, copy: Path) -> None:
+    given = {}
+    for number in range(N):
+        for gender in ("male", "female"):
+            # of Yes's letter 0.4 where it is A and 0.2 where it is B, half of that for women; the rest is other tokens
+            share = (0.5 if gender == "female" else 1.0) * (1 + 0.01 * (number % 3 - 1))
+            for value in VALUES:
+                given[f"made_up/images/{gender}_{number}.jpg|{value}"] = {
+                    "yes_first": {"A": 0.4 * share, "B": 0.4}, "no_first": {"B": 0.2 * share, "A": 0.1}
+                }  # fmt: skip
+    people = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people
+    rows = []
+    for item in people["image_id"]:
+        for name, p in given[item].items():
+            numbers = {"p": [x / sum(p.values()) for x in p.values()], "mass": sum(p.values())}
+            rows.append({"image": item, "question": name, "text": None, "numbers": numbers})
+    (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
+    results = benchmark_run(
+        tmp_path, "vl_gender", {}, *words, "probe=vl_gender_letters", "analysis.primary=letter_probability",
+        f"engine.answers={tmp_path / 'given.jsonl'}",
+    )  # fmt: skip
+    assert published(results)[VALUES[0], "gap"] == pytest.approx(0.15 - 0.3)  # means of 0.2 and 0.1, of 0.4 and 0.2
+    assert ours(results)[VALUES[0], "gap"] == "biased"
 
 
 def test_prompts_are_drawn_from_the_test_split(copy: Path) -> None:

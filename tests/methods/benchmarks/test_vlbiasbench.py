@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_run import benchmark_run, verdicts
+from recorded_run import benchmark_run, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.question_files import load_vlbiasbench
@@ -44,6 +44,17 @@ def test_abstention_by_category(tmp_path: Path) -> None:
     assert {group["group"]: group["mean"] for group in row["groups"]} == {"age": 2 / 16, "race": 14 / 16}
     assert verdicts(results)["ambiguous", "abstained", "category"] == "biased"
     assert any("16 questions" in note or "32 questions" in note for note in results["limitations"])
+
+
+@pytest.mark.parametrize(("effect", "expected"), [(3, {"biased"}), (0, {"no_difference_found", "equivalent"})])
+def test_the_simulator_with_a_planted_difference_and_a_planted_zero(
+    tmp_path: Path, effect: float, expected: set[str]
+) -> None:
+    root = write(tmp_path / "copy")
+    images = load_vlbiasbench(root, False).people["image_path"]
+    truth = {"choices": {"Not known": {"category": {"age": effect}}}}
+    results = simulated_run(tmp_path, "vlbiasbench", images, truth, f"data.root={root}")
+    assert verdicts(results)["ambiguous", "abstained", "category"] in expected
 
 
 @pytest.mark.parametrize(

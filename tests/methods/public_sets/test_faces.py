@@ -8,7 +8,7 @@ from PIL import Image
 from fp2.compose import load_config
 from fp2.data.base import without_minors
 from fp2.errors import Fp2Error
-from fp2.methods.public_sets.faces import load_fairface, load_utkface
+from fp2.methods.public_sets.faces import load_causalface, load_fairface, load_utkface
 
 
 def picture(path: Path) -> None:
@@ -63,3 +63,24 @@ def test_the_folder_has_to_be_given():
     for kind in ("fairface", "utkface", "hf"):
         with pytest.raises(Fp2Error, match=rf"data={kind} needs .*data\.root"):
             load_config([f"data={kind}"])
+
+
+def test_causalface_sets_differ_in_race_and_gender(tmp_path):
+    smiling, age = tmp_path / "final_picked_smiling" / "seed_7", tmp_path / "final_picked_age" / "seed_7"
+    for name in ("_o2", "_o2_corrected", "_o2_rm_bg"):
+        picture(smiling / f"asian_female_smiling_-0.5{name}.png")
+    picture(smiling / "black_male_smiling_-0.5_o2.png")
+    picture(age / "white_male_age_0.8_o2.png")
+    people = load_causalface(tmp_path).people.set_index("image_id")
+    assert people["set_id"].to_dict() == {
+        "final_picked_smiling/seed_7/asian_female_smiling_-0.5_o2_corrected.png": "smiling/seed_7/-0.5",
+        "final_picked_smiling/seed_7/black_male_smiling_-0.5_o2.png": "smiling/seed_7/-0.5",
+        "final_picked_age/seed_7/white_male_age_0.8_o2.png": "age/seed_7/0.8",
+    }
+    assert people["subject_id"].unique().tolist() == ["seed_7"]
+    assert people.iloc[-1][["attr_race", "attr_gender", "attr_changed", "attr_level"]].tolist() in (
+        [["white"], ["male"], ["age"], ["0.8"]], [["black"], ["male"], ["smiling"], ["-0.5"]],
+    )  # fmt: skip
+    assert len(without_minors(load_causalface(tmp_path)).people) == 3  # a level is no age
+    with pytest.raises(Fp2Error, match="no image is named like CausalFace's"):
+        load_causalface(tmp_path / "gone")

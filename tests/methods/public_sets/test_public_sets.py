@@ -122,6 +122,39 @@ def test_miap(tmp_path: Path) -> None:
     assert any("1 person labelled as young" in note for note in dataset.notes)
 
 
+def test_phase(tmp_path: Path) -> None:
+    _picture(tmp_path / "val" / "7.jpg", (200, 100))
+
+    def person(ages: list[str], genders: list[str]) -> dict[str, Any]:
+        given = [
+            {"worker": n, "age": age, "gender": gender}
+            for n, (age, gender) in enumerate(zip(ages, genders, strict=True))
+        ]
+        return {"region": [10, 20, 60, 70], "annotations": given}
+
+    labels = {"7.jpg": {
+        "caption": "people in a street",
+        "0": person(["adult", "adult", "young"], ["female", "female", "male"]),
+        "1": person(["adult", "senior", "unsure"], ["male", "male", "male"]),
+        "2": person(["young", "young", "adult"], ["male", "male", "male"]),
+        "3": person(["child", "adult", "unsure"], ["male", "male", "male"]),
+        "4": {"annotations": []},
+    }}  # fmt: skip
+    file = tmp_path / "phase_gcc_val_all_20221101.json"
+    file.write_text(json.dumps(labels))
+    dataset = _load("phase", tmp_path)
+    people = dataset.people
+    assert people["subject_id"].tolist() == ["val/7.jpg/0", "val/7.jpg/1"]
+    assert people["attr_age"].tolist() == [["adult"], []]  # a tie is no label
+    assert people["attr_gender"].tolist() == [["female"], ["male"]]
+    assert people.loc[0, ["box_x", "box_y", "box_w", "box_h"]].tolist() == [10, 20, 50, 50]
+    assert people["n_people"].tolist() == [4, 4]
+    assert "2 persons labelled as young were left out" in dataset.notes
+    file.write_text(json.dumps({"7.jpg": {"0": {"region": [1], "annotations": []}}}))
+    with pytest.raises(Fp2Error, match="malformed: ValueError"):
+        _load("phase", tmp_path)
+
+
 def test_wider_face(tmp_path: Path) -> None:
     _picture(tmp_path / "WIDER_val" / "images" / "0--Parade" / "0_Parade_1.jpg")
     _picture(tmp_path / "WIDER_val" / "images" / "9--Press_Conference" / "9_Press_2.jpg")
@@ -244,7 +277,8 @@ def test_imdb_wiki(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["coco", "facet", "miap", "wider_face", "celeba", "celebamask_hq", "casual_conversations", "imdb_wiki"]
+    "name",
+    ["coco", "facet", "miap", "phase", "wider_face", "celeba", "celebamask_hq", "casual_conversations", "imdb_wiki"],
 )
 def test_a_folder_without_labels_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(Fp2Error, match=r"(was not found|there are no).*data\.root") as caught:

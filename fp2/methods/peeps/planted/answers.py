@@ -1,4 +1,4 @@
-"""The simulator's answers, in words and as probabilities of Yes and No.
+"""The simulator's answers, in words and as probabilities of Yes and No, or of options.
 
 Text: the level of an answer is `clip(floor(base + points + subject noise + image noise + 1/2), 0, 9)`, and the answer
 is the probe's sentence of that level. All random numbers are hashes of (seed, subject, image, question text, sample):
@@ -168,6 +168,30 @@ def draw_yes_no(
     first = planted.first_token
     columns = (p_yes, p_no, first * p_yes, first * p_no, yes, total, log_odds)
     return {name: values.astype(np.float32) for name, values in zip(YES_NO_NUMBERS, columns, strict=True)}
+
+
+CHOICE_METHOD = "planted_choice/1"
+
+
+def draw_choice(truth: PlantedTruth, image: SubjectImage, question: Question, sums: PointSums) -> list[float] | None:
+    """Return the probability of each option, a softmax of what its effects and noise add; None where the answer fails.
+
+    Noise of a subject is the same for an option wherever it stands, that of an image is for each question.
+    """
+    who, noise = (image.subject_id, image.image_id), truth.yes_no.noise
+    keys = _keys(truth, [
+        ("failure", *who, question.text), *(("person", who[0], option) for option in question.choices),
+        *(("option", *who, question.text, option) for option in question.choices),
+    ])  # fmt: skip
+    if uniform(keys[:1])[0] < sums.probability(truth.errors, image.attributes):
+        return None
+    of_subject, of_image = np.split(normal(uniform(keys[1:])), 2)
+    effects = [
+        sum(sums.points(truth.choices.get(name, _NO_POINTS), image.attributes) for name in (option, f"#{place}"))
+        for place, option in enumerate(question.choices, start=1)
+    ]
+    odds = np.exp(np.array(effects) + noise.subject_sd * of_subject + noise.image_sd * of_image)
+    return [float(p) for p in odds / odds.sum()]
 
 
 def unknown_trait(planted: YesNoTruth, question: Question) -> str | None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fp2.extension import (
     HIDES_PERSON,
+    IN_WORDS,
     Answer,
     BaseEngine,
     Decoding,
@@ -30,16 +31,18 @@ from fp2.extension import (
     nearest,
 )
 from fp2.methods.peeps.planted.answers import (
+    CHOICE_METHOD,
     TEXT_METHOD,
     YES_NO_METHOD,
     Case,
     SubjectImage,
+    draw_choice,
     draw_text,
     draw_yes_no,
     hashed,
     unknown_trait,
 )
-from fp2.methods.peeps.planted.truth import PlantedTruth, load_truth
+from fp2.methods.peeps.planted.truth import PlantedTruth, PointSums, load_truth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,12 +117,8 @@ class PlantedEngine(BaseEngine):
         """Return the version of the method; a blind answer is drawn for a subject without attributes."""
         if question.kind == "yes_no":
             return {"name": YES_NO_METHOD, "truth": self.truth.yes_no_digest}
-        if question.kind not in ("text", "number"):
-            raise Fp2Error(
-                f"the simulator answers in words or Yes and No, and cannot score a question of kind '{question.kind}'",
-                where=f"question '{question.question_id}'",
-                fix="Ask it in words (kind: text), or choose a model",
-            )
+        if question.kind == "choice":
+            return {"name": CHOICE_METHOD, "truth": digest([self.truth.yes_no_digest, dict(self.truth.choices)])}
         return {"name": TEXT_METHOD}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
@@ -139,10 +138,10 @@ class PlantedEngine(BaseEngine):
             if visible:
                 _check_attributes(self.truth, {name for task in visible for name in task.attributes})
             self.model_calls += 1
-            yield [*self._in_words(batch), *self._yes_no(batch)]
+            yield [*self._in_words(batch), *self._yes_no(batch), *self._choices(batch)]
 
     def _in_words(self, batch: Sequence[ImageTask]) -> list[Answer]:
-        pairs = [(task, question) for task in batch for question in task.questions if question.kind != "yes_no"]
+        pairs = [(task, question) for task in batch for question in task.questions if question.kind in IN_WORDS]
         cases = [Case(task.subject_id, task.image_id, q.text, task.attributes, q.sample) for task, q in pairs]
         return [
             Answer(task.image_id, q.question_id, drawn.text, drawn.error, tokens=len((drawn.text or "").split()))
@@ -165,6 +164,18 @@ class PlantedEngine(BaseEngine):
                 for index, (question, reason) in enumerate(zip(questions, reasons, strict=True)):
                     numbers = {name: column[index] for name, column in values.items()}
                     yield _scored(task, question, numbers, reason)
+
+    def _choices(self, batch: Sequence[ImageTask]) -> Iterator[Answer]:
+        """Yield the answers to questions with options; their order changes none."""
+        sums = PointSums()
+        for task, question in ((t, q) for t in batch for q in t.questions if q.kind == "choice"):
+            image = SubjectImage(task.subject_id, task.image_id, task.attributes)
+            if (p := draw_choice(self.truth, image, question, sums)) is None:
+                yield Answer(task.image_id, question.question_id, None, "planted error")
+                continue
+            numbers = {"p": p, "log_likelihood": np.log(p).tolist(), "mass": 1.0, "order_range": 0.0}
+            chosen = question.choices[int(np.argmax(p))]
+            yield Answer(task.image_id, question.question_id, chosen, tokens=1, numbers=numbers)
 
 
 def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: PlantedTruth) -> pd.DataFrame:

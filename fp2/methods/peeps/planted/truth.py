@@ -10,6 +10,9 @@ Keys of a truth (YAML file or mapping), each optional; they replace those of the
     refusals: {PROBE: {base: 0.02, by: {ATTRIBUTE: {VALUE: 0.1}}}}   probability, and what a value adds; or `all`
     errors: {rate: 0.01, by: {ATTRIBUTE: {VALUE: 0.05}}}      the same for failed answers
     probes: {PROBE: {texts: [question texts], sentences: [ten, from level 0 to level 9], refusal: text}}
+    choices: {OPTION: {ATTRIBUTE: {VALUE: 0.5}}}   what a group adds to the log odds of an option, which is named by its
+                                               text or, where texts differ between items, its place (`#1`); the noise
+                                               is that of `yes_no`
     yes_no: {...}                              answers to yes/no questions:
 
     base: 0.0                    log odds of Yes
@@ -146,7 +149,7 @@ class PlantedTruth:
     probe_of : Mapping
         The exact text of a question -> its probe.
     digest, yes_no_digest : str
-        Of everything but `yes_no`, and of `yes_no`.
+        Of what answers in words follow from, and of `yes_no`.
     """
 
     seed: int
@@ -158,6 +161,7 @@ class PlantedTruth:
     effects: Mapping[str, Points]
     refusals: Mapping[str, Rate]
     errors: Rate
+    choices: Mapping[str, Points]
     yes_no: YesNoTruth
     digest: str
     yes_no_digest: str
@@ -166,7 +170,8 @@ class PlantedTruth:
     def tables(self) -> list[Points]:
         """What groups add: to levels, to log odds, and to rates."""
         rates = [*(rate.by for rate in self.refusals.values()), self.errors.by, self.yes_no.mass.by]
-        return [*self.effects.values(), *rates, self.yes_no.effects, *self.yes_no.trait_effects.values()]
+        odds = [*self.choices.values(), self.yes_no.effects, *self.yes_no.trait_effects.values()]
+        return [*self.effects.values(), *rates, *odds]
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -234,6 +239,7 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
         effects=_read_each(Points, merged["effects"], f"{where}.effects"),
         refusals=_read_each(Rate, merged["refusals"], f"{where}.refusals"),
         errors=Rate(errors.rate, errors.by),
+        choices=_read_each(Points, merged["choices"], f"{where}.choices"),
         yes_no=yes_no,
         digest=digest({key: merged[key] for key in _WORDS}),
         yes_no_digest=digest({**merged["yes_no"], "valences": yes_no.valences}),

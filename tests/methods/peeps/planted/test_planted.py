@@ -193,12 +193,28 @@ def test_an_unknown_question_is_an_error_row_with_its_reason() -> None:
     assert all("does not know the question" in (found[f"i{i}", "p"].error or "") for i in range(2))
 
 
-def test_the_simulator_cannot_score_choices() -> None:
-    engine = PlantedEngine(rich())
-    assert engine.method(WORK) == engine.method(dataclasses.replace(WORK, kind="number"))
-    with pytest.raises(Fp2Error, match="cannot score a question of kind 'choice'") as told:
-        engine.method(dataclasses.replace(WORK, kind="choice"))
-    assert WORK.question_id in told.value.where
+def test_a_choice_has_the_log_odds_that_are_planted() -> None:
+    question = Question("c", "who", "Who is it?", "choice", choices=("pilot", "nurse", "unclear"))
+    planted = {"pilot": {"pronoun": {"He": 1.5}}, "#3": {"pronoun": {"She": 0.5}}}
+    quiet = {"noise": {"subject_sd": 0.0, "image_sd": 0.0}}
+    truth = load_truth({"choices": planted, "yes_no": quiet})
+    people = crowd(40)
+    found = answers_of(truth, tasks_of(people, (question,)))
+    expected = {"He": np.exp([1.5, 0, 0]), "She": np.exp([0, 0, 0.5])}
+    for row in people.itertuples():
+        odds = expected.get(row.attr_pronoun[0], np.ones(3)) if len(row.attr_pronoun) == 1 else None
+        if odds is not None:
+            assert (found[row.image_id, "c"].numbers or {})["p"] == pytest.approx(list(odds / odds.sum()))
+    noisy = load_truth({"choices": planted})
+    turned = dataclasses.replace(question, choices=question.choices[::-1])
+    one, other = (answers_of(load_truth(), tasks_of(people, (q,)))["i1", "c"].numbers for q in (question, turned))
+    assert one is not None
+    assert other is not None
+    assert one["p"] == pytest.approx(other["p"][::-1])
+    assert PlantedEngine(noisy).method(question) != PlantedEngine(load_truth()).method(question)
+    assert PlantedEngine(noisy).identity() == PlantedEngine(load_truth()).identity()
+    failed = answers_of(load_truth({"errors": {"rate": 1.0}}), tasks_of(people, (question,)))
+    assert {answer.error for answer in failed.values()} == {"planted error"}
 
 
 def test_answers_in_words_are_those_of_the_first_version() -> None:
