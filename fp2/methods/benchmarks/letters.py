@@ -24,7 +24,11 @@ class LetterProbability(ChoiceScorer):
     name: str = "letter_probability"
 
     needs: ClassVar[str] = "name"
-    named: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """No choice: the first counts, whichever letter it is."""
+        return ()
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
         """Return the probability of each row; NaN without one."""
