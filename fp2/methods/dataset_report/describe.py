@@ -140,7 +140,7 @@ def annotator_counts(paths: Sequence[Path], min_annotators: int) -> list[dict[st
         Tables with a row per annotator, as `annotator_demographics.csv` of FHIBE: a cell is a value or the text of a
         list. Columns of ids are passed over, and ages in years become age groups.
     min_annotators : int
-        Groups with fewer are pooled.
+        Groups with fewer are pooled; if all of them are still fewer, `n` is None.
     """
     from fp2.extension import age_group, read_table, vocab
 
@@ -153,7 +153,10 @@ def annotator_counts(paths: Sequence[Path], min_annotators: int) -> list[dict[st
             counts = values.value_counts()
             small = counts[counts < min_annotators]
             named = [*counts.drop(small.index).items(), (f"({len(small)} smaller groups)", small.sum())]
-            rows += [{"attribute": name, "group": str(group), "n": int(n)} for group, n in named if n]
+            rows += [
+                {"attribute": name, "group": str(group), "n": int(n) if n >= min_annotators else None}
+                for group, n in named if n
+            ]  # fmt: skip
     if not rows:
         fix = "Give tables with a row per annotator and a column per attribute"
         raise Fp2Error("the tables have no attribute of annotators", where="task.files.annotators", fix=fix)

@@ -69,7 +69,7 @@ class DiversitySection(Section):
             yield Table(
                 f"groups_{group['attribute']}", GROUP_COLUMNS, rows, caption, fold=sentence(label), omit_small=True
             )
-        annotators = [Row([row["attribute"], row["group"], row["n"]]) for row in block.get("annotators", ())]
+        annotators = [Row([cut_label(row["attribute"]), row["group"], row["n"]]) for row in block.get("annotators", ())]
         if annotators:
             yield Table("annotators", ANNOTATOR_COLUMNS, annotators, "Annotators", fold="Annotators")
 
