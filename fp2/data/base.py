@@ -429,7 +429,8 @@ def _wrong_value(people: pd.DataFrame, otherwise: str) -> Fp2Error:
     import pydantic
 
     try:
-        pydantic.TypeAdapter(list[row_model(PEOPLE)]).validate_python(people.to_dict("records"))  # type: ignore[misc]
+        rows: Any = list[row_model(PEOPLE)]  # type: ignore[misc]  # made at run time
+        pydantic.TypeAdapter(rows).validate_python(people.to_dict("records"))
     except pydantic.ValidationError as error:
         return as_user_error(error, "people")
     return Fp2Error(otherwise, where="people")

@@ -51,8 +51,8 @@ def write(monitor: Monitor, name: str, folder: Path) -> Path:
     unlike = [(row, evidence) for row, evidence in monitor.rows.items()
               if evidence.n >= reading.MIN_CELL and evidence.squares]  # fmt: skip
     unlike.sort(key=lambda item: -item[1].log_e)
-    values = [_courses(monitor, [row for row, _ in unlike[:MOST_LINES]]), _rows(monitor, unlike[:MOST_ROWS])]
-    sections = [PageSection("rows", "Where answers differ most", values)] if unlike else []
+    courses, rows = _courses(monitor, [row for row, _ in unlike[:MOST_LINES]]), _rows(monitor, unlike[:MOST_ROWS])
+    sections = [PageSection("rows", "Where answers differ most", (courses, rows))] if unlike else []
     how = Part(reading.HOW_TO_READ, HOW, folded=True)
     return write_page(
         folder / PAGE, render_document(f"Monitor of {name}", [*summary(monitor), _evidence(monitor), how], sections)
