@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, r
 from annotated_types import Ge, Gt
 
 from fp2.hashing import digest
+from fp2.notes import NoteKind, Stage
 from fp2.tables import SECOND, Answer, ChoiceOrders, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ IMAGE_TOKENS = 1000
 """Of an image, which every server counts in its own way: an assumption, stated wherever a cost is."""
 ABSENT = "not installed"
 """The version of a package that is missing. No answer is stored under it: loading the model reports what is missing."""
+ESTIMATED = NoteKind(
+    "estimated_from_samples",
+    Stage.QUESTIONS,
+    lambda samples, of: (
+        f"Probabilities are shares of {samples} sampled answers each, not read from the model"
+        if of == "answers"
+        else f"Probabilities are means over {samples} sampled reasonings each"
+    ),
+)
+"""What an engine states if its probabilities are estimates: `samples` of each, `of` answers or reasonings."""
 BLANKS = "\u0120\u2581\u010a\u0109 "
 """How vocabularies write a blank, a line break or a tab before a word."""
 

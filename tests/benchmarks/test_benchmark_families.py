@@ -14,7 +14,7 @@ from bench import REPOSITORY
 
 from fp2.data.pixels import digest_image
 from fp2.engines.hf.engine import UNKNOWN_FAMILY, HfEngine, HfOptions
-from fp2.engines.hf.forked_prefix import ForkedPrefix
+from fp2.engines.hf.copied_prefix import CopiedPrefix
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.prefix_policy import boundaries, candidates
 from fp2.tables import Decoding, ImageTask, Question
@@ -94,8 +94,8 @@ def test_all_samples_of_all_questions_share_one_prefill(
     saved: Callable[[str], Path], task: ImageTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefills = []
-    original = ForkedPrefix._prefill
-    monkeypatch.setattr(ForkedPrefix, "_prefill", lambda self, encoded: prefills.append(1) or original(self, encoded))
+    original = CopiedPrefix._prefill
+    monkeypatch.setattr(CopiedPrefix, "_prefill", lambda self, encoded: prefills.append(1) or original(self, encoded))
     engine = HfEngine(HfSpec(str(saved("qwen3_5"))), Decoding(max_new_tokens=3, temperature=1.0), HfOptions(threads=1))
     traces = tuple(
         replace(question, question_id=f"{question.question_id}{n}", sample=n) for question in WORDS for n in range(3)

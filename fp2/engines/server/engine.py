@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
+from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Price, failed, seed_of, versions
 from fp2.engines.reasoning import Split, reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import (
@@ -149,10 +149,9 @@ class OpenAICompatEngine(BaseEngine):
     @property
     def limitations(self) -> list[str]:
         """Whether probabilities are estimated from samples, and whether the server decides how text is sampled."""
-        lines = []
+        lines: list[str] = []
         if self.options.scoring == "sampled":
-            k = self.options.samples
-            lines.append(f"Probabilities are shares of {k} sampled answers each, not read from the model")
+            lines.append(ESTIMATED(samples=self.options.samples, of="answers"))
         if self.spec.options.get("temperature", 0) is None:
             lines.append("The server decides at which temperature answers are sampled; asked again, they may differ")
         return lines
