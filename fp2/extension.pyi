@@ -172,6 +172,7 @@ from fp2.probes.traits import (
 
 # Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
 from fp2.engines.base import (
+    ESTIMATED as ESTIMATED,
     FORBID_EXTRA as FORBID_EXTRA,
     NEVER as NEVER,
     SOMETIMES as SOMETIMES,
@@ -282,6 +283,7 @@ from fp2.ask.cost import (
     check_cost as check_cost,
     expected_cost as expected_cost,
     expected_scorings as expected_scorings,
+    n_samples as n_samples,
     reasoning_budget as reasoning_budget,
 )
 from fp2.ask.loop import Forecast as Forecast, Storage as Storage, ask as ask

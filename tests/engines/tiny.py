@@ -88,9 +88,7 @@ def save_tiny_llava(
     return folder
 
 
-def save_reasoning_llava(
-    folder: Path, template: str, following: Mapping[str, str], added: Sequence[str] = ()
-) -> Path:
+def save_reasoning_llava(folder: Path, template: str, following: Mapping[str, str], added: Sequence[str] = ()) -> Path:
     """Save a tiny LLaVA that reasons: after each token of `following` comes the one that it names, whatever is asked.
 
     The layers add nothing to the residual stream, so the next token depends on the last one alone.

@@ -260,7 +260,7 @@ class Session:
                 strategy.drafts.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
 
     def _seed(self, batch: Sequence[ImageQuestions], pair: Pair, trace: int = 0) -> int:
-        """Return the seed of a pair: it depends on the question, its sample, the image shown and the run's seed alone."""
+        """Return the seed of a pair: it depends only on the question, its sample, the image shown and the run."""
         group, prompt = batch[pair[0]], pair[1]
         question = next(question for question, prompts in group if prompt in prompts)
         if self._samples:

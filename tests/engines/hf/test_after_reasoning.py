@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from bench import Bench, execute
 from test_reasoning import ALWAYS, SWITCHED
 from tiny import save_reasoning_llava, save_tiny_llava
 
@@ -93,10 +94,12 @@ def test_reasonings_do_not_depend_on_what_is_shared_or_on_the_rest_of_the_batch(
     alone = answers(engine(checkpoints["switched"], sharing=sharing), tasks[:1], KIND)
     (key,) = alone
     ours, plain = together[key].numbers, alone[key].numbers
-    assert ours is not None and plain is not None
+    assert ours is not None
+    assert plain is not None
     assert ours["p_yes_of_traces"] == pytest.approx(plain["p_yes_of_traces"], abs=1e-5)
     other = answers(engine(checkpoints["switched"], seed=1), tasks[:1], KIND)[key].numbers
-    assert other is not None and other["p_yes_of_traces"] != ours["p_yes_of_traces"]
+    assert other is not None
+    assert other["p_yes_of_traces"] != ours["p_yes_of_traces"]
 
 
 @pytest.mark.parametrize("level", ["tree", "prefix", "vision"])
@@ -108,8 +111,15 @@ def test_a_probability_is_that_of_one_full_prompt_with_its_reasoning(
     session = engine(tmp_path, "auto")._session
     (group,) = session.build_inputs(replace(tasks[0], questions=(KIND, OLD))).groups
     encode = session.loaded.processor.tokenizer.encode
-    dictated = [encode(f"{words}</think>{after}", add_special_tokens=False) for words, after in
-                (("kind", "\nYes"), ("hateful and", " No"), ("", "Yes"), ("t", "\n\n No"), ("te", "No"), ("h", " "))]  # fmt: skip
+    texts = (
+        "kind</think>\nYes",
+        "hateful and</think> No",
+        "</think>Yes",
+        "t</think>\n\n No",
+        "te</think>No",
+        "h</think> ",
+    )
+    dictated = [encode(text, add_special_tokens=False) for text in texts]
     end = min(session._end_tokens)
     position = dict.fromkeys(range(len(dictated)), 0)
 
@@ -130,9 +140,10 @@ def test_a_probability_is_that_of_one_full_prompt_with_its_reasoning(
             text = dictated[2 * sample + prompt]
             closing = text.index(encode("</think>", add_special_tokens=False)[0]) + 1
             blanks = 0
-            while closing + blanks < len(text) and not session.loaded.processor.tokenizer.decode(
-                text[closing + blanks]
-            ).strip():
+            while (
+                closing + blanks < len(text)
+                and not session.loaded.processor.tokenizer.decode(text[closing + blanks]).strip()
+            ):
                 blanks += 1
             (_, _, logits), *_ = session._plain.logits([group.encoded], [(prompt, tuple(text[: closing + blanks]))])
             assert p == pytest.approx(read_yes_no(logits[0], forms)[0]["p_yes"], abs=1e-5)
@@ -171,3 +182,18 @@ def test_keys_have_the_number_of_samples_and_choices_are_refused(checkpoints: di
     choice = Question("c", "p", "Kind or mean?", kind="choice", choices=("kind", "mean"))
     with pytest.raises(Fp2Error, match="reasons before it answers"):
         engine(path).method(choice)
+
+
+def test_gras_of_a_model_that_reasons_states_that_it_is_an_estimate(checkpoints: dict[str, Path], bench: Bench) -> None:
+    asked = [
+        "model=smolvlm_256m", f"model.id={checkpoints['always']}", "model.dtype=float32", "probe=gras",
+        "probe.traits={kind: 2.6, cruel: -2.9}", "probe.templates={A: 'Is the person {trait}?'}",
+        "probe.options.permutations=20", "probe.options.bootstrap=20", "engine.samples=3", "data=table",
+        "data.columns={image: file, subject: person, gender: gender}", "cut.by=[gender]", "report=none",
+        "tracking=none", *bench.places,
+    ]  # fmt: skip
+    found = execute(asked, bench.outputs / "one").results
+    (note,) = [note for note in found["notes"] if note["code"] == "estimated_from_samples"]
+    assert note["parameters"] == {"samples": 3, "of": "reasonings"}
+    assert found["answers"]["answered"] > 0.9 * found["answers"]["planned"]
+    assert found["gras"]["outcome"] == "p_yes_first_token"
