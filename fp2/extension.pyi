@@ -273,6 +273,7 @@ from fp2.engines.server.chat import (
     read_text as read_text,
     shown as shown,
 )
+from fp2.engines.server.anthropic_messages import as_chat as as_chat, messages_body as messages_body
 from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.

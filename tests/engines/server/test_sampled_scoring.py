@@ -122,3 +122,10 @@ def test_one_sample_is_refused() -> None:
 
     with pytest.raises(Fp2Error, match="samples"):
         read_options(ServerOptions, {"scoring": "sampled", "samples": 1}, "engine")
+
+
+@pytest.mark.parametrize("temperature", [0, 0.7])
+def test_another_temperature_is_refused_before_a_server_is_asked(temperature: float) -> None:
+    spec = ServerSpec("http://127.0.0.1:1/v1", "some/model", options={"temperature": temperature})
+    with pytest.raises(Fp2Error, match=r"temperature 1 \(model.options.temperature\)"):
+        OpenAICompatEngine(spec, Decoding(), ServerOptions(scoring="sampled"))
