@@ -118,8 +118,8 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     shutil.copytree(MODEL, variant)
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     question = next(text for text, probe in stored()[1].items() if probe == PROBE)
-    ids = {name: tokenizer.encode(text, add_special_tokens=False) for name, text in
-           {"first_question": f"{question}<|assistant|>", "opening": "<think>", "closing": "</think>"}.items()}  # fmt: skip
+    parts = {"first_question": f"{question}<|assistant|>", "opening": "<think>", "closing": "</think>"}
+    ids = {name: tokenizer.encode(text, add_special_tokens=False) for name, text in parts.items()}
     config = json.loads((variant / "config.json").read_text(encoding="utf-8"))
     config |= {**ids, "user_token": tokenizer.convert_tokens_to_ids("<|user|>")}
     config["auto_map"] = {"AutoModelForImageTextToText": "reasoning.Reasoning"}

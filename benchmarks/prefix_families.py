@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 FAMILIES = {"qwen3_5": "hybrid cache", "qwen3_vl_moe": "mixture of experts"}
-SCALE, QUESTIONS, PROBES, TRACES, TOKENS, PAIRS = 8, 100, 6, 5, 24, 3
+SCALE, QUESTIONS, PROBES, TRACES, TOKENS, PAIRS = 6, 50, 6, 5, 12, 2
 
 
 def measure(kind: str, folder: Path, *, tiny: bool) -> dict[str, Any]:

@@ -230,6 +230,8 @@ def _tokenizer(processor_class: Any, config_class: Any) -> Any:
         "sep_token",
         "mask_token",
     }
+    if "image_token.content" in source:  # the processor of BLIP-2 makes its own
+        usual.add("image_token")
     named = {name: mark for name, mark in named.items() if name not in usual}
     for name in named:  # a mark that the code of the processor gives by default
         if match := re.search(rf"\b{name}\b(?:\s*:[\w| ]+)?\s*=\s*[\"'](<[^\"'{{}}]+>)[\"']", source):
@@ -263,7 +265,7 @@ def _needed(processor_class: Any, config: Any) -> dict[str, Any]:
         value = next((getattr(part, field) for part in held if isinstance(getattr(part, field, None), int)), None)
         if value is None and parameter.default in (None, inspect.Parameter.empty):
             value = next((getattr(part, name) for part in held if isinstance(getattr(part, name, None), str)), None)
-        if value is not None and "token" not in name:
+        if value is not None and ("token" not in name or name == "num_query_tokens"):
             known[name] = value
     if "vision_feature_select_strategy" in inspect.signature(processor_class.__init__).parameters:
         known["vision_feature_select_strategy"] = getattr(config, "vision_feature_select_strategy", "default")

@@ -13,10 +13,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import itertools
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import variance
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
@@ -53,6 +55,8 @@ ESTIMATED = NoteKind(
     ),
 )
 """What an engine states if its probabilities are estimates: `samples` of each, `of` answers or reasonings."""
+STANDARD_ERROR = "standard_error"
+"""Key of the numbers of a yes/no answer whose P(Yes) is estimated from samples."""
 BLANKS = "\u0120\u2581\u010a\u0109 "
 """How vocabularies write a blank, a line break or a tab before a word."""
 
@@ -427,6 +431,11 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     stimulus_facts = [task.pixel_sha256, task.variant, dict(task.variant_params)]
     repeated = [question.sample] if question.sample else []  # the first sample has the seed of a single one
     return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return the standard error of the mean of independent samples; None of a single one."""
+    return math.sqrt(variance(values) / len(values)) if len(values) > 1 else None
 
 
 def option_orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:

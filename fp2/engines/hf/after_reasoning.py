@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean, variance
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fp2.engines.base import failed
+from fp2.engines.base import STANDARD_ERROR, failed, standard_error
 from fp2.engines.hf.likelihoods import likelier, read_yes_no
 from fp2.engines.reasoning import STILL_REASONING
 from fp2.tables import TRACE, TRACE_TOKENS, Answer
@@ -106,4 +106,5 @@ def mean_numbers(numbers: Sequence[dict[str, float]]) -> dict[str, Any]:
         "logit_difference": math.log(yes) - math.log(no),
         P_YES_OF_TRACES: of_traces,
         TRACE_VARIANCE: variance(of_traces) if len(of_traces) > 1 else None,
+        STANDARD_ERROR: standard_error(of_traces),
     }

@@ -79,6 +79,7 @@ def test_each_reasoning_has_its_own_probability_and_the_mean_is_the_answer(
         assert {round(value) for value in p} == {0, 1}  # after a blank Yes, after a line break No
         assert numbers["p_yes"] == pytest.approx(fmean(p))
         assert numbers["trace_variance"] == pytest.approx(variance(p))
+        assert numbers["standard_error"] == pytest.approx((variance(p) / len(p)) ** 0.5)
         assert numbers["p_yes_norm"] == pytest.approx(numbers["p_yes"] / (numbers["p_yes"] + numbers["p_no"]))
         assert answer.text == ("Yes" if numbers["p_yes"] >= numbers["p_no"] else "No")
         assert "ha" in numbers["reasoning"]
