@@ -71,6 +71,8 @@ class ModelConfig:
         Address of a server, or of several that serve the same model.
     api_key_env : str, optional
         The environment variable that holds the key of the servers.
+    api : str, optional
+        What servers speak: `messages` is Anthropic's Messages API; None is chat completions.
     options : dict
         Settings of the model that only its engine knows (`takes`).
     """
@@ -94,6 +96,7 @@ class ModelConfig:
     truth: Any = None
     base_url: Any = None
     api_key_env: str | None = None
+    api: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -176,6 +176,7 @@ from fp2.probes.traits import (
 
 # Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
 from fp2.engines.base import (
+    ESTIMATED as ESTIMATED,
     FORBID_EXTRA as FORBID_EXTRA,
     NEVER as NEVER,
     SOMETIMES as SOMETIMES,
@@ -276,6 +277,7 @@ from fp2.engines.server.chat import (
     read_text as read_text,
     shown as shown,
 )
+from fp2.engines.server.anthropic_messages import as_chat as as_chat, messages_body as messages_body
 from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.
@@ -286,6 +288,7 @@ from fp2.ask.cost import (
     check_cost as check_cost,
     expected_cost as expected_cost,
     expected_scorings as expected_scorings,
+    n_samples as n_samples,
     reasoning_budget as reasoning_budget,
 )
 from fp2.ask.loop import Forecast as Forecast, Storage as Storage, ask as ask

@@ -459,7 +459,9 @@ class Answer:
 
     - `yes_no`: `p_yes`, `p_no` (summed over all surface forms), `p_yes_first_token`, `p_no_first_token`, `p_yes_norm`
       (= p_yes / (p_yes + p_no)), `mass` (= p_yes + p_no), `logit_difference` (log p_yes - log p_no); `text` is
-      `Yes` or `No`, whichever is more probable.
+      `Yes` or `No`, whichever is more probable. Estimated from samples, also `standard_error` (of `p_yes`), and after
+      sampled reasonings `p_yes_of_traces` (P(Yes) after each), `trace_variance` (their variance, with n - 1), and what
+      answers in words have of reasoning.
     - `choice`: lists in the order of `Question.choices`: `p` (mean over the orders of the likelihoods normalised over
       the options), `log_likelihood` (natural logarithm, summed over an option's tokens; mean over the orders), `mass`
       (mean over the orders of the summed likelihoods), `order_range` (largest change of an option's `p` between

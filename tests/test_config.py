@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,14 @@ def test_a_truths_list_of_words_counts_by_its_bytes_and_not_by_its_place(tmp_pat
     assert hash_of("model=planted", words[1]) != before[1]
     table = "model.truth={yes_no: {valences: {kind: 2.6}}}"
     assert hash_of("model=planted", table) != before[0]
+
+
+def test_every_checkpoint_states_its_parameters_and_licence() -> None:
+    """Servers have no checkpoint; a licence may be said to be on the model's card."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(str(conf_dir()), "model").glob("*.yaml")}
+    checkpoints = {name: text for name, text in texts.items() if "base_url" not in text}
+    assert len(checkpoints) >= 40
+    for name, text in checkpoints.items():
+        header = " ".join(line for line in text.splitlines() if line.startswith("#"))
+        assert re.search(r"\d [BM] parameters", header), name
+        assert re.search(r"Apache|MIT|BSD|CC BY|terms|Licen[sc]e|licence", header), name

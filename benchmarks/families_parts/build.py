@@ -39,8 +39,16 @@ def auto(module: str) -> Any:
     return importlib.import_module(f"transformers.models.auto.{module}")
 
 
-def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
-    """Save a checkpoint of model type `kind` into `folder`; return it, and the backend of its image processor."""
+def save(kind: str, folder: Path, seed: int = 0, scale: int = 1, gain: float = 4.0) -> tuple[Path, str]:
+    """Save a checkpoint of model type `kind` into `folder`; return it, and the backend of its image processor.
+
+    Parameters
+    ----------
+    scale : int
+        Times the smallest widths.
+    gain : float
+        See `amplify`.
+    """
     config_class = auto("configuration_auto").CONFIG_MAPPING[kind]
     defaults = config_class()
     part = getattr(defaults, "sub_configs", {}).get("vision_config")
@@ -64,12 +72,12 @@ def save(kind: str, folder: Path, seed: int = 0) -> tuple[Path, str]:
     _write(folder / "processor_config.json", {"processor_class": processor_class.__name__, **needed})
     for part in _parts(defaults):
         _complete(part)
-    config = config_class.from_dict(_with_tokens(shrunk(defaults.to_dict(), len(tokenizer)), tokenizer))
+    config = config_class.from_dict(_with_tokens(shrunk(defaults.to_dict(), len(tokenizer), scale), tokenizer))
     torch.manual_seed(seed)
     model = getattr(
         importlib.import_module("transformers"), auto("modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[kind]
     )(config)
-    amplify(model)
+    amplify(model, gain)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
@@ -222,6 +230,8 @@ def _tokenizer(processor_class: Any, config_class: Any) -> Any:
         "sep_token",
         "mask_token",
     }
+    if "image_token.content" in source:  # the processor of BLIP-2 makes its own
+        usual.add("image_token")
     named = {name: mark for name, mark in named.items() if name not in usual}
     for name in named:  # a mark that the code of the processor gives by default
         if match := re.search(rf"\b{name}\b(?:\s*:[\w| ]+)?\s*=\s*[\"'](<[^\"'{{}}]+>)[\"']", source):
@@ -255,7 +265,7 @@ def _needed(processor_class: Any, config: Any) -> dict[str, Any]:
         value = next((getattr(part, field) for part in held if isinstance(getattr(part, field, None), int)), None)
         if value is None and parameter.default in (None, inspect.Parameter.empty):
             value = next((getattr(part, name) for part in held if isinstance(getattr(part, name, None), str)), None)
-        if value is not None and "token" not in name:
+        if value is not None and ("token" not in name or name == "num_query_tokens"):
             known[name] = value
     if "vision_feature_select_strategy" in inspect.signature(processor_class.__init__).parameters:
         known["vision_feature_select_strategy"] = getattr(config, "vision_feature_select_strategy", "default")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
 from families_parts import build
 from fp2.engines.checkpoint import resolve_checkpoint
@@ -108,11 +109,16 @@ def _set_image_token(loaded: LoadedModel, folder: Path) -> None:
 
 
 def _encoded(loaded: LoadedModel, folder: Path, seed: int) -> EncodedPrompts:
+    return encoded(loaded, folder, _CHECK_QUESTIONS, build.picture(seed))
+
+
+def encoded(loaded: LoadedModel, folder: Path, questions: Sequence[str], picture: Image.Image) -> EncodedPrompts:
+    """Return questions about a picture as the model gets them."""
     prompts = PromptFormat(resolve_checkpoint(str(folder)), loaded.facts).with_processor(loaded.processor)
     builder = InputBuilder(loaded, prompts, "given")
-    texts = [builder._prompt(text, images=1) for text in _CHECK_QUESTIONS]
+    texts = [builder._prompt(text, images=1) for text in questions]
     loaded.image_processor.forget()
-    return builder._encoder.encode([build.picture(seed)], texts)
+    return builder._encoder.encode([picture], texts)
 
 
 def _equal(strategy: Any, plain: WholePrompts, encoded: EncodedPrompts, dtype: str, *, quantised: bool = False) -> str:

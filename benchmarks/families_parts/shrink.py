@@ -15,6 +15,7 @@ from typing import Any
 WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, CHOSEN, RANK = 64, 256, 4, 4, 2, 16, 4, 2, 32
 WINDOW = 32
 _ROTARY = HEAD // 2
+_WIDTHS = {WIDTH, INNER, HEAD, 2 * HEAD, 4 * WIDTH, RANK}
 _SIZES: tuple[tuple[str, int], ...] = (  # the first pattern that a field's whole name matches
     (r"(linear_)?num_(key_)?value_heads_per_.*", 1),
     (r"qk_head_dim", 2 * HEAD),
@@ -39,23 +40,25 @@ _SIZES: tuple[tuple[str, int], ...] = (  # the first pattern that a field's whol
 _LAYER_INDICES = re.compile(r".*(index|layers?|indices|block_indexes).*")
 
 
-def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    """Return a config, as a dict, with small dimensions and `vocabulary` tokens."""
+def shrunk(config: Mapping[str, Any], vocabulary: int, scale: int = 1) -> dict[str, Any]:
+    """Return a config, as a dict, with small dimensions and `vocabulary` tokens; widths are multiplied by `scale`."""
     small: dict[str, Any] = {}
     layers = _layers(config)
     for name, value in config.items():
         if name == "per_layer_config" and isinstance(value, Mapping):
             kept = {layer: place for place, layer in enumerate(layers)}
             small[name] = {
-                kept[int(layer)]: shrunk(own, vocabulary) for layer, own in value.items() if int(layer) in kept
+                kept[int(layer)]: shrunk(own, vocabulary, scale) for layer, own in value.items() if int(layer) in kept
             }
         elif isinstance(value, Mapping):
             nested = "config" in name or "model_type" in value
-            small[name] = shrunk(value, vocabulary) if nested else _rope(value) if "rope" in name else value
+            small[name] = (
+                shrunk(value, vocabulary, scale) if nested else _rope(value, scale) if "rope" in name else value
+            )
         elif isinstance(value, bool) or value is None:
             small[name] = value
         elif isinstance(value, int):
-            small[name] = _size(name, value, vocabulary)
+            small[name] = _size(name, value, vocabulary, scale)
         elif isinstance(value, (list, tuple)):
             small[name] = _list(name, list(value), layers)
         elif isinstance(value, str) and layers and len(value) == _depth(config):
@@ -67,13 +70,14 @@ def shrunk(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
     return small
 
 
-def _size(name: str, value: int, vocabulary: int) -> int:
+def _size(name: str, value: int, vocabulary: int, scale: int) -> int:
     if "vocab_size" in name:
         return vocabulary
     if name.endswith(("_id", "_index", "_token", "_layer")):
         return value
     limit = next((size for pattern, size in _SIZES if re.fullmatch(pattern, name)), value)
-    return min(value, limit) if value > 0 else value
+    widened = limit * scale if limit in _WIDTHS and "window" not in name and "chunk" not in name else limit
+    return min(value, widened) if value > 0 else value
 
 
 def _depth(config: Mapping[str, Any]) -> int:
@@ -109,10 +113,10 @@ def _list(name: str, values: list[Any], layers: list[int]) -> list[Any]:
     return values
 
 
-def _rope(settings: Mapping[str, Any]) -> dict[str, Any]:
-    small = {name: _rope(value) if isinstance(value, Mapping) else value for name, value in settings.items()}
+def _rope(settings: Mapping[str, Any], scale: int) -> dict[str, Any]:
+    small = {name: _rope(value, scale) if isinstance(value, Mapping) else value for name, value in settings.items()}
     if sections := small.get("mrope_section"):
-        share = max(1, int(_ROTARY * float(small.get("partial_rotary_factor", 1.0))))
+        share = max(1, int(_ROTARY * scale * float(small.get("partial_rotary_factor", 1.0))))
         parts = [max(1, int(share * part / sum(sections))) for part in sections]
         parts[0] += share - sum(parts)
         small["mrope_section"] = parts

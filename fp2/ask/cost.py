@@ -47,9 +47,9 @@ class Cost:
 
 
 def reasoning_budget(engine: Engine, questions: Sequence[Question], decoding: Decoding) -> int:
-    """Return the most tokens of the reasoning before an answer in words; 0 where the model is not known to reason."""
-    in_words = [question for question in questions if question.kind in IN_WORDS]
-    methods = [engine.method(question) for question in in_words[:1]]
+    """Return the most tokens of the reasoning before an answer; 0 where the model is not known to reason."""
+    of_each_kind = {question.kind: question for question in questions}.values()
+    methods = [engine.method(question) for question in of_each_kind]
     reasons = any(method.get("reasoning", "off") not in ("off", {}) for method in methods)
     return decoding.reasoning_budget if reasons else 0
 
@@ -62,12 +62,16 @@ def expected_cost(
     tokens_in = IMAGE_TOKENS + TEMPLATE_TOKENS + words_a_question * TOKENS_A_WORD
     most_tokens = decoding.max_new_tokens + reasoning_budget(engine, questions, decoding)
     tokens_out = float(most_tokens) if forecast.tokens is None else forecast.tokens
-    needed = sum(_n_requests(engine, question, decoding) for question in questions)
-    requests = round(forecast.left * needed / max(1, len(questions)))
+    requests = round(forecast.left * n_samples(engine, questions, decoding))
     if forecast.tokens is not None:
         tokens_out *= forecast.left / max(1, requests)  # those of a stored answer are of all its samples
     amount = requests * (tokens_in * price.input + tokens_out * price.output) / 1e6
     return Cost(amount, requests, tokens_in, tokens_out, forecast.tokens is not None)
+
+
+def n_samples(engine: Engine, questions: Sequence[Question], decoding: Decoding) -> float:
+    """Return how many texts the model generates for an answer, on average: more than one where it is an estimate."""
+    return sum(_n_requests(engine, question, decoding) for question in questions) / max(1, len(questions))
 
 
 def _n_requests(engine: Engine, question: Question, decoding: Decoding) -> int:

@@ -29,7 +29,7 @@ Plain = dict[str, Any]
 CONFIG_SCHEMA = 1
 LATER: tuple[tuple[str, object], ...] = (
     ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("resample", None), ("adapter", None),
-    ("yes_no", None), ("softmax_dtype", None), ("options", {}),
+    ("yes_no", None), ("softmax_dtype", None), ("options", {}), ("api", None),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 

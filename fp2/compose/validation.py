@@ -48,6 +48,7 @@ CHOICES = {
     "model.quantisation": QUANTISATIONS,
     "model.image_backend": IMAGE_BACKENDS,
     "model.resample": RESAMPLE,
+    "model.api": ("messages",),
 }
 """Key -> its values. Not a `Literal` in `fp2.config`: schemas of OmegaConf 2.3 refuse that type."""
 

@@ -13,15 +13,18 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import itertools
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import variance
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
 
 from fp2.hashing import digest
+from fp2.notes import NoteKind, Stage
 from fp2.tables import SECOND, Answer, ChoiceOrders, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -42,6 +45,18 @@ IMAGE_TOKENS = 1000
 """Of an image, which every server counts in its own way: an assumption, stated wherever a cost is."""
 ABSENT = "not installed"
 """The version of a package that is missing. No answer is stored under it: loading the model reports what is missing."""
+ESTIMATED = NoteKind(
+    "estimated_from_samples",
+    Stage.QUESTIONS,
+    lambda samples, of: (
+        f"Probabilities are shares of {samples} sampled answers each, not read from the model"
+        if of == "answers"
+        else f"Probabilities are means over {samples} sampled reasonings each"
+    ),
+)
+"""What an engine states if its probabilities are estimates: `samples` of each, `of` answers or reasonings."""
+STANDARD_ERROR = "standard_error"
+"""Key of the numbers of a yes/no answer whose P(Yes) is estimated from samples."""
 BLANKS = "\u0120\u2581\u010a\u0109 "
 """How vocabularies write a blank, a line break or a tab before a word."""
 
@@ -416,6 +431,11 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     stimulus_facts = [task.pixel_sha256, task.variant, dict(task.variant_params)]
     repeated = [question.sample] if question.sample else []  # the first sample has the seed of a single one
     return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Return the standard error of the mean of independent samples; None of a single one."""
+    return math.sqrt(variance(values) / len(values)) if len(values) > 1 else None
 
 
 def option_orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:

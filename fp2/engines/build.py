@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 DEFAULT = "hf"
-OPTIONAL = ("adapter", "options", "softmax_dtype", "yes_no")
+OPTIONAL = ("adapter", "api", "options", "softmax_dtype", "yes_no")
 """Settings of a model that change its answers and that an engine has to name (`takes`) if it can follow them."""
 _FACTORY = (*EngineFactory.__annotations__, "create", "family_sharing")
 _MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))

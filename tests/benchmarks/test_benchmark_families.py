@@ -13,8 +13,9 @@ import pytest
 from bench import REPOSITORY
 
 from fp2.data.pixels import digest_image
+from fp2.engines.hf.copied_prefix import CopiedPrefix
 from fp2.engines.hf.engine import UNKNOWN_FAMILY, HfEngine, HfOptions
-from fp2.engines.hf.forked_prefix import ForkedPrefix
+from fp2.engines.hf.families import _FAMILIES
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.prefix_policy import boundaries, candidates
 from fp2.tables import Decoding, ImageTask, Question
@@ -71,6 +72,17 @@ def test_the_table_has_a_row_for_every_type(check: Any) -> None:
         assert row["asked"] == "yes" or row["asked"].startswith(("cannot be built: ", "cannot be asked: "))
 
 
+def test_what_is_known_of_families_by_construction_agrees_with_the_table() -> None:
+    """Families that the table could not ask have checkpoints of their own (tests/engines/hf/test_families.py)."""
+    table = rows()
+    asked = {kind: table[kind] for kind, facts in _FAMILIES.items() if kind in table and facts.sharing != "auto"}
+    asked = {kind: row for kind, row in asked.items() if row["asked"] == "yes"}
+    assert len(asked) >= 8
+    for kind, row in asked.items():
+        level = _FAMILIES[kind].sharing
+        assert level == "none" or row[level] == "equal", kind
+
+
 @pytest.mark.parametrize(("kind", "shared"), [("qwen3_5", "prefix"), ("llava", "tree")])
 def test_a_family_shares_what_the_table_says(
     kind: str, shared: str, saved: Callable[[str], Path], task: ImageTask
@@ -94,8 +106,8 @@ def test_all_samples_of_all_questions_share_one_prefill(
     saved: Callable[[str], Path], task: ImageTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefills = []
-    original = ForkedPrefix._prefill
-    monkeypatch.setattr(ForkedPrefix, "_prefill", lambda self, encoded: prefills.append(1) or original(self, encoded))
+    original = CopiedPrefix._prefill
+    monkeypatch.setattr(CopiedPrefix, "_prefill", lambda self, encoded: prefills.append(1) or original(self, encoded))
     engine = HfEngine(HfSpec(str(saved("qwen3_5"))), Decoding(max_new_tokens=3, temperature=1.0), HfOptions(threads=1))
     traces = tuple(
         replace(question, question_id=f"{question.question_id}{n}", sample=n) for question in WORDS for n in range(3)

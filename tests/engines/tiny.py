@@ -88,7 +88,7 @@ def save_tiny_llava(
     return folder
 
 
-def save_reasoning_llava(folder: Path, template: str, following: Mapping[str, str]) -> Path:
+def save_reasoning_llava(folder: Path, template: str, following: Mapping[str, str], added: Sequence[str] = ()) -> Path:
     """Save a tiny LLaVA that reasons: after each token of `following` comes the one that it names, whatever is asked.
 
     The layers add nothing to the residual stream, so the next token depends on the last one alone.
@@ -96,7 +96,7 @@ def save_reasoning_llava(folder: Path, template: str, following: Mapping[str, st
     import torch
     from transformers import AutoProcessor, LlavaForConditionalGeneration
 
-    save_tiny_llava(folder, template=template, added=("<think>", "</think>"))
+    save_tiny_llava(folder, template=template, added=("<think>", "</think>", *added))
     tokenizer = AutoProcessor.from_pretrained(folder).tokenizer
     model: Any = LlavaForConditionalGeneration.from_pretrained(folder)
     language = model.model.language_model

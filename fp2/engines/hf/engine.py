@@ -12,9 +12,11 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, remote_code, versions
+from annotated_types import Ge, Le
+
+from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Positive, failed, prefetched, remote_code, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.adapters import adapter_identity
 from fp2.engines.hf.families import FamilyFacts, facts_for
@@ -44,7 +46,7 @@ _PENDING_BATCHES = 4  # images of one layout are collected from this many batche
 
 @dataclass(frozen=True, kw_only=True)
 class HfOptions(LocalOptions):
-    """The options of `engine=hf`: those of `LocalOptions`, and two more.
+    """The options of `engine=hf`: those of `LocalOptions`, and three more.
 
     Attributes
     ----------
@@ -55,10 +57,13 @@ class HfOptions(LocalOptions):
         Most tokens in one pass when probabilities are read; by device if not given; halved likewise.
     sharing : {"auto", "tree", "prefix", "vision", "none"}
         What the questions about an image share. `auto` is the most that is exact for the model's family.
+    samples : int
+        Reasonings that are sampled for P(Yes) of a model that reasons.
     """
 
     max_tokens: Positive | None = None
     sharing: Sharing = "auto"
+    samples: Annotated[int, Ge(2), Le(1000)] = 5
 
 
 class HfEngine(BaseEngine):
@@ -82,6 +87,8 @@ class HfEngine(BaseEngine):
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
     takes: ClassVar[tuple[str, ...]] = ("adapter", "softmax_dtype", "yes_no")
     from_hub: ClassVar[bool] = True
+    reads_after_reasoning: ClassVar[bool] = True
+    """Whether P(Yes) can be read after sampled reasonings."""
 
     def __init__(
         self,
@@ -95,7 +102,7 @@ class HfEngine(BaseEngine):
         self.spec, self.decoding, self.options = spec, decoding, options or HfOptions()
         self._digests = FileDigests(connection, verify=verify_files)
         self._stored: Mapping[str, Sequence[str]] = {}
-        self._switched_off = False
+        self._switched_off = self._reads_traces = False
 
     @classmethod
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
@@ -132,10 +139,11 @@ class HfEngine(BaseEngine):
 
     @property
     def limitations(self) -> Sequence[str]:
-        """Whose code runs with the model, if any does, and whether it is kept from reasoning."""
+        """Whose code runs with the model, if any does, and how its probabilities are read if it can reason."""
         code = remote_code(self.identity())
-        remote = (f"{REMOTE_CODE}: {code}",) if code else ()
-        return (*remote, WITHOUT_REASONING) if self._switched_off else remote
+        lines = [f"{REMOTE_CODE}: {code}"] if code else []
+        lines += [WITHOUT_REASONING] if self._switched_off else []
+        return [*lines, ESTIMATED(samples=self.options.samples, of="reasonings")] if self._reads_traces else lines
 
     @property
     def notices(self) -> Sequence[str]:
@@ -187,19 +195,29 @@ class HfEngine(BaseEngine):
             if self.spec.softmax_dtype != "float32":
                 method["softmax"] = self.spec.softmax_dtype
         template = self.prompt_format.template
-        if question.kind not in IN_WORDS:
-            if template.always or self.decoding.reasoning not in ("off", "auto"):
-                switch = template.switch is not None
-                raise scored_while_reasoning(self.spec.id, switch=switch, where=f"question '{question.question_id}'")
+        if question.kind not in IN_WORDS and not self._reasons:
             if template.switch:
                 method["reasoning"] = "off"
                 self._switched_off |= template.by_default and self.decoding.reasoning == "auto"
+        elif question.kind not in IN_WORDS:
+            if question.kind == "choice" or not self.reads_after_reasoning:
+                switch = template.switch is not None
+                raise scored_while_reasoning(self.spec.id, switch=switch, where=f"question '{question.question_id}'")
+            method |= {"reasoning": {"budget": self.decoding.reasoning_budget}, "samples": self.options.samples}
+            method["seed"], self._reads_traces = self.decoding.seed, True
+            if self.decoding.sampled:
+                method["temperature"] = self.decoding.temperature
         elif template.possible:
             budget = self.decoding.reasoning_budget
             method["reasoning"] = {"mode": self.decoding.reasoning, "budget": budget} if budget else "off"
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method
+
+    @property
+    def _reasons(self) -> bool:
+        """Whether the model reasons before every answer."""
+        return self.prompt_format.template.always or self.decoding.reasoning not in ("off", "auto")
 
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded but not hashed."""
@@ -263,6 +281,7 @@ class HfEngine(BaseEngine):
             batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else GPU_BATCH),
             max_tokens=self.options.max_tokens or (512 if device == "cpu" else 2048),
             stored=self._stored,
+            **({"samples": self.options.samples} if self._reasons else {}),
         )
 
     def _ask_together(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:

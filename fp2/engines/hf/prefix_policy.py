@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
+    from fp2.engines.hf.copied_prefix import CopiedPrefix
     from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-    from fp2.engines.hf.forked_prefix import ForkedPrefix
     from fp2.engines.hf.shared_prefix import SharedPrefix
     from fp2.engines.hf.whole_prompts import WholePrompts
 
@@ -107,7 +107,7 @@ def boundaries(text_config: Any) -> set[int]:
 
 
 def compare(
-    strategy: SharedPrefix | ForkedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts, beyond: int = 0
+    strategy: SharedPrefix | CopiedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts, beyond: int = 0
 ) -> LogitDifference:
     """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`.
 

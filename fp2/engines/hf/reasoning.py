@@ -230,12 +230,68 @@ class ReasoningTokens:
                 text = texts[pair]
                 if self._is_full(text):
                     chosen[index] = end_token
-                text.tokens.append(chosen[index])
-                if text.closed is None and tuple(text.tokens[-len(self._closing) :]) == self._closing:
-                    text.closed = len(text.tokens)
+                self._append(text, chosen[index])
             return chosen
 
         return choose
+
+    def until_answer(
+        self,
+        pick: Pick,
+        begun: Callable[[Pair], bool],
+        end_tokens: set[int],
+        read: Callable[[Sequence[Pair], torch.Tensor], None],
+    ) -> Pick:
+        """Return a choice of tokens that ends a text where its answer would begin, or at the limit of the reasoning.
+
+        The answer begins with the first token that is not blank after the reasoning, or at once where there is none.
+
+        Parameters
+        ----------
+        read : callable
+            Gets the pairs whose answer begins, once each, and the logits [pairs, vocabulary] of its first token.
+        """
+        texts: dict[Pair, _Progress] = {}
+
+        def choose(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
+            chosen, rows = pick(pairs, logits), []
+            for index, pair in enumerate(pairs):
+                if pair not in texts:
+                    texts[pair] = _Progress(begun(pair))
+                text = texts[pair]
+                if end_tokens & set(text.tokens[-1:]):  # some strategies go on with texts that have ended
+                    chosen[index] = text.tokens[-1]
+                elif self._begins_answer(text, chosen[index]):
+                    rows.append(index)
+                    chosen[index] = min(end_tokens)
+                elif text.closed is None and len(text.tokens) >= self.budget:
+                    chosen[index] = min(end_tokens)
+                self._append(text, chosen[index])
+            if rows:
+                read([pairs[index] for index in rows], logits[rows])
+            return chosen
+
+        return choose
+
+    @property
+    def longest_to_answer(self) -> int:
+        """Most tokens that `until_answer` needs: the reasoning, blanks, and the end."""
+        return self.budget + _LOOK_BACK
+
+    def _begins_answer(self, text: _Progress, token: int) -> bool:
+        """Return whether a token that is chosen after those of `text` is the first of the answer."""
+        if text.closed is None and (text.begun or len(text.tokens) >= _LOOK_BACK):
+            return False
+        words = self._tokenizer.decode([*text.tokens[text.closed or 0 :], token], skip_special_tokens=False).lstrip()
+        if text.closed is not None:
+            return bool(words)
+        opening = self.marks.opening
+        return not (opening.startswith(words) or words.startswith(opening))
+
+    def _append(self, text: _Progress, token: int) -> None:
+        text.tokens.append(token)
+        if text.closed is None and tuple(text.tokens[-len(self._closing) :]) == self._closing:
+            text.closed = len(text.tokens)
 
     def _is_full(self, text: _Progress) -> bool:
         if text.closed is not None:
@@ -277,8 +333,8 @@ def _last(tokens: Sequence[int], wanted: Sequence[int]) -> int | None:
 def switched(template: TemplateReasoning, mode: str | int, *, scored: bool) -> Mapping[str, bool]:
     """Return the variable of a template by which reasoning is switched as `mode` says, with its value.
 
-    Where probabilities are read (`scored`) it is always off.
+    Where probabilities are read (`scored`), `auto` switches it off.
     """
     if template.switch is None or (mode == "auto" and not scored):
         return {}
-    return {template.switch: template.off if scored or mode == "off" else not template.off}
+    return {template.switch: template.off if mode in ("off", "auto") else not template.off}

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
+from fp2.engines.hf.after_reasoning import score_after_reasoning
+from fp2.engines.hf.copied_prefix import CopiedPrefix
 from fp2.engines.hf.encoding import EncodedPrompts
-from fp2.engines.hf.forked_prefix import ForkedPrefix
 from fp2.engines.hf.generation import BatchLimits, Pair, Pick, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
 from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from fp2.engines.hf.model import HfSpec
     from fp2.engines.hf.prompts import PromptFormat
 
-Strategy = SharedPrefix | ForkedPrefix | WholePrompts
+Strategy = SharedPrefix | CopiedPrefix | WholePrompts
 STRATEGIES: Mapping[str, Callable[[LoadedModel, BatchLimits], Strategy]] = {
     "tree": lambda loaded, limits: SharedPrefix(loaded.model, loaded.facts.text_model, limits),
-    "prefix": lambda loaded, limits: ForkedPrefix(loaded.model, limits),
+    "prefix": lambda loaded, limits: CopiedPrefix(loaded.model, limits),
     "vision": lambda loaded, limits: WholePrompts(loaded.model, share_features=True, limits=limits),
 }
 """What makes the strategy of each level of sharing."""
@@ -39,7 +40,8 @@ class Session:
     """Runs a loaded model.
 
     `sharing` is as requested, and resolved with the first image; `stored` are earlier answers by question id, from
-    which further ones are drafted. The limits are those of `HfOptions`.
+    which further ones are drafted. The limits are those of `HfOptions`; `samples` is the number of reasonings before
+    each P(Yes), 0 where it is read without.
     """
 
     def __init__(
@@ -53,11 +55,12 @@ class Session:
         batch_size: int,
         max_tokens: int,
         stored: Mapping[str, Sequence[str]] | None = None,
+        samples: int = 0,
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
         self._limits = BatchLimits(batch_size, max_tokens)
         self._reasoning = _reasoning_tokens(loaded, prompt_format, decoding)
-        self._spec = spec
+        self._spec, self._samples = spec, samples
         self._builder = InputBuilder(loaded, prompt_format, decoding.choice_orders)
         self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
         self._strategy: Strategy | None = None
@@ -118,7 +121,7 @@ class Session:
 
     def shrink(self, *, scored: bool) -> bool:
         """Lower the limits from now on; return False if they cannot be lower."""
-        by_tree = scored and isinstance(self._strategy, SharedPrefix | None)
+        by_tree = scored and not self._samples and isinstance(self._strategy, SharedPrefix | None)
         return self._limits.halve(tokens=by_tree)
 
     def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
@@ -134,6 +137,8 @@ class Session:
         strategy = self._strategy_for(batch[0].encoded)
         if not batch[0].scored:
             return self._generate(strategy, batch)
+        if self._samples:
+            return self._after_reasoning(strategy, batch)
         forms, options = self._answer_tokens(batch[0].questions)
         opening = None if self._reasoning is None else self._reasoning.opening
         return score(batch, forms, options, strategy, opens_reasoning=opening)
@@ -142,9 +147,9 @@ class Session:
         """Return how many images with these questions are asked about together."""
         if not self.loaded.facts.several_images:
             return 1
-        if group.scored:
+        if group.scored and not self._samples:
             return self._strategy_for(group.encoded).images_together(group.encoded)
-        return max(1, self.batch_size // len(group.questions))
+        return max(1, self.batch_size // (len(group.questions) * max(1, self._samples * group.scored)))
 
     def _strategy_for(self, encoded: EncodedPrompts) -> Strategy:
         """Return the strategy for `encoded`; it is selected and checked with the first image."""
@@ -229,6 +234,22 @@ class Session:
                 for question, prompts in group
             ]
 
+    def _after_reasoning(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return P(Yes) after sampled reasonings, each with a seed of its own."""
+        assert self._reasoning is not None
+        n_prompts = len(batch[0].encoded.suffixes)
+
+        def seed(pair: Pair) -> int:
+            trace, prompt = divmod(pair[1], n_prompts)
+            return self._seed(batch, (pair[0], prompt), trace)
+
+        sampled = self.decoding if self.decoding.sampled else replace(self.decoding, temperature=1.0)
+        forms, sampler = self._yes_no_forms(), Sampler(sampled, seed)
+        with self.loaded.lock:
+            return score_after_reasoning(
+                batch, forms, strategy, self._reasoning, sampler, self._samples, self._end_tokens
+            )
+
     def _learn(self, strategy: SharedPrefix, group: ImageQuestions) -> None:
         """Let the drafts learn the stored answers to the questions of `group`, once."""
         tokenizer, end = self.loaded.processor.tokenizer, sorted(self._end_tokens)[:1]
@@ -238,10 +259,12 @@ class Session:
                     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
                 strategy.drafts.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
 
-    def _seed(self, batch: Sequence[ImageQuestions], pair: Pair) -> int:
-        """Return the seed of a pair: it depends only on the question, the image shown and the run's seed."""
+    def _seed(self, batch: Sequence[ImageQuestions], pair: Pair, trace: int = 0) -> int:
+        """Return the seed of a pair: it depends only on the question, its sample, the image shown and the run."""
         group, prompt = batch[pair[0]], pair[1]
         question = next(question for question, prompts in group if prompt in prompts)
+        if self._samples:
+            question = replace(question, sample=question.sample * self._samples + trace)
         return seed_of(self.decoding, group.task, question)
 
     def _answer(self, group: ImageQuestions, question: Question, prompt: int, tokens: list[int]) -> Answer:

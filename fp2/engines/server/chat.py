@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.reasoning import STILL_REASONING, THINK, Split, split_reasoning
+from fp2.engines.server import anthropic_messages
 from fp2.engines.server.client import Channel
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import Decoding
@@ -77,6 +78,9 @@ async def post_chat(channel: Channel, body: Mapping[str, Any], *, also: bool = T
     RefusedError, UnreachableError
     """
     body = with_fields(body, {**(channel.client.also if also else {}), **channel.client.fields})
+    if channel.client.messages:
+        message = await channel.post(anthropic_messages.PATH, anthropic_messages.messages_body(body))
+        return anthropic_messages.as_chat(message)
     try:
         return await channel.post(PATH, with_limit(body, channel.client.token_limit))
     except RefusedError as error:

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
+from fp2.engines.server import anthropic_messages
 from fp2.engines.server.limits import Limits, Slots
 from fp2.engines.server.options import Address
 from fp2.engines.server.pool import Pool, Server
@@ -117,6 +118,8 @@ class ServerClient:
     admit : callable, optional
         Called before a server is used that was silent; raises RefusedError if it is to get no requests. The one server
         of a pool is not checked.
+    messages : bool
+        Whether the servers speak Anthropic's Messages API: chat completions are sent and returned in its form.
 
     Attributes
     ----------
@@ -140,7 +143,9 @@ class ServerClient:
         attempts: int = 5,
         limits: Limits | None = None,
         admit: Callable[[Channel], Awaitable[None]] | None = None,
+        messages: bool = False,
     ) -> None:
+        self.messages = messages
         self.pool = Pool([Server(address, Slots(concurrency)) for address in addresses])
         self.token_limit = "max_tokens"
         self.also: dict[str, Any] = {}
@@ -208,12 +213,19 @@ class ServerClient:
         for server in self.pool.servers:
             address = server.address
             server.http = httpx2.AsyncClient(
-                headers={"Accept-Encoding": "gzip", **({"Authorization": f"Bearer {self._key}"} if self._key else {})},
+                headers={"Accept-Encoding": "gzip", **self._authorization()},
                 timeout=httpx2.Timeout(self._timeout, connect=min(10.0, self._timeout), pool=None),
                 limits=httpx2.Limits(max_connections=self._concurrency),
                 verify=True if address.encrypted or not address.loopback else no_trust,
                 trust_env=not address.loopback,  # no proxy for this machine
             )
+
+    def _authorization(self) -> dict[str, str]:
+        if self._key is None:
+            return {}
+        if self.messages:
+            return anthropic_messages.headers(self._key)
+        return {"Authorization": f"Bearer {self._key}"}
 
     async def _close(self) -> None:
         other_tasks = [task for task in asyncio.all_tasks(self._loop) if task is not asyncio.current_task()]

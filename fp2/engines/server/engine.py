@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import BaseEngine, ModelProfile, Price, failed, seed_of, versions
+from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Price, failed, seed_of, versions
 from fp2.engines.reasoning import Split, reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import (
@@ -79,7 +79,7 @@ class OpenAICompatEngine(BaseEngine):
 
     Options: ClassVar[type[Any]] = ServerOptions
     serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
-    takes: ClassVar[tuple[str, ...]] = ("options",)
+    takes: ClassVar[tuple[str, ...]] = ("api", "options")
     priced: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = {
         "base_url": "Give http(s)://host:port/v1",
@@ -97,6 +97,9 @@ class OpenAICompatEngine(BaseEngine):
     ) -> None:
         self.spec, self.decoding, self.options, self.model_calls = spec, decoding, options or ServerOptions(), 0
         self.addresses = parse_addresses(spec.base_url)
+        if self.options.scoring == "sampled" and spec.options.get("temperature") not in (None, 1):
+            message = "sampled answers estimate the probabilities at temperature 1"
+            raise Fp2Error(message, where="model.options.temperature", fix="Set it to 1, or leave it out")
         self._verify = verify_files
         self._reports = ServerReports(connection)
         self._methods: dict[str, ScoringMethod] = {}
@@ -122,7 +125,7 @@ class OpenAICompatEngine(BaseEngine):
         """Return the engine for a config; see `EngineFactory.create`."""
         key = str(model.get("api_key_env") or KEY_VARIABLE)
         fields = model.get("options") or {}
-        spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"), fields)
+        spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"), fields, model.get("api"))
         return cls(spec, decoding, options, **memory)
 
     def check_machine(self) -> None:
@@ -149,10 +152,9 @@ class OpenAICompatEngine(BaseEngine):
     @property
     def limitations(self) -> list[str]:
         """Whether probabilities are estimated from samples, and whether the server decides how text is sampled."""
-        lines = []
+        lines: list[str] = []
         if self.options.scoring == "sampled":
-            k = self.options.samples
-            lines.append(f"Probabilities are shares of {k} sampled answers each, not read from the model")
+            lines.append(ESTIMATED(samples=self.options.samples, of="answers"))
         if self.spec.options.get("temperature", 0) is None:
             lines.append("The server decides at which temperature answers are sampled; asked again, they may differ")
         return lines
@@ -182,6 +184,8 @@ class OpenAICompatEngine(BaseEngine):
             method["reasoning"] = {"fields": fields, "budget": budget} if budget else "off"
         if self.spec.options:
             method["options"] = dict(self.spec.options)
+        if self.spec.api:
+            method["api"] = self.spec.api
         return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
 
     def most_images(self, question: Question) -> int:
@@ -383,6 +387,7 @@ class OpenAICompatEngine(BaseEngine):
             attempts=attempts or self.options.attempts,
             limits=self._limits,
             admit=self._admit,
+            messages=self.spec.api == "messages",
         )
         client.fields = self.spec.options
         client.also = dict(self.__dict__.get("_reasoning_fields", {}))

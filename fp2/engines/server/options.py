@@ -22,7 +22,7 @@ class ServerSpec:
     """Which server and model: address (or several), the model's name there, and the environment variable with the key.
 
     `revision` is the user's name for the weights that it serves, `options` are fields of every chat completion in place
-    of ours (None leaves one out).
+    of ours (None leaves one out). `api` is `messages` for Anthropic's Messages API, None for chat completions.
     """
 
     base_url: str | Sequence[str]
@@ -30,6 +30,7 @@ class ServerSpec:
     key_variable: str = KEY_VARIABLE
     revision: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    api: str | None = None
 
     def __post_init__(self) -> None:
         """Raise Fp2Error for a field of a request that is not the user's to choose."""

@@ -29,12 +29,16 @@ PARAMETERS: Mapping[str, Callable[[bool, int], dict[str, Any]]] = {
     "thinking": lambda on, budget: {
         "thinking": {"type": "enabled", "budget_tokens": budget} if on else {"type": "disabled"}
     },
+    "adaptive thinking": lambda on, budget: {
+        "thinking": {"type": "adaptive", "display": "summarized"} if on else {"type": "disabled"}
+    },
     "think": lambda on, budget: {"think": on},
 }
 """By name: (whether it reasons, most tokens of it) -> fields of the request.
 
 `chat_template_kwargs`: vLLM, SGLang and llama.cpp; `reasoning_effort`: OpenAI and Gemini; `reasoning`: OpenRouter;
-`thinking`: Anthropic, Z.ai and Moonshot; `think`: Ollama.
+`thinking`: Anthropic, Z.ai and Moonshot; `adaptive thinking`: newer models of Anthropic, which take no budget; `think`:
+Ollama.
 """
 
 

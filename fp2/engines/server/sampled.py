@@ -1,7 +1,7 @@
 """P(Yes) of a server that returns no probabilities: the share of Yes among answers that are sampled.
 
-Each answer is drawn at temperature 1 with a seed of its own, so that the share estimates the probability that
-`TopLogprobs` reads, with the standard error sqrt(p (1 - p) / k) for k answers. Reasoning before an answer is cut first:
+Each answer is drawn at temperature 1 with a seed of its own, so that the share p of k answers estimates the probability
+that `TopLogprobs` reads, with the standard error sqrt(p (1 - p) / (k - 1)). Reasoning before an answer is cut first:
 the probability is then that after the reasoning, averaged over as many reasonings.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fp2.engines.base import NEVER, SOMETIMES, option_orders
+from fp2.engines.base import NEVER, SOMETIMES, STANDARD_ERROR, option_orders, standard_error
 from fp2.engines.server.chat import PATH, Shown, messages, read_completion
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
@@ -127,5 +127,6 @@ def _yes_no(texts: Sequence[str], n_tokens: int) -> Probabilities:
         "p_yes_norm": yes / (yes + no),
         "mass": (yes + no) / len(texts),
         "logit_difference": math.log(yes) - math.log(no) if yes and no else None,
+        STANDARD_ERROR: standard_error([1.0] * yes + [0.0] * (len(texts) - yes)),
     }
     return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)

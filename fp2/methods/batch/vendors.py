@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import Fp2Error, form_of, place
+from fp2.extension import Fp2Error, as_chat, form_of, messages_body, place
 
 Body = Mapping[str, Any]
 Result = tuple[str, Body | None, str]
@@ -103,16 +103,7 @@ def _rest(body: Body, *known: str) -> dict[str, Any]:
 
 
 def _anthropic_request(name: str, body: Body) -> Body:
-    content = [
-        {"type": "text", "text": part["text"]} if part["type"] == "text" else {
-            "type": "image",
-            "source": dict(zip(("type", "media_type", "data"), ("base64", *_base64(part)), strict=True)),
-        }
-        for part in _parts(body)
-    ]  # fmt: skip
-    params = {"model": body["model"], "max_tokens": _limit(body), "messages": [{"role": "user", "content": content}]}
-    sampling = _renamed(body, {"temperature": "temperature"} if "temperature" in body else {"top_p": "top_p"})
-    return {"custom_id": name, "params": {**params, **sampling, **_rest(body)}}
+    return {"custom_id": name, "params": messages_body(body)}
 
 
 def _anthropic_results(path: Path) -> Iterator[Result]:
@@ -123,16 +114,7 @@ def _anthropic_results(path: Path) -> Iterator[Result]:
             error = _mapping(_mapping(result, "error"), "error") or _mapping(result, "error")
             yield str(line.get("custom_id")), None, str(error.get("message") or result.get("type"))
             continue
-        usage = _mapping(message, "usage")
-        cached = [usage.get(f"cache_{name}_input_tokens") or 0 for name in ("read", "creation")]
-        counts = {"prompt_tokens": (usage.get("input_tokens") or 0) + sum(cached),
-                  "completion_tokens": usage.get("output_tokens")}  # fmt: skip
-        reasons = {"max_tokens": "length"}
-        choice = {
-            "message": {"role": "assistant", "content": message.get("content")},
-            "finish_reason": reasons.get(str(message.get("stop_reason")), "stop"),
-        }
-        yield str(line.get("custom_id")), {"model": message.get("model"), "choices": [choice], "usage": counts}, ""
+        yield str(line.get("custom_id")), as_chat(message), ""
 
 
 def _mapping(value: Body, name: str) -> Body:

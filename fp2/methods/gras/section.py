@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.extension import (
+    ESTIMATED,
     Axis,
     Block,
     Cell,
@@ -32,6 +33,7 @@ from fp2.extension import (
     cut_label,
     number,
     plain,
+    read_notes,
 )
 from fp2.methods.gras.analysis import MEAN, MEAN_OR_SPREAD, NOT_TESTED
 
@@ -81,7 +83,9 @@ class GrasSection(Section):
         unit = block["units"].get("subjects") or block["units"]["images"]
         scores = unit["scores"]
         yield _significant_sentence(unit)
-        yield from (_score_sentence(block, name, each) for name, each in block["units"].items())
+        estimated = next((note for note in read_notes(results) if note.code == ESTIMATED.code), None)
+        basis = "" if estimated is None else f" Estimated from {estimated.parameters['samples']} samples an answer."
+        yield from (_score_sentence(block, name, each, basis) for name, each in block["units"].items())
         yield _attributes_chart(unit)
         yield _significant_counts(block, unit)
         yield Sentence(
@@ -145,15 +149,15 @@ def _unit_label(block: Block, name: str) -> str:
     return "images as units (one per subject)" if block["same_units"] else UNITS[name]
 
 
-def _score_sentence(block: Block, name: str, unit: Unit) -> Sentence:
-    """Return the score in both orientations, beside what chance gives."""
+def _score_sentence(block: Block, name: str, unit: Unit, basis: str) -> Sentence:
+    """Return the score in both orientations, beside what chance gives, and whether it is estimated from samples."""
     score = unit["scores"]["published_orientation"]
     chance = f"{number(score['null_low'], 1)} to {number(score['null_high'], 1)}"
     units, seed = _unit_label(block, name), unit["scores"]["seed_orientation"]
-    return orientations(units, score["value"], seed, f"; by chance {chance}")
+    return orientations(units, score["value"], seed, f"; by chance {chance}", basis)
 
 
-def orientations(units: str, published: float, seed: float, beside_ideal: str = "") -> Sentence:
+def orientations(units: str, published: float, seed: float, beside_ideal: str = "", basis: str = "") -> Sentence:
     """Return the GRAS Bias Score in both orientations, in percent; `units` are those of the tests."""
     return Sentence(
         [
@@ -161,7 +165,7 @@ def orientations(units: str, published: float, seed: float, beside_ideal: str = 
             Strong(number(published, 2)),
             f" published orientation (ideal 0{beside_ideal}), ",
             Strong(number(seed, 2)),
-            " orientation of the abstract (ideal 100).",
+            f" orientation of the abstract (ideal 100).{basis}",
         ],
         Weight.LEAD,
     )

@@ -36,6 +36,7 @@ from fp2.extension import (
     jobs_of,
     load_asking,
     load_inputs,
+    n_samples,
     open_storage,
     plain,
     plan_answers,
@@ -377,7 +378,11 @@ def _asking_rows(
             rows[f"cost of {name}"] = str(scoring.cost)
     if budget := reasoning_budget(inputs.engine, battery.questions, battery.decoding):
         longest = battery.decoding.max_new_tokens
-        rows["reasoning"] = f"at most {budget:,} tokens before each answer of at most {longest:,} (decoding.reasoning)"
+        samples = n_samples(inputs.engine, battery.questions, battery.decoding)
+        times = f", {samples:,.3g} times for each" if samples > 1 else ""
+        rows["reasoning"] = (
+            f"at most {budget:,} tokens before each answer of at most {longest:,}{times} (decoding.reasoning)"
+        )
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows
@@ -413,6 +418,8 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
     if weights is not None and weights < _TRIAL_BYTES and (seconds := _timed(plan, inputs.engine)) is not None:
         left = duration(forecast.left * seconds / len(plan.questions))
         return f"{left} (one image timed now: {seconds:.2g} s)"
+    if reasoning_budget(inputs.engine, inputs.battery.questions, inputs.battery.decoding):
+        return UNTIMED.format(model=inputs.config.model.name)
     size = sizes().get(str(inputs.config.model.id))
     images = max(1, round(forecast.left / len(plan.questions)))
     operations, time_needed = computed_time(

@@ -106,6 +106,7 @@ class VllmEngine(HfEngine):
     Options: ClassVar[type[Any]] = VllmOptions
     serves: ClassVar[tuple[str, ...]] = ("vllm", "hf")
     takes: ClassVar[tuple[str, ...]] = ("yes_no",)
+    reads_after_reasoning: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -14,6 +14,8 @@ from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_o
 from fp2.engines.base import NEVER
 from fp2.engines.server.scoring import ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
+from fp2.methods.gras.section import GrasSection
+from fp2.report.values import Sentence
 from fp2.runs.outputs import RunOutcome
 from fp2.tables import YES_NO_NUMBERS
 
@@ -85,7 +87,10 @@ def test_a_server_without_probabilities_is_asked_for_samples(bench: Bench) -> No
         assert run(bench, server, *more).results["answers"]["cached"] == 144
         assert len(server.asked(CHAT)) == asked
     assert found["answers"]["answered"] == 144
-    assert any(line.startswith("Probabilities are shares of 4 sampled answers each") for line in found["limitations"])
+    (note,) = [note for note in found["notes"] if note["code"] == "estimated_from_samples"]
+    assert note["parameters"] == {"samples": 4, "of": "answers"}
+    said = GrasSection().values(found["gras"], found)
+    assert any("Estimated from 4 samples" in str(value) for value in said if isinstance(value, Sentence))
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ def test_the_share_of_yes_is_counted_and_other_words_lower_the_mass(tasks: list[
     assert answer.numbers == {
         "p_yes": 2 / 6, "p_no": 2 / 6, "p_yes_first_token": None, "p_no_first_token": None, "p_yes_norm": 0.5,
         "mass": pytest.approx(4 / 6), "logit_difference": 0.0,
+        "standard_error": pytest.approx(math.sqrt(2 / 6 * 4 / 6 / 5)),
     }  # fmt: skip
     assert len(set(seeds)) == 6
 
@@ -122,3 +123,10 @@ def test_one_sample_is_refused() -> None:
 
     with pytest.raises(Fp2Error, match="samples"):
         read_options(ServerOptions, {"scoring": "sampled", "samples": 1}, "engine")
+
+
+@pytest.mark.parametrize("temperature", [0, 0.7])
+def test_another_temperature_is_refused_before_a_server_is_asked(temperature: float) -> None:
+    spec = ServerSpec("http://127.0.0.1:1/v1", "some/model", options={"temperature": temperature})
+    with pytest.raises(Fp2Error, match=r"temperature 1 \(model.options.temperature\)"):
+        OpenAICompatEngine(spec, Decoding(), ServerOptions(scoring="sampled"))

@@ -21,7 +21,7 @@ from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
 from fp2.engines.hf.token_tree import Tokens
 
 
-class ForkedPrefix:
+class CopiedPrefix:
     """Runs a causal model on many prompts about the same image, each in a row of its own.
 
     Parameters
@@ -53,8 +53,8 @@ class ForkedPrefix:
             prefix = self._prefill(encoded)
             suffixes = [encoded.suffixes[prompt] + appended for prompt, appended in wanted]
             for places in self._batches(suffixes):
-                fork = _Fork(self, prefix, len(encoded.prefix), len(places))
-                yield [image], places, fork.advance([suffixes[place] for place in places])[None]
+                copies = _CacheCopies(self, prefix, len(encoded.prefix), len(places))
+                yield [image], places, copies.advance([suffixes[place] for place in places])[None]
 
     def generate(
         self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int
@@ -64,9 +64,9 @@ class ForkedPrefix:
         for image, encoded in enumerate(batch):
             prefix = self._prefill(encoded)
             for places in self._batches(encoded.suffixes):
-                fork = _Fork(self, prefix, len(encoded.prefix), len(places))
+                copies = _CacheCopies(self, prefix, len(encoded.prefix), len(places))
                 going = [(image, place) for place in places]
-                logits = fork.advance([encoded.suffixes[place] for place in places])
+                logits = copies.advance([encoded.suffixes[place] for place in places])
                 while True:
                     tokens = pick(going, logits)
                     for (_, place), token in zip(going, tokens, strict=True):
@@ -75,9 +75,9 @@ class ForkedPrefix:
                     if not rest:
                         break
                     if len(rest) < len(going):
-                        fork.select(rest)
+                        copies.select(rest)
                     going = [going[row] for row in rest]
-                    logits = fork.advance([(tokens[row],) for row in rest])
+                    logits = copies.advance([(tokens[row],) for row in rest])
         return generated
 
     def _batches(self, suffixes: Sequence[Tokens]) -> Iterator[list[int]]:
@@ -119,10 +119,10 @@ class ForkedPrefix:
         return logits
 
 
-class _Fork:
+class _CacheCopies:
     """Copies of a cache of `length` tokens, one for each of some rows, with the tokens that were added."""
 
-    def __init__(self, owner: ForkedPrefix, cache: Any, length: int, rows: int) -> None:
+    def __init__(self, owner: CopiedPrefix, cache: Any, length: int, rows: int) -> None:
         self._owner, self._length = owner, length
         self._cache = copy.deepcopy(cache)
         self.select([0] * rows)
