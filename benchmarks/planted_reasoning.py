@@ -2,8 +2,7 @@
 
 Before each answer stands, as its reasoning, the bundled model's own answer about the person's occupation: the answers
 have the twelve planted differences, and the reasoning those of the probe `occupation`, whatever is asked. A mock server
-of each vendor's form gives the 7,200 stored answers of `make run` (tests/default_answers.csv.xz). With `--serve`, the
-bundled model itself, in a class of its own that generates both, answers behind `transformers serve`.
+of each vendor's form gives the 7,200 stored answers of `make run` (tests/default_answers.csv.xz).
 
 Reported are the cells that are called different, of the answers and of the reasoning, in the first form, and whether
 the others give the same tables.
@@ -15,14 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +26,7 @@ import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
-TABLE, MODEL = ROOT / "tests" / "default_answers.csv.xz", ROOT / "fp2" / "models" / "peeps_vlm"
+TABLE = ROOT / "tests" / "default_answers.csv.xz"
 PROBE = "occupation"
 """The probe whose answer is the reasoning."""
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
@@ -46,33 +40,6 @@ FORMS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "opened": lambda thought, said: {"content": f"{thought}\n</think>\n\n{said}"},
 }
 """The message of an answer by form: vLLM and SGLang, OpenRouter, Anthropic, marks in the text, and only the second."""
-CLASS = '''
-import torch
-from transformers import LlavaForConditionalGeneration
-
-
-class Reasoning(LlavaForConditionalGeneration):
-    """The bundled model, which first answers a question of its own."""
-
-    def generate(self, inputs=None, streamer=None, **given):
-        prompt = given.pop("input_ids", inputs)
-        texts = [self._answer(prompt, **given)]
-        if given.get("pixel_values") is not None:
-            user = prompt[0].tolist().index(self.config.user_token)
-            first = torch.tensor([[*prompt[0, : user + 1].tolist(), *self.config.first_question]])
-            texts = [self.config.opening, self._answer(first, **given)[:-1], self.config.closing, *texts]
-        new = torch.tensor([[token for text in texts for token in text]])
-        if streamer is not None:
-            streamer.put(prompt.cpu())
-            for token in new[0]:
-                streamer.put(token[None])
-            streamer.end()
-        return torch.cat([prompt, new], dim=1)
-
-    def _answer(self, prompt, attention_mask=None, **given):
-        ids = super().generate(input_ids=prompt, attention_mask=torch.ones_like(prompt), **given)
-        return ids[0, prompt.shape[1] :].tolist()
-'''
 
 
 def stored() -> tuple[pd.DataFrame, dict[str, str]]:
@@ -109,44 +76,6 @@ def mock(form: str, images: Mapping[str, str]) -> Iterator[str]:
         yield server.url
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the address of `transformers serve` with the variant of the bundled model, and the name of the model."""
-    from transformers import AutoTokenizer
-
-    variant = folder / "peeps_reasoning"
-    shutil.copytree(MODEL, variant)
-    tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    question = next(text for text, probe in stored()[1].items() if probe == PROBE)
-    parts = {"first_question": f"{question}<|assistant|>", "opening": "<think>", "closing": "</think>"}
-    ids = {name: tokenizer.encode(text, add_special_tokens=False) for name, text in parts.items()}
-    config = json.loads((variant / "config.json").read_text(encoding="utf-8"))
-    config |= {**ids, "user_token": tokenizer.convert_tokens_to_ids("<|user|>")}
-    config["auto_map"] = {"AutoModelForImageTextToText": "reasoning.Reasoning"}
-    (variant / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (variant / "reasoning.py").write_text(CLASS, encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = ["--device", "cpu", "--host", "127.0.0.1", "--port", str(port), "--trust-remote-code"]
-    with (folder / "serve.log").open("w") as log:
-        process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("transformers")), "serve", str(variant), *words],
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                break
-            except OSError:
-                time.sleep(1)
-        yield f"http://127.0.0.1:{port}/v1", str(variant)
-    finally:
-        process.kill()
-        process.wait()
-
-
 def ask(folder: Path, url: str, name: str, images: int | None, *more: str) -> Any:
     """Run the default battery on a server; return the outcome."""
     from bench import execute
@@ -179,7 +108,6 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--images", type=int, default=None, help="images of the first form; all by default")
     parser.add_argument("--compared", type=int, default=60, help="images of the other forms")
-    parser.add_argument("--serve", action="store_true")
     args = parser.parse_args(words)
     from fp2.data.pixels import digest_image
     from fp2.methods.peeps.data.source import load_peeps
@@ -204,9 +132,6 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
                         "answers_different_beside_it": cells(thought, "valence"),
                     }
                 some[form] = texts(ask(folder / form, url, "peeps", args.compared))
-        if args.serve:
-            with served(folder) as (url, model):
-                some["transformers serve"] = texts(ask(folder / "served", url, model, args.compared))
         first = some["vllm"]
         result["same_texts"] = {
             form: sum(one == other for one, other in zip(found, first, strict=True)) / len(first)

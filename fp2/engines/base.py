@@ -18,7 +18,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import variance
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
@@ -435,6 +434,8 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
 
 def standard_error(values: Sequence[float]) -> float | None:
     """Return the standard error of the mean of independent samples; None of a single one."""
+    from statistics import variance
+
     return math.sqrt(variance(values) / len(values)) if len(values) > 1 else None
 
 
