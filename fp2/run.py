@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from fp2.ask.loop import Asked, Storage, ask
+from fp2.ask.loop import Asked, Storage, Waves, ask
 from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config
@@ -160,10 +160,13 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
             news.tell()
 
         try:
-            asking = ask(
-                storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
-            )  # fmt: skip
+            while True:
+                asking = ask(
+                    storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
+                    shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
+                )  # fmt: skip
+                if not (asking.complete and isinstance(storage, Waves) and storage.next_wave()):
+                    break
         finally:
             news.tell()
     if asking.left:

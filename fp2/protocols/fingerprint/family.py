@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fp2.protocols.fingerprint.looks import P_VALUES
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, "DisparityRow"]
 """Probe, scorer, cut, and the row."""
-P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
-"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
 
 
 def shares(scorers: Sequence[str], comparison: ComparisonSettings) -> list[float]:
@@ -56,15 +55,13 @@ def corrected(
     looks = comparison.looks
     at_look = [row for *_, row in rows]
     if looks is not None:
-        repeated: list[dict[str, Any]] = [
-            {name: looks.repeated(getattr(row, name)) for name in P_VALUES} for row in at_look
-        ]
+        repeated: list[dict[str, Any]] = [looks.repeated_p_values(row[:3], row[3]) for row in rows]
         at_look = [replace(row, **p_values) for row, p_values in zip(at_look, repeated, strict=True)]
-        for composite in composites.values():
-            composite["repeated_p"] = looks.repeated(composite["p_value"])
+        for cut, composite in composites.items():
+            composite["repeated_p"] = looks.composite_p(cut, composite["p_value"])
     p_name = "repeated_p" if looks else "p_value"
-    tested = [composite for composite in composites.values() if composite["p_value"] is not None]
-    counted = [scorer for _, scorer, _, row in rows if row.p_value is not None]
+    tested = [composite for composite in composites.values() if composite[p_name] is not None]
+    counted = [scorer for (_, scorer, *_), row in zip(rows, at_look, strict=True) if row.p_value is not None]
     share = iter(shares([*counted, *[comparison.primary] * len(tested)], comparison))
     # a row that was not tested has no p-value, and its weight does not count
     weights = [next(share) if row.p_value is not None else 1.0 for row in at_look]
@@ -85,7 +82,7 @@ def corrected(
         composite["adjusted_p"] = value
     alpha = comparison.alpha
     levels = [alpha if method == "none" else alpha * weight for weight in weights[:size]]
-    nominal = looks.level if looks else float
+    nominal = [looks.at_probe(probe).level for probe, *_ in rows] if looks else None
     decided = decide(at_look, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
     columns = []
     for (probe, scorer, cut, unadjusted), row in zip(rows, decided, strict=True):
@@ -98,7 +95,7 @@ def corrected(
         }
         if looks:  # the p-values of the data at this look, and beside them the repeated ones
             entry |= {name: getattr(unadjusted, name) for name in P_VALUES}
-            entry |= {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+            entry |= looks.columns((probe, scorer, cut), row)
         columns.append(entry)
     return columns
 

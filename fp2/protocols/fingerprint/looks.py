@@ -18,6 +18,14 @@ from fp2.plugins import read_options
 
 if TYPE_CHECKING:
     from fp2.config import Config
+    from fp2.stats.rows import DisparityRow
+
+RowKey = tuple[str, str, str]
+"""Probe, scorer, cut."""
+P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
+"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
+LOOKS = "looks"
+"""The fact of a job that its run stopped by a rule: its `Looks`."""
 
 LOOK = NoteKind(
     "look",
@@ -48,6 +56,22 @@ class Looks:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    def at_probe(self, probe: str) -> Looks:
+        """Return the looks with that of the rows of a probe as `now`."""
+        return self
+
+    def repeated_p_values(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
+        """Return the repeated p-values of a row's hypotheses, by the names of `P_VALUES`."""
+        return {name: self.repeated(getattr(row, name)) for name in P_VALUES}
+
+    def composite_p(self, cut: str, p: float | None) -> float | None:
+        """Return the repeated p-value of a composite."""
+        return self.repeated(p)
+
+    def columns(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
+        """Return further columns of a row, whose p-values are the repeated ones."""
+        return {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+
     def repeated(self, p: float | None) -> float | None:
         """Return the repeated p-value of a p-value at this look."""
         from fp2.stats.sequential import repeated_p
@@ -59,6 +83,10 @@ class Looks:
         from fp2.stats.sequential import nominal_levels
 
         return nominal_levels(alpha, self.at[: self.now], self.spending)[-1]
+
+    def stated(self) -> dict[str, object]:
+        """Return the looks as `results.json` states them."""
+        return {"at": list(self.at), "now": self.now, "spending": self.spending}
 
     def note(self) -> Note:
         """Return the limitation that says which look a run is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.notes import Note, NoteKind, Stage
@@ -55,7 +55,7 @@ class ComparisonSettings(PanelSettings):
             "primary": self.primary,
             "seed": self.seed,
             "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
-            **({} if self.looks is None else {"looks": asdict(self.looks)}),
+            **({} if self.looks is None else {"looks": self.looks.stated()}),
         }
 
     def _family(self, scorers: Mapping[str, Scorer]) -> str:
