@@ -22,7 +22,7 @@ from fp2.extension import (
     Weight,
     probe_labels,
 )
-from fp2.methods.stopping.certain import FUTILITY
+from fp2.methods.stopping.decisions import FUTILITY
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
 
 ORDER = (

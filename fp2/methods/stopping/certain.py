@@ -6,8 +6,7 @@ store, goes through the same waves and takes the same decisions.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +21,8 @@ from fp2.extension import (
     ImageTask,
     Inputs,
     RowAnswers,
-    RowKey,
     RunTables,
-    Storage,
     SuppliesAnswers,
-    Verdict,
     comparison_of,
     fingerprint,
     memberships,
@@ -34,12 +30,10 @@ from fp2.extension import (
     scored,
     shares,
 )
-from fp2.methods.stopping.estimates import predictive_power, two_sided_z
-from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, SPENDING, UNTESTABLE, Decision, StoppingLooks
+from fp2.methods.stopping.decisions import take_look
+from fp2.methods.stopping.looks import OPEN, SPENDING, Decision, StoppingLooks
 from fp2.methods.stopping.order import Waves, make_waves
 
-FUTILITY = 0.05
-"""A row is futile if the conditional power of `biased` and that of `equivalent` are both below this."""
 CORRECTIONS = ("holm", "bonferroni")
 WHERE = "answers.stop"
 
@@ -173,69 +167,17 @@ class Certain:
         return True
 
     def _decide(self) -> None:
-        """Take the look `now`: test every row and composite, and stop the probes of which all are decided."""
-        looks, inputs, now = self.looks, self._inputs, self.looks.now
+        """Take the look `now` at the answers of the waves so far."""
+        looks, inputs = self.looks, self._inputs
         tables = scored(self._protocol, RunTables(inputs.people, self.answers(), None), inputs)
         assert tables.scores is not None
         comparison = replace(looks, running=True).settings(self._comparison, inputs.config.analysis.permutations)
-        comparison = replace(comparison, n_bootstrap=0)
         compared = fingerprint(
-            tables.scores, inputs.people, inputs.cuts, inputs.scorers, comparison, inputs.config.analysis.severity
-        )
-        rows = {(row["probe"], row["scorer"], row["cut"]): row for row in compared.disparities}
-        decisions = {key: self._row_decision(key, row) for key, row in rows.items()}
-        level = max((row["family_level"] for row in rows.values() if row["family_level"]), default=comparison.alpha)
-        composites = {
-            cut: self._composite_decision(cut, composite, level) for cut, composite in compared.composites.items()
-        }
-        is_open = defaultdict(bool)
-        for (probe, _, _), decision in decisions.items():
-            is_open[probe] |= decision.decided == OPEN
-        composite_open = any(decision.decided == OPEN for decision in composites.values())
-        last = dict(looks.last)
-        for probe in self._probes:
-            if now == len(looks.at) or (probe in is_open and not is_open[probe] and not composite_open):
-                last.setdefault(probe, now)
-        self.looks = replace(looks, last=last, rows=decisions, composites=composites)
-        self._decided_at = now
-
-    def _row_decision(self, key: RowKey, row: Mapping[str, Any]) -> Decision:
-        before = self.looks.rows.get(key)
-        if key[0] in self.looks.last and before is not None:
-            return before
-        state, alpha = OPEN, self.looks.alpha
-        if self.looks.groups[key[2]] < 2:
-            state = UNTESTABLE
-        elif row["adjusted_minimum_effect_p"] is not None and row["adjusted_minimum_effect_p"] <= alpha:
-            state = BIASED
-        elif row["adjusted_equivalence_p"] is not None and row["adjusted_equivalence_p"] <= alpha:
-            state = EQUIVALENT
-        elif (before is not None and before.decided == FUTILE) or (
-            max(row["power_biased"], row["power_equivalent"]) < FUTILITY and self.looks.now < len(self.looks.at)
-        ):
-            state = FUTILE
-        p_values = {
-            "p_value": row["repeated_p"],
-            "minimum_effect_p": row["repeated_minimum_effect_p"],
-            "equivalence_p": row["repeated_equivalence_p"],
-        }
-        look = before.look if before is not None and before.decided == state != OPEN else self.looks.now
-        return Decision(look, state, p_values, row["raw"], row["n_subjects"])
-
-    def _composite_decision(self, cut: str, composite: Mapping[str, Any], level: float) -> Decision:
-        looks, before = self.looks, self.looks.composites.get(cut)
-        p_value, adjusted = composite["repeated_p"], composite["adjusted_p"]
-        if before is not None and before.decided != OPEN:
-            return Decision(before.look, before.decided, {"p_value": p_value})
-        state = OPEN
-        if adjusted is not None and adjusted <= looks.alpha:
-            state = BIASED
-        elif looks.now < len(looks.at):
-            z = two_sided_z(1.0 if composite["p_value"] is None else composite["p_value"])
-            critical = two_sided_z(looks.level_at_end(level))
-            if predictive_power(z, critical, looks.at[looks.now - 1]) < FUTILITY:
-                state = FUTILE
-        return Decision(looks.now, state, {"p_value": p_value})
+            tables.scores, inputs.people, inputs.cuts, inputs.scorers, replace(comparison, n_bootstrap=0),
+            inputs.config.analysis.severity,
+        )  # fmt: skip
+        self.looks = take_look(looks, compared.disparities, compared.composites, dict.fromkeys(self._probes))
+        self._decided_at = looks.now
 
 
 def waves_of(inputs: Inputs) -> Waves:
