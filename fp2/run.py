@@ -149,8 +149,9 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     probes = {question.question_id: question.probe for question in inputs.battery.questions}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
+    waves = storage if isinstance(storage, Waves) else None
     with (
-        progress.answers(title) as bar,
+        progress.answers(title, (lambda: waves.progress) if waves else None) as bar,
         live.asking(title, bar.show, record.stream, lambda batch: count_refusals(batch, probes, inputs.scorers)),
     ):
         news = _News(inputs.engine, progress)
@@ -165,7 +166,7 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
                     storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
                     shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
                 )  # fmt: skip
-                if not (asking.complete and isinstance(storage, Waves) and storage.next_wave()):
+                if not (waves and asking.complete and waves.next_wave()):
                     break
         finally:
             news.tell()

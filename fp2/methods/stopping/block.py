@@ -104,9 +104,9 @@ class StoppingSection(Section):
         yield Table("stopping", COLUMNS, [self._row(probe, block, labels) for probe in block["probes"]])
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
-            f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked no "
-            "further once each of its rows was biased, equivalent or futile (conditional power of both verdicts below "
-            f"{100 * block['futility']:.0f} %), and the composites were decided. {block['estimates']}",
+            f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked "
+            "no further once each of its rows was biased, equivalent or futile (conditional power of both verdicts "
+            f"below {100 * block['futility']:.0f} %), and the composites were decided. {block['estimates']}",
             Weight.DETAIL,
         )
 

@@ -18,9 +18,9 @@ _FAR = 8.0
 def predictive_power(z: float, critical: float, fraction: float) -> float:
     """Return the conditional power of the last look, averaged over what the data leave open about theta.
 
-    `z` is the statistic at `fraction`; the last look rejects above `critical`. With a flat prior of theta, the statistic
-    of the last look is normal with mean z / sqrt(t) and variance (1 - t) / t (Spiegelhalter, Freedman and Blackburn
-    1986).
+    `z` is the statistic at `fraction`; the last look rejects above `critical`. With a flat prior of theta, the
+    statistic of the last look is normal with mean z / sqrt(t) and variance (1 - t) / t (Spiegelhalter, Freedman and
+    Blackburn 1986).
     """
     from scipy.special import ndtr
 
@@ -58,8 +58,8 @@ def crossing_probability(theta: float, fractions: Sequence[float], bounds: Seque
 def median_unbiased(z: float, fractions: Sequence[float], bounds: Sequence[float]) -> float:
     """Return the median-unbiased statistic after a test that stopped at the last of `fractions` with `z`.
 
-    It is theta sqrt(t) for the theta at which earlier or larger results have a probability of one half, in the stagewise
-    order (Tsiatis, Rosner and Mehta 1984). `bounds` are those of the looks before; z itself where there are none.
+    It is theta sqrt(t) for the theta at which earlier or larger results have a probability of one half, in the
+    stagewise order (Tsiatis, Rosner and Mehta 1984). `bounds` are those of the looks before; z itself without any.
     """
     if not bounds:
         return z

@@ -175,6 +175,9 @@ class GroupComparison(Asks[Any]):
             if not self.requires.within_sets:  # by design a subject is in several groups there
                 bounds = job.config.analysis.severity
                 compared = fingerprint(run.scores, run.people, run.cuts, run.scorers, comparison, bounds, tick)
+                if comparison.looks is not None:
+                    coverage = comparison.looks.coverage(compared.coverage, run.answers, run.people, run.cuts)
+                    compared = replace(compared, coverage=list(coverage))
             run = replace(run, disparities=compared.disparities, tick=tick)
             blocks, disparities = self.own_blocks(run), compared.disparities
             for name, supplement in supplements.items():

@@ -6,9 +6,10 @@ place of all p-values in the correction of the family, from which the verdicts f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -17,7 +18,10 @@ from fp2.notes import Note, NoteKind, Stage
 from fp2.plugins import read_options
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.config import Config
+    from fp2.cuts import Cut
     from fp2.stats.rows import DisparityRow
 
 RowKey = tuple[str, str, str]
@@ -71,6 +75,12 @@ class Looks:
     def columns(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
         """Return further columns of a row, whose p-values are the repeated ones."""
         return {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+
+    def coverage(
+        self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
+    ) -> Sequence[dict[str, Any]]:
+        """Return the coverage of a comparison, with the images that were asked about as the images."""
+        return rows
 
     def repeated(self, p: float | None) -> float | None:
         """Return the repeated p-value of a p-value at this look."""
