@@ -125,8 +125,8 @@ class Study:
 def settings(seed: int) -> ComparisonSettings:
     """Return the settings of a run."""
     return ComparisonSettings(
-        n_permutations=PERMUTATIONS, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=LEAST, correction="holm", family="run",
-        primary="score",
+        n_permutations=PERMUTATIONS, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=LEAST, correction="holm",
+        family="run", primary="score",
     )  # fmt: skip
 
 
@@ -209,8 +209,8 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
     """Return false claims at `level` and the median share of the subjects until a difference is found.
 
     The studentised difference of two groups is a normal random walk, and 1 MDE what a test of all subjects at the level
-    finds with 80 % power. A confidence sequence is the asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth of
-    the subjects.
+    finds with 80 % power. A confidence sequence is the asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth
+    of the subjects.
     """
     from scipy.special import ndtri
 
@@ -267,19 +267,19 @@ def main() -> None:
         rows = [design_row(name, given.designs) for name in (*DESIGNS, SEQUENCE)]
     else:
         names, runs = (["yes/no"], 10) if given.short else (given.worlds, given.runs)
-        with Progress(quiet=given.json).steps("Simulating", len(names) * len(GAPS)) as step:
-            for name in names:
-                for gap, size in GAPS.items():
-                    world = WORLDS[name]
-                    if size > 1:
-                        world = replace(world, sizes=tuple(MORE * n for n in world.sizes))
-                    mde = mde_of(world)
-                    study, n = Study.of(world, mde), max(5, runs // 10) if size > 1 else runs
-                    outcomes = [one_run(study, size * mde, seed) for seed in range(n)]
-                    rows.append({"world": name, "gap": gap, **summary(outcomes, size * mde, mde)})
-                    step()
-                    if given.csv is not None:
-                        write(given.csv, rows)
+        cases = [(gap, name) for gap in GAPS for name in names]
+        with Progress(quiet=given.json).steps("Simulating", len(cases)) as step:
+            for gap, name in cases:
+                world, size = WORLDS[name], GAPS[gap]
+                if size > 1:
+                    world = replace(world, sizes=tuple(MORE * n for n in world.sizes))
+                mde = mde_of(world)
+                study, n = Study.of(world, mde), max(5, runs // 10) if size > 1 else runs
+                outcomes = [one_run(study, size * mde, seed) for seed in range(n)]
+                rows.append({"world": name, "gap": gap, **summary(outcomes, size * mde, mde)})
+                step()
+                if given.csv is not None:
+                    write(given.csv, rows)
     if given.json:
         print(json.dumps(rows))
     else:

@@ -10,7 +10,7 @@ from fp2.extension import RowKey
 from fp2.methods.stopping.estimates import predictive_power, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
 
-FUTILITY = 0.05
+FUTILITY = 0.2
 """A row is futile if the conditional power of `biased` and that of `equivalent` are both below this."""
 
 
