@@ -285,7 +285,7 @@ from fp2.ask.cost import (
     expected_scorings as expected_scorings,
     reasoning_budget as reasoning_budget,
 )
-from fp2.ask.loop import Forecast as Forecast, Storage as Storage, ask as ask
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage, Waves as Waves, ask as ask
 from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,

@@ -148,6 +148,10 @@ class Waves(Protocol):
         """What the analysis of the run needs besides its tables (`fp2.protocols.base.Job`)."""
         ...
 
+    def expected_answers(self, ratio: float) -> int:
+        """Return how many answers are expected at a gap of `ratio` minimum detectable effects beyond the smallest."""
+        ...
+
     def next_wave(self) -> bool:
         """Decide by the answers so far; return whether further ones are called for."""
         ...

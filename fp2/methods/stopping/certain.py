@@ -30,7 +30,7 @@ from fp2.extension import (
     scored,
     shares,
 )
-from fp2.methods.stopping.decisions import take_look
+from fp2.methods.stopping.decisions import expected_share, take_look
 from fp2.methods.stopping.looks import OPEN, SPENDING, Decision, StoppingLooks
 from fp2.methods.stopping.order import Waves, make_waves
 
@@ -64,7 +64,8 @@ class Certain:
         if comparison.correction not in CORRECTIONS:
             fix = "Fewer probes, cuts or scorers make a smaller family"
             raise Fp2Error(f"it is not made for {comparison.correction}", where=WHERE, fix=fix)
-        smallest = min(shares([*names, *[comparison.primary] * len(inputs.cuts)], comparison))
+        of_tests = shares([*names, *[comparison.primary] * len(inputs.cuts)], comparison)
+        smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
             at=self._waves.at, now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
             groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
@@ -105,6 +106,15 @@ class Certain:
         """How many rows are decided, in words."""
         decided = sum(decision.decided != OPEN for decision in self.looks.rows.values())
         return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided"
+
+    def expected_answers(self, ratio: float) -> int:
+        """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
+
+        `ratio` is in minimum detectable effects. A probe waits for all its rows, so that more may be asked.
+        """
+        level = self.looks.alpha * self._primary_share
+        share = expected_share(ratio, self.looks.at, level, self.looks.spending)
+        return round(share * int(self._storage.n_planned))
 
     def _limit(self, probe: str) -> int:
         """Return the last wave that a probe is asked in so far."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.extension import RowKey
-from fp2.methods.stopping.estimates import predictive_power, two_sided_z
+from fp2.extension import RowKey, nominal_levels
+from fp2.methods.stopping.estimates import predictive_power, stopping_probabilities, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
 
+POWER = 0.8
+"""Of the minimum detectable effect."""
 FUTILITY = 0.2
 """A row is futile if the conditional power of `biased` and that of `equivalent` are both below this."""
 
@@ -80,3 +83,27 @@ def _of_composite(looks: StoppingLooks, cut: str, composite: Mapping[str, Any], 
         if predictive_power(z, critical, looks.at[looks.now - 1]) < FUTILITY:
             return Decision(looks.now, FUTILE, p_values)
     return Decision(looks.now, OPEN, p_values)
+
+
+def expected_share(ratio: float, at: Sequence[float], level: float, spending: str) -> float:
+    """Return the expected share of the answers until one row is biased or futile.
+
+    Parameters
+    ----------
+    ratio : float
+        The gap beyond the smallest effect of interest, in minimum detectable effects of a run that asks everything.
+    at, spending
+        As of `StoppingLooks`.
+    level : float
+        The row's share of alpha.
+    """
+    from scipy.special import ndtri
+
+    theta = ratio * (two_sided_z(level) + float(ndtri(POWER)))
+    upper = [two_sided_z(p) for p in nominal_levels(level, at, spending)]
+    lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in at]
+    share, left = 0.0, 1.0
+    for t, (above, below) in zip(at[:-1], stopping_probabilities(theta, at, upper, lower), strict=False):
+        share += t * (above + below)
+        left -= above + below
+    return share + at[-1] * max(left, 0.0)

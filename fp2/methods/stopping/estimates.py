@@ -36,23 +36,33 @@ def two_sided_z(p: float) -> float:
     return max(0.0, -float(ndtri(p / 2)))
 
 
-def crossing_probability(theta: float, fractions: Sequence[float], bounds: Sequence[float]) -> float:
-    """Return the probability that the statistic reaches its bound at some look, by recursive integration."""
+def stopping_probabilities(
+    theta: float, fractions: Sequence[float], upper: Sequence[float], lower: Sequence[float] | None = None
+) -> list[tuple[float, float]]:
+    """Return for each look the probabilities that the statistic first reaches its upper and its lower bound there.
+
+    By recursive integration; without `lower` there are no lower bounds.
+    """
     from scipy.special import ndtr
 
     nodes, weights = np.polynomial.legendre.leggauss(_POINTS)
-    grid, mass, before, crossed = np.zeros(1), np.ones(1), 0.0, 0.0
-    for t, bound in zip(fractions, bounds, strict=True):
-        sd, edge = math.sqrt(t - before), bound * math.sqrt(t)
+    grid, mass, before, out = np.zeros(1), np.ones(1), 0.0, []
+    for t, high, low in zip(fractions, upper, lower or [-math.inf] * len(fractions), strict=True):
+        sd, top, bottom = math.sqrt(t - before), high * math.sqrt(t), min(low, high) * math.sqrt(t)
         mean = grid + theta * (t - before)
-        crossed += float((ndtr((mean - edge) / sd) * mass).sum())
-        low, high = theta * t - _FAR * math.sqrt(t), min(edge, theta * t + _FAR * math.sqrt(t))
-        if high <= low:  # everything has crossed
-            return min(crossed, 1.0)
-        new = (low + high) / 2 + (high - low) / 2 * nodes
+        out.append((float((ndtr((mean - top) / sd) * mass).sum()), float((ndtr((bottom - mean) / sd) * mass).sum())))
+        reach = _FAR * math.sqrt(t)
+        start, end = max(bottom, theta * t - reach), min(top, theta * t + reach)
+        width = max(end - start, 0.0)
+        new = (start + end) / 2 + width / 2 * nodes
         density = np.exp(-0.5 * ((new[:, None] - mean) / sd) ** 2) @ mass / (sd * math.sqrt(2 * math.pi))
-        grid, mass, before = new, density * weights * (high - low) / 2, t
-    return min(crossed, 1.0)
+        grid, mass, before = new, density * weights * width / 2, t
+    return out
+
+
+def crossing_probability(theta: float, fractions: Sequence[float], bounds: Sequence[float]) -> float:
+    """Return the probability that the statistic reaches its bound at some look."""
+    return min(1.0, sum(above for above, _ in stopping_probabilities(theta, fractions, bounds)))
 
 
 def median_unbiased(z: float, fractions: Sequence[float], bounds: Sequence[float]) -> float:
