@@ -45,12 +45,10 @@ class _DetailedBars(Bars):
 
 
 class AnswerBar:
-    """The progress bar of asking: answers so far, with a line below it of what is decided, and of counts."""
+    """The progress bar of asking: answers so far, with a line of counts below it."""
 
-    def __init__(
-        self, bars: _DetailedBars, task: Any, note: Callable[[str], None], decided: Callable[[], str] | None = None
-    ) -> None:
-        self._bars, self._task, self._note, self._decided = bars, task, note, decided
+    def __init__(self, bars: _DetailedBars, task: Any, note: Callable[[str], None]) -> None:
+        self._bars, self._task, self._note = bars, task, note
         self._started = False
 
     def show(self, done: int, planned: int, line: str) -> None:
@@ -61,7 +59,7 @@ class AnswerBar:
                 self._note(f"All {planned} answers are in the store; no model is loaded")
             elif done:
                 self._note(f"{done} of {planned} answers are in the store; continuing")
-        self._bars.detail = line if self._decided is None else f"{self._decided()} · {line}"
+        self._bars.detail = line
         self._bars.update(self._task, completed=done, total=planned)
 
 
@@ -142,10 +140,10 @@ class Progress:
             report(total - done)
 
     @contextmanager
-    def answers(self, title: str, decided: Callable[[], str] | None = None) -> Iterator[AnswerBar]:
-        """Yield the progress bar of asking; `decided` says how far the run is from stopping."""
+    def answers(self, title: str) -> Iterator[AnswerBar]:
+        """Yield the progress bar of asking."""
         with self._bars() as bars:
-            yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None), self.note, decided)
+            yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None), self.note)
 
     @contextmanager
     def stages(self) -> Iterator[Callable[[str, int, int | None, str], None]]:

@@ -150,16 +150,17 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
     waves = storage if isinstance(storage, Waves) else None
-    with (
-        progress.answers(title, (lambda: waves.progress) if waves else None) as bar,
-        live.asking(title, bar.show, record.stream, lambda batch: count_refusals(batch, probes, inputs.scorers)),
-    ):
+    with progress.answers(title) as bar, live.asking(
+        title, lambda *counts: bar.show(*counts[:2], f"{waves.progress if waves else ''}{counts[2]}"), record.stream,
+        lambda batch: count_refusals(batch, probes, inputs.scorers),
+    ):  # fmt: skip
         news = _News(inputs.engine, progress)
 
         def tick(done: int, failed: int) -> None:
             live.tick(done, failed)
             news.tell()
 
+        before = inputs.engine.model_calls
         try:
             while True:
                 asking = ask(
@@ -168,6 +169,7 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
                 )  # fmt: skip
                 if not (waves and asking.complete and waves.next_wave()):
                     break
+            asking.model_calls = inputs.engine.model_calls - before
         finally:
             news.tell()
     if asking.left:

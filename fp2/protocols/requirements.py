@@ -73,15 +73,11 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
             problem = f"protocol {protocol.name!r} analyses one answer to each question"
             raise Fp2Error(problem, where="probe.decoding.samples", fix="Set it to 1")
         protocol.check_battery(battery, config)
-    set_options = {
-        f"analysis.{n}": n in requires.takes_analysis for n in ANALYSIS_OPTIONS if getattr(config.analysis, n)
-    }
-    if config.answers.stop is not None:
-        set_options["answers.stop"] = requires.takes_stop
-    for name, taken in set_options.items():
-        if not taken:
-            problem = f"protocol {protocol.name!r} does not take it"
-            raise Fp2Error(problem, where=name, fix="Omit it, or use probe=fingerprint")
+    stops = [] if config.answers.stop is None or requires.takes_stop else ["answers.stop"]
+    options = [name for name in ANALYSIS_OPTIONS if getattr(config.analysis, name)]
+    for where in [*(f"analysis.{name}" for name in options if name not in requires.takes_analysis), *stops]:
+        problem = f"protocol {protocol.name!r} does not take it"
+        raise Fp2Error(problem, where=where, fix="Omit it, or use probe=fingerprint")
 
 
 def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:

@@ -343,8 +343,7 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
 def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None) -> Storage:
     """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer.
 
-    With `answers.stop`, it is that of the answers that the rule calls for. `withdrawn`: the images that are withdrawn
-    while the storage is used.
+    `withdrawn`: the images that are withdrawn while it is used. With `answers.stop` it calls for answers in waves.
     """
     assert inputs.engine is not None
     assert inputs.battery is not None
@@ -356,10 +355,9 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
     from fp2.ask.rows import RowStorage
 
     model = inputs.config.model.name
-    storage: Storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
-    if (rule := inputs.config.answers.stop) is not None:
-        storage = load(STOPPING, rule, "answers.stop")(protocol, inputs, storage)
-    return storage
+    storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
+    rule = inputs.config.answers.stop
+    return storage if rule is None else load(STOPPING, rule, "answers.stop")(protocol, inputs, storage)
 
 
 def check_machine(storage: Storage, inputs: Inputs) -> None:

@@ -87,6 +87,8 @@ def plan_run(
         configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
         if gap is not None and any(config.answers.stop is None for config in configs):
             raise Fp2Error("--gap needs --power, or answers.stop=certain", where="fp2 plan")
+        if gap is not None and gap <= 0:
+            raise Fp2Error("out of range", where="--gap", fix="See fp2 plan --help")
         status = _plan_jobs(configs, lacking, (sd, icc, gap), out)
     if json_path is not None and not out.as_json:
         write_text(json_path, json.dumps(out.facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

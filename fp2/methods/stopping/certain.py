@@ -75,15 +75,17 @@ class Certain:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
-    @staticmethod
-    def check(config: Config) -> None:
-        """Raise for settings that the rule does not go with."""
+    @classmethod
+    def added_to(cls, protocol: GroupComparison, config: Config) -> GroupComparison:
+        """Return the protocol with the rule's supplement; raise for settings that the rule does not go with."""
         for is_set, name in ((config.analysis.looks, "analysis.looks"), (config.shard, "shard")):
             if is_set is not None:
                 raise Fp2Error(f"it does not go with {WHERE}", where=name, fix="Leave one of them out")
         if config.analysis.correction not in CORRECTIONS:
             fix = f"Set analysis.correction={CORRECTIONS[0]}, or leave {WHERE} out"
             raise Fp2Error(f"it does not go with {WHERE}", where="analysis.correction", fix=fix)
+        supplements = (*protocol.options.supplements, cls.supplement)
+        return type(protocol)(replace(protocol.options, supplements=supplements))
 
     @staticmethod
     def recall(block: Mapping[str, Any]) -> StoppingLooks:
@@ -105,7 +107,7 @@ class Certain:
     def progress(self) -> str:
         """How many rows are decided, in words."""
         decided = sum(decision.decided != OPEN for decision in self.looks.rows.values())
-        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided"
+        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided. "
 
     def expected_answers(self, ratio: float) -> int:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
@@ -170,7 +172,7 @@ class Certain:
         """Decide by the answers of the wave; return whether a further one is to be asked."""
         self._decide()
         asked = {probe for probe in self._probes if probe not in self.looks.last}
-        self._inputs.progress.note(f"{self.progress}, {plural(len(asked), 'probe')} asked further")
+        self._inputs.progress.note(f"{self.progress}{plural(len(asked), 'probe')} asked further")
         if not asked:
             return False
         self.looks = replace(self.looks, now=self.looks.now + 1)

@@ -147,9 +147,9 @@ class StoppingLooks(Looks):
         }
         return [{**row, "n_images": int(counts[row["cut"]].get((row["group"], row["probe"]), 0))} for row in rows]
 
-    def columns(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
+    def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
         """Return the repeated p-values and interval of a row and its corrected estimate; at a new look, its powers."""
-        columns: dict[str, float | None] = dict(super().columns(key, row))
+        columns: dict[str, float | None] = dict(super().columns(key, row, unadjusted))
         if self.running:
             return columns | dict(zip(("power_biased", "power_equivalent"), self.powers(row), strict=True))
         columns |= dict.fromkeys(("repeated_ci_low", "repeated_ci_high", "corrected_gap"))

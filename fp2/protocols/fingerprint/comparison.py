@@ -63,13 +63,8 @@ class GroupComparison(Asks[Any]):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Return the protocol; one whose run stops by a rule has the rule's supplement."""
-        protocol = super().from_config(config)
-        if config.answers.stop is not None:
-            rule = load(STOPPING, config.answers.stop, "answers.stop")
-            rule.check(config)
-            supplements = (*protocol.options.supplements, rule.supplement)
-            protocol.options = replace(protocol.options, supplements=supplements)
-        return protocol
+        protocol, rule = super().from_config(config), config.answers.stop
+        return protocol if rule is None else load(STOPPING, rule, "answers.stop").added_to(protocol, config)
 
     def recall(self, results: Block) -> Block:
         """Return the looks of a logged run that stopped by a rule."""
@@ -125,14 +120,9 @@ class GroupComparison(Asks[Any]):
 
     def _comparison(self, job: Job) -> ComparisonSettings:
         assert job.battery is not None
-        comparison = comparison_of(
-            job.config, len(job.battery.probes), len(job.cuts), matched=self.requires.within_sets
-        )
-        return (
-            job.facts[LOOKS].settings(comparison, job.config.analysis.permutations)
-            if LOOKS in job.facts
-            else comparison
-        )
+        settings = comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.requires.within_sets)
+        looks = job.facts.get(LOOKS)
+        return looks.settings(settings, job.config.analysis.permutations) if looks else settings
 
     def _small_groups(self, people: pd.DataFrame, job: Job) -> list[Note]:
         """Return which cuts have too few subjects; nothing of counterfactual sets."""

@@ -9,17 +9,13 @@ controls the family-wise error over the whole run, whatever is true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.looks import P_VALUES
+from fp2.protocols.fingerprint.looks import Row
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
-    from fp2.stats.rows import DisparityRow, Panel
-
-Row = tuple[str, str, str, "DisparityRow"]
-"""Probe, scorer, cut, and the row."""
+    from fp2.stats.rows import Panel
 
 
 def shares(scorers: Sequence[str], comparison: ComparisonSettings) -> list[float]:
@@ -53,12 +49,7 @@ def corrected(
     from fp2.stats.adjustment import adjust_p_values, decide, in_family
 
     looks = comparison.looks
-    at_look = [row for *_, row in rows]
-    if looks is not None:
-        repeated: list[dict[str, Any]] = [looks.repeated_p_values(row[:3], row[3]) for row in rows]
-        at_look = [replace(row, **p_values) for row, p_values in zip(at_look, repeated, strict=True)]
-        for cut, composite in composites.items():
-            composite["repeated_p"] = looks.composite_p(cut, composite["p_value"])
+    at_look = [row for *_, row in rows] if looks is None else looks.applied_to(rows, composites)
     p_name = "repeated_p" if looks else "p_value"
     tested = [composite for composite in composites.values() if composite[p_name] is not None]
     counted = [scorer for (_, scorer, *_), row in zip(rows, at_look, strict=True) if row.p_value is not None]
@@ -93,9 +84,8 @@ def corrected(
             "family_size": len(counted) + len(tested),
             **row.to_dict(),
         }
-        if looks:  # the p-values of the data at this look, and beside them the repeated ones
-            entry |= {name: getattr(unadjusted, name) for name in P_VALUES}
-            entry |= looks.columns((probe, scorer, cut), row)
+        if looks:
+            entry |= looks.columns((probe, scorer, cut), row, unadjusted)
         columns.append(entry)
     return columns
 

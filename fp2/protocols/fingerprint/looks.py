@@ -6,8 +6,8 @@ place of all p-values in the correction of the family, from which the verdicts f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.stats.rows import DisparityRow
 
+Row = tuple[str, str, str, "DisparityRow"]
+"""Probe, scorer, cut, and the row."""
 RowKey = tuple[str, str, str]
 """Probe, scorer, cut."""
 P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
@@ -72,9 +74,17 @@ class Looks:
         """Return the repeated p-value of a composite."""
         return self.repeated(p)
 
-    def columns(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
-        """Return further columns of a row, whose p-values are the repeated ones."""
-        return {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+    def applied_to(self, rows: Sequence[Row], composites: Mapping[str, dict[str, Any]]) -> list[DisparityRow]:
+        """Return the rows with repeated p-values in place of their own, and set `repeated_p` of the composites."""
+        for cut, composite in composites.items():
+            composite["repeated_p"] = self.composite_p(cut, composite["p_value"])
+        repeated: list[dict[str, Any]] = [self.repeated_p_values(row[:3], row[3]) for row in rows]
+        return [replace(row, **p_values) for (*_, row), p_values in zip(rows, repeated, strict=True)]
+
+    def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
+        """Return the p-values of the data at this look, and beside them the repeated ones that `row` has."""
+        repeated = {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        return {name: getattr(unadjusted, name) for name in P_VALUES} | repeated
 
     def coverage(
         self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
@@ -96,7 +106,7 @@ class Looks:
 
     def stated(self) -> dict[str, object]:
         """Return the looks as `results.json` states them."""
-        return {"at": list(self.at), "now": self.now, "spending": self.spending}
+        return {"at": self.at, "now": self.now, "spending": self.spending}
 
     def note(self) -> Note:
         """Return the limitation that says which look a run is."""
