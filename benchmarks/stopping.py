@@ -56,11 +56,10 @@ def clustered(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, 
 
 
 def unequal(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
-    """Return skewed scores, with twice the spread in the smallest group."""
+    """Return scores with twice the spread in the smallest group."""
     spread = np.where(group == 0, 0.2, 0.1)[:, None]
-    return np.clip(
-        spread * (rng.exponential(1, (len(group), len(PROBES))) - 1) + gap * ((group == 0)[:, None] - 0.5), -1, 1
-    )
+    noise = rng.normal(0, 1, (len(group), len(PROBES)))
+    return np.clip(spread * noise + gap * ((group == 0)[:, None] - 0.5), -1, 1)
 
 
 def yes_no(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:

@@ -36,7 +36,7 @@ from fp2.methods.labels.sample import Wanted, sheet_of
 PAGES = (
     "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
     "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
-    "curves", "audit", "board", "monitor",
+    "curves", "audit", "board", "monitor", "stopping",
     "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
 )  # fmt: skip
 """In this order: the first runs a sweep, whose runs others read."""

@@ -27,7 +27,7 @@ from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
 
 ORDER = (
     "Whole subjects in random order, stratified by the groups of all cuts together; groups that would have fewer than "
-    "analysis.min_subjects are filled up in the first wave."
+    "twice analysis.min_subjects are filled up in the first wave."
 )
 ESTIMATE = (
     "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "

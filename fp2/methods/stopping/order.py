@@ -1,8 +1,8 @@
 """The random order of the subjects, and the waves in which they are asked about.
 
 The order is stratified by the groups of all cuts together: the first part t of it has about the part t of every group,
-so that each comparison has about the part t of its information. Groups that would have fewer subjects than are compared
-are filled up in the first wave; their information then grows more slowly than t, which makes the looks conservative.
+so that each comparison has about the part t of its information. Groups that would be small are filled up in the first
+wave; their information then grows more slowly than t, which makes the looks conservative.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from fp2.extension import Fp2Error, plural
 
 FIRST, RATIO = 0.06, 1.6
 """The least share of the subjects in the first wave, and by what the share grows from look to look."""
-_LARGE = 4
-"""The share of the first wave follows from groups of at least so many times the fewest subjects that are compared."""
+EARLY = 2
+"""How many times the fewest subjects of a group that is compared are in the first wave: tests at small levels need more
+where scores are skewed and groups vary unequally."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,8 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Sequence[str]]], seed: int, 
     if max(counts.values(), default=0) < 2:
         fix = f"Ask about more people, or lower analysis.min_subjects (now {least})"
         raise Fp2Error("no cut has two groups that can be compared", where="answers.stop", fix=fix)
-    sizes = [len(subjects) for subjects in compared.values()]
-    first = max([FIRST, *(least / n for n in sizes if n >= _LARGE * least)])
-    looks = max(2, 1 + math.ceil(math.log(1 / first) / math.log(RATIO)))
+    first = min(1.0, max(FIRST, EARLY * least / max(map(len, compared.values()))))
+    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
     at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
     strata = {
         subject: tuple((cut, *sorted(groups)) for cut, groups in cuts.items()) for subject, cuts in groups_of.items()
@@ -98,7 +98,7 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Sequence[str]]], seed: int, 
     for subjects in compared.values():
         present = sum(wave[subject] == 1 for subject in subjects)
         later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
-        wave.update(dict.fromkeys(later[: max(0, least - present)], 1))
+        wave.update(dict.fromkeys(later[: max(0, EARLY * least - present)], 1))
     if all(number == 1 for number in wave.values()):
         problem = f"the first wave would be all {plural(len(wave), 'subject')}: {least} of each group are compared"
         raise Fp2Error(problem, where="answers.stop", fix="Ask about more people, or leave answers.stop out")

@@ -44,8 +44,8 @@ def test_each_wave_has_its_share_of_every_group(seed: int, sizes: list[int]) -> 
         inside = [waves.wave[subject] for subject, cuts in people.items() if cuts["a"] == [str(group)]]
         for look, t in enumerate(waves.at, 1):
             share = sum(number <= look for number in inside)
-            assert share >= 10
-            assert abs(share - t * size) <= 3 or share == 10  # two strata a group
+            assert share >= 20
+            assert abs(share - t * size) <= 3 or share == 20  # two strata a group
 
 
 def test_the_order_follows_from_the_seed_and_the_subjects_alone() -> None:
@@ -57,14 +57,14 @@ def test_the_order_follows_from_the_seed_and_the_subjects_alone() -> None:
 
 
 def test_a_small_group_is_filled_up_in_the_first_wave_and_one_that_is_never_compared_is_not() -> None:
-    waves = make_waves({**population((300, 300, 12)), **{f"t{i}": {"a": ["9"]} for i in range(5)}}, 1, 10)
-    small = [number for subject, number in waves.wave.items() if subject in {f"s{600 + i}" for i in range(12)}]
-    assert small.count(1) == 10
+    waves = make_waves({**population((300, 300, 25)), **{f"t{i}": {"a": ["9"]} for i in range(5)}}, 1, 10)
+    small = [number for subject, number in waves.wave.items() if subject in {f"s{600 + i}" for i in range(25)}]
+    assert small.count(1) == 20
     assert waves.groups == {"a": 3, "b": 2}
     assert any(waves.wave[f"t{i}"] > 1 for i in range(5))
 
 
-@pytest.mark.parametrize("sizes", [(9, 200), (10, 10)], ids=["one group", "everybody in the first wave"])
+@pytest.mark.parametrize("sizes", [(9, 200), (20, 20)], ids=["one group", "everybody in the first wave"])
 def test_too_few_subjects_are_refused(sizes: tuple[int, ...]) -> None:
     people = {subject: {"a": cuts["a"]} for subject, cuts in population(sizes).items()}
     with pytest.raises(Fp2Error):
