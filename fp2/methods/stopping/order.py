@@ -95,7 +95,7 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Sequence[str]]], seed: int, 
     }
     position = positions(strata, seed)
     wave = {subject: next(k for k, t in enumerate(at, 1) if u <= t) for subject, u in position.items()}
-    for subjects in compared.values():
+    for _, subjects in sorted(compared.items()):
         present = sum(wave[subject] == 1 for subject in subjects)
         later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
         wave.update(dict.fromkeys(later[: max(0, EARLY * least - present)], 1))
