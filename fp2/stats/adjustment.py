@@ -166,15 +166,10 @@ def in_family(rows: Sequence[DisparityRow], name: str) -> list[float | None]:
 
 
 def decide(
-    rows: Sequence[DisparityRow],
-    adjusted: Sequence[float | None],
-    minimum_effect: Sequence[float | None],
-    levels: Sequence[float],
-    *,
-    method: str = "holm",
-    alpha: float = 0.05,
+    rows: Sequence[DisparityRow], adjusted: Sequence[float | None], minimum_effect: Sequence[float | None],
+    levels: Sequence[float], *, method: str = "holm", alpha: float = 0.05,
     nominal: Sequence[Callable[[float], float]] | None = None,
-) -> list[DisparityRow]:
+) -> list[DisparityRow]:  # fmt: skip
     """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
 
     `mde80` is what is found at the level of the first step, when nothing else is. The intervals of the significant rows
