@@ -45,6 +45,7 @@ from fp2.tables import (
     IMAGE_DIGEST as IMAGE_DIGEST,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
+    NOT_ASKED as NOT_ASKED,
     NOT_SUPPLIED as NOT_SUPPLIED,
     ORIGINAL as ORIGINAL,
     PEOPLE as PEOPLE,
@@ -291,7 +292,7 @@ from fp2.ask.cost import (
     n_samples as n_samples,
     reasoning_budget as reasoning_budget,
 )
-from fp2.ask.loop import Forecast as Forecast, Storage as Storage, ask as ask
+from fp2.ask.loop import Forecast as Forecast, Storage as Storage, Waves as Waves, ask as ask
 from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
@@ -388,14 +389,16 @@ from fp2.protocols.fingerprint.comparison import (
     ComparisonOptions as ComparisonOptions,
     GroupComparison as GroupComparison,
 )
-from fp2.protocols.fingerprint.disparities import Disparities as Disparities
+from fp2.protocols.fingerprint.disparities import Disparities as Disparities, fingerprint as fingerprint
 from fp2.protocols.fingerprint.family import shares as shares
+from fp2.protocols.fingerprint.looks import LOOKS as LOOKS, P_VALUES as P_VALUES, Looks as Looks, RowKey as RowKey
 from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
 from fp2.data.group_sizes import group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
     Supplement as Supplement,
+    comparison_of as comparison_of,
 )
 from fp2.protocols.fingerprint.supplements import SupplementEntry as SupplementEntry
 from fp2.protocols.fingerprint.protocol import PAGE_PROBES as PAGE_PROBES, VALENCE as VALENCE
@@ -493,6 +496,7 @@ from fp2.stats.adjusted import (
     difference as difference,
     fit_model as fit_model,
 )
+from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from fp2.ask.loop import Asked, Storage, ask
+from fp2.ask.loop import Asked, Storage, Waves, ask
 from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config
@@ -149,21 +149,27 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     probes = {question.question_id: question.probe for question in inputs.battery.questions}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
-    with (
-        progress.answers(title) as bar,
-        live.asking(title, bar.show, record.stream, lambda batch: count_refusals(batch, probes, inputs.scorers)),
-    ):
+    waves = storage if isinstance(storage, Waves) else None
+    with progress.answers(title) as bar, live.asking(
+        title, lambda *counts: bar.show(*counts[:2], f"{waves.progress if waves else ''}{counts[2]}"), record.stream,
+        lambda batch: count_refusals(batch, probes, inputs.scorers),
+    ):  # fmt: skip
         news = _News(inputs.engine, progress)
 
         def tick(done: int, failed: int) -> None:
             live.tick(done, failed)
             news.tell()
 
+        before = inputs.engine.model_calls
         try:
-            asking = ask(
-                storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
-            )  # fmt: skip
+            while True:
+                asking = ask(
+                    storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
+                    shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
+                )  # fmt: skip
+                if not (waves and asking.complete and waves.next_wave()):
+                    break
+            asking.model_calls = inputs.engine.model_calls - before
         finally:
             news.tell()
     if asking.left:

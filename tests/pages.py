@@ -36,7 +36,7 @@ from fp2.methods.labels.sample import Wanted, sheet_of
 PAGES = (
     "sweep", "start", "runs", "gate", "passport", "comparing", "recorded", "fhibe", "coverage", "data", "matched",
     "attention", "dataset_report", "extending", "fingerprint", "gras", "labels", "models", "custom_code", "vllm",
-    "curves", "audit", "board", "monitor",
+    "curves", "audit", "board", "monitor", "stopping",
     "reliability", "results", "scaling", "workers", "scorers", "servers", "statistics", "variants", "README",
 )  # fmt: skip
 """In this order: the first runs a sweep, whose runs others read."""
@@ -47,6 +47,7 @@ NOT_RUN: Mapping[str, str] = {
     "tests/methods/labels/test_label.py",
     r"fp2 (audit|board|monitor|preregister)": "needs the passports or answers of others: "
     "tests/methods/audit/test_audit.py, tests/methods/board/test_board.py, tests/methods/monitor/test_monitor.py",
+    r"answers\.stop=": "asks and tests several times: tests/methods/stopping/test_stopping.py",
     r"hydra/launcher=": "starts processes, or jobs of a cluster: tests/test_clusters.py",
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/methods/workers/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/methods/vllm/test_vllm.py",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from fp2.ask.plan import Shard
 from fp2.data.stimuli import original_image_id
@@ -131,6 +131,29 @@ class Storage(Protocol):
 
     def answers(self) -> Answers:
         """Return the answers of the run, once asking has ended."""
+        ...
+
+
+@runtime_checkable
+class Waves(Protocol):
+    """A storage that calls for its answers in waves (`answers.stop`)."""
+
+    @property
+    def progress(self) -> str:
+        """What is decided so far, in words."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the analysis of the run needs besides its tables (`fp2.protocols.base.Job`)."""
+        ...
+
+    def expected_answers(self, ratio: float) -> int:
+        """Return how many answers are expected at a gap of `ratio` minimum detectable effects beyond the smallest."""
+        ...
+
+    def next_wave(self) -> bool:
+        """Decide by the answers so far; return whether further ones are called for."""
         ...
 
 

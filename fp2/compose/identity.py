@@ -69,6 +69,7 @@ def identity_of(config: Config) -> Plain:
         "data": identity(config.data),
         **changed,
         "analysis": _analysis_identity(config.analysis, config.scorer),
+        **({"stop": config.answers.stop} if config.answers.stop else {}),
         "seed": config.seed,
     }
 

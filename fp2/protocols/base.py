@@ -193,6 +193,8 @@ class Requirements:
         (`fp2.config.ANALYSIS_OPTIONS`).
     takes_samples : bool
         Whether several answers to one question are averaged (`probe.decoding.samples`).
+    takes_stop : bool
+        Whether it can stop before everything planned is asked (`answers.stop`).
     tables : mapping
         Tables of the response store that it keeps what it computes from images in -> what their rows are, as
         `fp2 purge` reports them; each has a column `path` (`Inputs.store`).
@@ -208,6 +210,7 @@ class Requirements:
     copies: int = 1
     takes_analysis: Collection[str] = ()
     takes_samples: bool = False
+    takes_stop: bool = False
     tables: Mapping[str, str] = field(default_factory=dict)
 
 

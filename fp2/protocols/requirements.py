@@ -73,10 +73,11 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
             problem = f"protocol {protocol.name!r} analyses one answer to each question"
             raise Fp2Error(problem, where="probe.decoding.samples", fix="Set it to 1")
         protocol.check_battery(battery, config)
-    for name in ANALYSIS_OPTIONS:
-        if getattr(config.analysis, name) and name not in requires.takes_analysis:
-            problem = f"protocol {protocol.name!r} does not take it"
-            raise Fp2Error(problem, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
+    stops = [] if config.answers.stop is None or requires.takes_stop else ["answers.stop"]
+    options = [name for name in ANALYSIS_OPTIONS if getattr(config.analysis, name)]
+    for where in [*(f"analysis.{name}" for name in options if name not in requires.takes_analysis), *stops]:
+        problem = f"protocol {protocol.name!r} does not take it"
+        raise Fp2Error(problem, where=where, fix="Omit it, or use probe=fingerprint")
 
 
 def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:

@@ -14,6 +14,7 @@ from fp2.data.image_size import with_image_size
 from fp2.engines.base import ChecksMachine, SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.notes import Note, NoteKind, Stage
+from fp2.plugins import STOPPING, load
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import (
@@ -342,7 +343,7 @@ def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:
 def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: WithdrawnImages | None = None) -> Storage:
     """Return the storage of the planned answers: arrays where the protocol requires them, else a row per answer.
 
-    `withdrawn`: the images that are withdrawn while the storage is used.
+    `withdrawn`: the images that are withdrawn while it is used. With `answers.stop` it calls for answers in waves.
     """
     assert inputs.engine is not None
     assert inputs.battery is not None
@@ -354,7 +355,9 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
     from fp2.ask.rows import RowStorage
 
     model = inputs.config.model.name
-    return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
+    storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
+    rule = inputs.config.answers.stop
+    return storage if rule is None else load(STOPPING, rule, "answers.stop")(protocol, inputs, storage)
 
 
 def check_machine(storage: Storage, inputs: Inputs) -> None:

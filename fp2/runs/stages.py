@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.ask.answers import RowAnswers, RunTables
 from fp2.ask.labels import with_labels
+from fp2.ask.loop import Waves
 from fp2.compose import config_hash
 from fp2.config import variant_identity
 from fp2.errors import Fp2Error
@@ -125,6 +126,8 @@ def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -
     notes = [*as_notes(inputs.dataset.notes, Stage.DATA), *as_notes(engine.limitations, Stage.QUESTIONS)]
     stated = [*as_notes(protocol.states.limitations, Stage.RUN), *limitations_of(inputs.scorers)]
     attributes = {*config.analysis.adjust, *protocol.attributes(config), *attributes_read(inputs.scorers)}
+    if isinstance(storage, Waves):
+        inputs = replace(inputs, facts=storage.facts)
     return Evaluation(protocol, inputs, tables, about, limitations(model, notes, stated), attributes)
 
 

@@ -166,15 +166,10 @@ def in_family(rows: Sequence[DisparityRow], name: str) -> list[float | None]:
 
 
 def decide(
-    rows: Sequence[DisparityRow],
-    adjusted: Sequence[float | None],
-    minimum_effect: Sequence[float | None],
-    levels: Sequence[float],
-    *,
-    method: str = "holm",
-    alpha: float = 0.05,
-    nominal: Callable[[float], float] = float,
-) -> list[DisparityRow]:
+    rows: Sequence[DisparityRow], adjusted: Sequence[float | None], minimum_effect: Sequence[float | None],
+    levels: Sequence[float], *, method: str = "holm", alpha: float = 0.05,
+    nominal: Sequence[Callable[[float], float]] | None = None,
+) -> list[DisparityRow]:  # fmt: skip
     """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
 
     `mde80` is what is found at the level of the first step, when nothing else is. The intervals of the significant rows
@@ -190,18 +185,20 @@ def decide(
     method
         How equivalence is corrected, with the levels as weights.
     nominal
-        The level of these data for a share of alpha: smaller where several looks share it.
+        The level of each row's data for a share of alpha: smaller where several looks share it.
     """
     small = adjust_p_values(in_family(rows, "equivalence_p"), method, levels)
     n_significant = sum(p is not None and p <= alpha for p in adjusted)
     decided = []
-    for row, p, larger, equivalent, level in zip(rows, adjusted, minimum_effect, small, levels, strict=True):
+    rows_nominal = nominal or [float] * len(rows)
+    columns = zip(rows, adjusted, minimum_effect, small, levels, rows_nominal, strict=True)
+    for row, p, larger, equivalent, level, at_look in columns:
         significant = p is not None and p <= alpha
         changes: dict[str, Any] = {}
         if row.test is not None:
-            changes["mde80"] = finite(row.test.detectable(nominal(level)))
+            changes["mde80"] = finite(row.test.detectable(at_look(level)))
             if significant and row.ci_low is not None and row.ci_high is not None:
-                selected = nominal(min(alpha, level * n_significant))
+                selected = at_look(min(alpha, level * n_significant))
                 changes["selected_ci_low"] = min(row.test.low(selected), row.ci_low)
                 changes["selected_ci_high"] = max(row.test.high(selected), row.ci_high)
         verdict = verdict_of(p, larger, equivalent, alpha) if row.status == OK else row.status

@@ -36,11 +36,11 @@ def plan(
         options = {
             param.name: param.default
             for param in ctx.command.params
-            if param.name not in ("power", "json", "sd", "icc")
+            if param.name not in ("power", "json", "sd", "icc", "gap")
         }
         if given := [name for name, default in options.items() if ctx.params[name] != default]:
             raise Fp2Error(f"--{given[0]} needs --power", where="fp2 plan")
-        raise typer.Exit(plan_run(ctx.args, json, sd, icc))
+        raise typer.Exit(plan_run(ctx.args, json, sd, icc, gap))
     from fp2.methods.planning.sample_size import PowerQuestion, plan_power
 
     try:

@@ -24,6 +24,7 @@ from fp2.extension import (
     Progress,
     ResponseStore,
     SuppliesAnswers,
+    Waves,
     build_protocol,
     check_machine,
     check_run_cost,
@@ -67,14 +68,17 @@ _MOST_GROUPS = 12
 """Groups of a cut that are listed."""
 TRAITS_MISSING = "The questions are part of the data: bundled words are counted here, and the config hash will differ"
 UNKNOWN = "unknown without the data"
+_DETECTABLE = "minimum detectable effect"
 
 
 def plan_run(
-    overrides: Sequence[str], json_path: Path | None = None, sd: float | None = None, icc: float | None = None
-) -> int:
+    overrides: Sequence[str], json_path: Path | None = None, sd: float | None = None, icc: float | None = None,
+    gap: float | None = None,
+) -> int:  # fmt: skip
     """Print the size of each run that `overrides` describe (answers, how many are stored, time, disk); return a status.
 
-    `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`).
+    `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`). `gap`: the
+    difference for which a run that stops when certain is planned.
     Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
     the plans as JSON; "-" prints them in place of tables.
     """
@@ -82,7 +86,11 @@ def plan_run(
     with Output(as_json=str(json_path) == "-") as out:
         out.say(plans=[], notes=[])
         configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
-        status = _plan_jobs(configs, lacking, (sd, icc), out)
+        if gap is not None and any(config.answers.stop is None for config in configs):
+            raise Fp2Error("--gap needs --power, or answers.stop=certain", where="fp2 plan")
+        if gap is not None and gap <= 0:
+            raise Fp2Error("out of range", where="--gap", fix="See fp2 plan --help")
+        status = _plan_jobs(configs, lacking, (sd, icc, gap), out)
     if json_path is not None and not out.as_json:
         write_text(json_path, json.dumps(out.facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
@@ -129,26 +137,40 @@ def _plan_job(config: Config, store: ResponseStore, spread: Spread, out: Output)
         return
     groups, warning = _groups(inputs.people, inputs.cuts), None
     if isinstance(protocol, Asks):
-        groups["minimum detectable effect"], warning = _detectable(protocol, inputs, spread)
+        detectable, warning = _detectable(protocol, inputs, spread)
+        groups |= detectable
     _print_sizes([config], missing, out, inputs.people["image_id"].nunique(), groups)
     for line in (*inputs.notes, *([warning] if warning else [])):
         _note(line, out)
 
 
-Spread = tuple[float | None, float | None]
-"""SD and ICC of the answers, as far as they are stated."""
+Spread = tuple[float | None, float | None, float | None]
+"""SD and ICC of the answers, and the difference to be found, as far as they are stated."""
 
 
-def _detectable(protocol: Asks[Any], inputs: Inputs, spread: Spread) -> tuple[str, str | None]:
-    """Return the expected minimum detectable effects, and a warning where they exceed the effect of interest."""
+def _detectable(
+    protocol: Asks[Any], inputs: Inputs, spread: Spread, storage: Storage | None = None
+) -> tuple[dict[str, str], str | None]:
+    """Return rows of what can be found, and a warning where minimum detectable effects exceed the effect of interest.
+
+    `storage`: with one that calls for answers in waves, how many are expected.
+    """
     from fp2.methods.planning.sample_size import expected_effects
 
     assert inputs.battery is not None
     job = Job(inputs.config, inputs.cuts, inputs.battery, inputs.scorers)
     family = protocol.planned_family(job) if inputs.scorers else None
     if family is None:
-        return "not known before the run: no scores are compared", None
-    return expected_effects(job, family, inputs.people, *spread)
+        return {_DETECTABLE: "not known before the run: no scores are compared"}, None
+    text, warning, largest = expected_effects(job, family, inputs.people, *spread[:2])
+    rows = {_DETECTABLE: text}
+    if isinstance(storage, Waves) and largest is not None:
+        gaps = [0.0, 2 * largest, 4 * largest] if spread[2] is None else [spread[2]]
+        answers = [storage.expected_answers((gap - family.smallest_effect) / largest) for gap in gaps]
+        counts = [f"{n:,} at {gap:.2g}" for n, gap in zip(answers, gaps, strict=True)]
+        rows["answers until certain"] = f"about {', '.join(counts)} (clearest difference of a probe; its other rows, "
+        rows["answers until certain"] += "and composites, may need more)"
+    return rows, warning
 
 
 def _note(line: str, out: Output) -> None:
@@ -199,7 +221,7 @@ def _print_sizes(
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
         "disk": UNKNOWN if answers is None else _disk(protocol, answers * len(configs)),
         "cuts": ", ".join(cut.name for cut in cuts),
-        **({**_merged(cuts), "minimum detectable effect": UNKNOWN} if groups is None else groups),
+        **({**_merged(cuts), _DETECTABLE: UNKNOWN} if groups is None else groups),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
     _print_rows(
@@ -295,7 +317,8 @@ def _print_plan(protocol: Protocol, inputs: Inputs, spread: Spread, out: Output)
     rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
     notes = [str(note) for note in inputs.notes]
     if isinstance(protocol, Asks):
-        rows["minimum detectable effect"], warning = _detectable(protocol, inputs, spread)
+        detectable, warning = _detectable(protocol, inputs, spread, storage)
+        rows |= detectable
         notes += [warning] if warning else []
     rows["config hash"] = config_hash(config)[:16]
     name = config.model.name if isinstance(protocol, Asks) else config.task.name

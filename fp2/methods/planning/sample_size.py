@@ -135,8 +135,10 @@ def plan_power(
 
 def expected_effects(
     job: Job, family: PlannedFamily, people: pd.DataFrame, sd: float | None = None, icc: float | None = None
-) -> tuple[str, str | None]:
+) -> tuple[str, str | None, float | None]:
     """Return the expected minimum detectable effect of each cut, and a warning if one is above the effect of interest.
+
+    The last is the largest of them, None without any.
 
     Parameters
     ----------
@@ -168,9 +170,13 @@ def expected_effects(
     text = f"{', '.join(parts)} ({basis}{f'; {assumed} assumed' if assumed else ''})"
     least = family.smallest_effect
     if not gaps or max(gaps) <= least:
-        return text, None
+        return text, None, max(gaps, default=None)
     missed = f"The smallest effect of interest is {least:g}: differences from there up to {number(max(gaps), 2)}"
-    return text, f"{missed} may be missed. Sample sizes: fp2 plan --power; fewer cuts, probes or scorers help too"
+    return (
+        text,
+        f"{missed} may be missed. Sample sizes: fp2 plan --power; fewer cuts, probes or scorers help too",
+        max(gaps),
+    )
 
 
 def _check(wanted: PowerQuestion) -> None:

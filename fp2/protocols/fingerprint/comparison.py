@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
+from fp2.plugins import STOPPING, load
 from fp2.protocols.base import Asks, Inputs, Job, PlannedFamily, Statements
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.looks import looks_of
+from fp2.protocols.fingerprint.looks import LOOKS, looks_of
 from fp2.protocols.fingerprint.settings import (
     ComparedRun,
     ComparisonSettings,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.ask.answers import RunTables
+    from fp2.config import Config
     from fp2.results import Method
 
 
@@ -57,6 +59,18 @@ class GroupComparison(Asks[Any]):
     Options = ComparisonOptions
     states = Statements(methods=ROW_METHODS, tests=ROW_TESTS, limitations=(NULL_MEAN,))
     supplements: ClassVar[tuple[SupplementEntry, ...]] = OWN
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Return the protocol; one whose run stops by a rule has the rule's supplement."""
+        protocol, rule = super().from_config(config), config.answers.stop
+        return protocol if rule is None else load(STOPPING, rule, "answers.stop").added_to(protocol, config)
+
+    def recall(self, results: Block) -> Block:
+        """Return the looks of a logged run that stopped by a rule."""
+        if "stopping" not in results:
+            return {}
+        return {LOOKS: load(STOPPING, results["stopping"]["rule"], "answers.stop").recall(results["stopping"])}
 
     def supplement_entries(self) -> list[SupplementEntry]:
         """Return what supplements a run may have: those of the comparison and of method packages, and of the config.
@@ -106,7 +120,9 @@ class GroupComparison(Asks[Any]):
 
     def _comparison(self, job: Job) -> ComparisonSettings:
         assert job.battery is not None
-        return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.requires.within_sets)
+        settings = comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.requires.within_sets)
+        looks = job.facts.get(LOOKS)
+        return looks.settings(settings, job.config.analysis.permutations) if looks else settings
 
     def _small_groups(self, people: pd.DataFrame, job: Job) -> list[Note]:
         """Return which cuts have too few subjects; nothing of counterfactual sets."""
@@ -149,6 +165,9 @@ class GroupComparison(Asks[Any]):
             if not self.requires.within_sets:  # by design a subject is in several groups there
                 bounds = job.config.analysis.severity
                 compared = fingerprint(run.scores, run.people, run.cuts, run.scorers, comparison, bounds, tick)
+                if comparison.looks is not None:
+                    coverage = comparison.looks.coverage(compared.coverage, run.answers, run.people, run.cuts)
+                    compared = replace(compared, coverage=list(coverage))
             run = replace(run, disparities=compared.disparities, tick=tick)
             blocks, disparities = self.own_blocks(run), compared.disparities
             for name, supplement in supplements.items():

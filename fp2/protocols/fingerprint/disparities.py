@@ -100,14 +100,9 @@ class Disparities:
 
 
 def fingerprint(
-    scores: pd.DataFrame,
-    people: pd.DataFrame,
-    cuts: Sequence[Cut],
-    scorers: Mapping[str, Scorer],
-    comparison: ComparisonSettings,
-    bounds: Mapping[str, float],
-    tick: Callable[[], None] = lambda: None,
-) -> Disparities:
+    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], scorers: Mapping[str, Scorer],
+    comparison: ComparisonSettings, bounds: Mapping[str, float], tick: Callable[[], None] = lambda: None,
+) -> Disparities:  # fmt: skip
     """Compare groups on every score.
 
     Parameters

@@ -9,18 +9,13 @@ controls the family-wise error over the whole run, whatever is true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fp2.protocols.fingerprint.looks import Row
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
-    from fp2.stats.rows import DisparityRow, Panel
-
-Row = tuple[str, str, str, "DisparityRow"]
-"""Probe, scorer, cut, and the row."""
-P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
-"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
+    from fp2.stats.rows import Panel
 
 
 def shares(scorers: Sequence[str], comparison: ComparisonSettings) -> list[float]:
@@ -54,17 +49,10 @@ def corrected(
     from fp2.stats.adjustment import adjust_p_values, decide, in_family
 
     looks = comparison.looks
-    at_look = [row for *_, row in rows]
-    if looks is not None:
-        repeated: list[dict[str, Any]] = [
-            {name: looks.repeated(getattr(row, name)) for name in P_VALUES} for row in at_look
-        ]
-        at_look = [replace(row, **p_values) for row, p_values in zip(at_look, repeated, strict=True)]
-        for composite in composites.values():
-            composite["repeated_p"] = looks.repeated(composite["p_value"])
+    at_look = [row for *_, row in rows] if looks is None else looks.applied_to(rows, composites)
     p_name = "repeated_p" if looks else "p_value"
-    tested = [composite for composite in composites.values() if composite["p_value"] is not None]
-    counted = [scorer for _, scorer, _, row in rows if row.p_value is not None]
+    tested = [composite for composite in composites.values() if composite[p_name] is not None]
+    counted = [scorer for (_, scorer, *_), row in zip(rows, at_look, strict=True) if row.p_value is not None]
     share = iter(shares([*counted, *[comparison.primary] * len(tested)], comparison))
     # a row that was not tested has no p-value, and its weight does not count
     weights = [next(share) if row.p_value is not None else 1.0 for row in at_look]
@@ -85,7 +73,7 @@ def corrected(
         composite["adjusted_p"] = value
     alpha = comparison.alpha
     levels = [alpha if method == "none" else alpha * weight for weight in weights[:size]]
-    nominal = looks.level if looks else float
+    nominal = [looks.at_probe(probe).level for probe, *_ in rows] if looks else None
     decided = decide(at_look, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
     columns = []
     for (probe, scorer, cut, unadjusted), row in zip(rows, decided, strict=True):
@@ -96,9 +84,8 @@ def corrected(
             "family_size": len(counted) + len(tested),
             **row.to_dict(),
         }
-        if looks:  # the p-values of the data at this look, and beside them the repeated ones
-            entry |= {name: getattr(unadjusted, name) for name in P_VALUES}
-            entry |= {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        if looks:
+            entry |= looks.columns((probe, scorer, cut), row, unadjusted)
         columns.append(entry)
     return columns
 

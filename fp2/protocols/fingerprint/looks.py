@@ -6,9 +6,10 @@ place of all p-values in the correction of the family, from which the verdicts f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -17,7 +18,20 @@ from fp2.notes import Note, NoteKind, Stage
 from fp2.plugins import read_options
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.config import Config
+    from fp2.cuts import Cut
+    from fp2.stats.rows import DisparityRow
+
+Row = tuple[str, str, str, "DisparityRow"]
+"""Probe, scorer, cut, and the row."""
+RowKey = tuple[str, str, str]
+"""Probe, scorer, cut."""
+P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
+"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
+LOOKS = "looks"
+"""The fact of a job that its run stopped by a rule: its `Looks`."""
 
 LOOK = NoteKind(
     "look",
@@ -48,6 +62,36 @@ class Looks:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    def at_probe(self, probe: str) -> Looks:
+        """Return the looks with that of the rows of a probe as `now`."""
+        return self
+
+    def repeated_p_values(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
+        """Return the repeated p-values of a row's hypotheses, by the names of `P_VALUES`."""
+        return {name: self.repeated(getattr(row, name)) for name in P_VALUES}
+
+    def composite_p(self, cut: str, p: float | None) -> float | None:
+        """Return the repeated p-value of a composite."""
+        return self.repeated(p)
+
+    def applied_to(self, rows: Sequence[Row], composites: Mapping[str, dict[str, Any]]) -> list[DisparityRow]:
+        """Return the rows with repeated p-values in place of their own, and set `repeated_p` of the composites."""
+        for cut, composite in composites.items():
+            composite["repeated_p"] = self.composite_p(cut, composite["p_value"])
+        repeated: list[dict[str, Any]] = [self.repeated_p_values(row[:3], row[3]) for row in rows]
+        return [replace(row, **p_values) for (*_, row), p_values in zip(rows, repeated, strict=True)]
+
+    def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
+        """Return the p-values of the data at this look, and beside them the repeated ones that `row` has."""
+        repeated = {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        return {name: getattr(unadjusted, name) for name in P_VALUES} | repeated
+
+    def coverage(
+        self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
+    ) -> Sequence[dict[str, Any]]:
+        """Return the coverage of a comparison, with the images that were asked about as the images."""
+        return rows
+
     def repeated(self, p: float | None) -> float | None:
         """Return the repeated p-value of a p-value at this look."""
         from fp2.stats.sequential import repeated_p
@@ -59,6 +103,10 @@ class Looks:
         from fp2.stats.sequential import nominal_levels
 
         return nominal_levels(alpha, self.at[: self.now], self.spending)[-1]
+
+    def stated(self) -> dict[str, object]:
+        """Return the looks as `results.json` states them."""
+        return {"at": self.at, "now": self.now, "spending": self.spending}
 
     def note(self) -> Note:
         """Return the limitation that says which look a run is."""

@@ -21,6 +21,7 @@ from fp2.report.section import Results, Section
 from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
 from fp2.results import Block
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
+from fp2.tables import NOT_ASKED
 from fp2.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -60,10 +61,11 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
     Refusals come last, as outcomes of their own, for probes without disparities of refusals.
     """
     wide = outcome_columns(run.scores)
-    keys = run.answers.drop_duplicates(["image_id", "subject_id"])[["image_id", "subject_id"]]
+    asked = run.answers[run.answers["error"] != NOT_ASKED]
+    keys = asked.drop_duplicates(["image_id", "subject_id"])[["image_id", "subject_id"]]
     wide = wide.reindex(list(zip(keys["image_id"], keys["subject_id"], strict=True)))
-    refused = run.answers.groupby(["image_id", "subject_id", "probe"])["refused"].all().unstack("probe")
-    refused = refused.reindex(wide.index).fillna(False).astype(bool)
+    refused = asked.groupby(["image_id", "subject_id", "probe"])["refused"].all().unstack("probe")
+    refused = refused.reindex(wide.index).fillna(True).astype(bool)  # so that what was not asked does not count either
     by_row: dict[tuple[str, str], Any] = {}
     pairs_seen: set[tuple[str, bytes]] = set()
     names = cast("list[tuple[str, str]]", list(wide.columns))

@@ -23,7 +23,7 @@ class Fingerprint(GroupComparison):
     """The default protocol. Batteries about two people and counterfactual sets have special cases of their own."""
 
     name = "fingerprint"
-    requires = Requirements(takes_analysis=ANALYSIS_OPTIONS, takes_samples=True)
+    requires = Requirements(takes_analysis=ANALYSIS_OPTIONS, takes_samples=True, takes_stop=True)
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for the page's rule without its probes or scorer."""

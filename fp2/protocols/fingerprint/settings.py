@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.notes import Note, NoteKind, Stage
@@ -44,19 +44,13 @@ class ComparisonSettings(PanelSettings):
 
     def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
         """Return the settings as `results.json` holds them (key `analysis`)."""
+        names = ("alpha", "n_permutations", "n_bootstrap", "min_subjects", "correction")
         return {
-            "unit": "subject",
-            "alpha": self.alpha,
-            "n_permutations": self.n_permutations,
-            "n_bootstrap": self.n_bootstrap,
-            "min_subjects": self.min_subjects,
-            "correction": self.correction,
-            "family": self._family(scorers),
-            "primary": self.primary,
-            "seed": self.seed,
+            "unit": "subject", **{name: getattr(self, name) for name in names}, "family": self._family(scorers),
+            "primary": self.primary, "seed": self.seed,
             "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
-            **({} if self.looks is None else {"looks": asdict(self.looks)}),
-        }
+            **({} if self.looks is None else {"looks": self.looks.stated()}),
+        }  # fmt: skip
 
     def _family(self, scorers: Mapping[str, Scorer]) -> str:
         """Return the family and what is controlled over it, as one sentence."""

@@ -1,0 +1,300 @@
+"""Error rates and cost of runs that stop when certain, and of the designs that it could have had.
+
+    python benchmarks/stopping.py --runs 2000 --csv docs/methods/stopping_validity.csv
+    python benchmarks/stopping.py --designs 2000 --csv docs/methods/stopping_designs.csv
+
+A run has three probes, one scorer, one cut of three groups and a composite: a family of four. Scores are simulated; the
+waves, tests, corrections and decisions are those of a run. Gaps are of one group in all probes, in units of the minimum
+detectable effect of a run that asks everything (MDE); the smallest effect of interest is a quarter of it. The gap
+`bound` is the smallest effect of interest: a claim that it is larger is false, and so is that it is smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fp2.stats.disparities
+from fp2.methods.stopping.decisions import take_look
+from fp2.methods.stopping.looks import SPENDING, StoppingLooks
+from fp2.methods.stopping.order import Waves, make_waves
+from fp2.progress import Progress
+from fp2.protocols.fingerprint.family import corrected
+from fp2.protocols.fingerprint.settings import ComparisonSettings
+from fp2.stats.composite import composite_test
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.rows import Outcome
+from fp2.stats.sequential import nominal_levels
+
+PROBES = ("a", "b", "c")
+ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 1499
+
+
+@dataclass(frozen=True)
+class World:
+    """Subjects of three groups: `draw` returns the values (images, probes), given group and subject of each image."""
+
+    sizes: tuple[int, ...]
+    images: int
+    yes_no: bool
+    draw: Callable[[np.random.Generator, np.ndarray, np.ndarray, float], np.ndarray]
+
+
+def clustered(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return scores of images whose subjects agree (intraclass correlation 0.3)."""
+    shape = (len(group), len(PROBES))
+    own = rng.normal(0, math.sqrt(0.3), (subject.max() + 1, len(PROBES)))[subject]
+    return np.clip(0.2 * (own + rng.normal(0, math.sqrt(0.7), shape)) + gap * ((group == 0)[:, None] - 0.5), -1, 1)
+
+
+def unequal(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return scores with twice the spread in the smallest group."""
+    spread = np.where(group == 0, 0.2, 0.1)[:, None]
+    noise = rng.normal(0, 1, (len(group), len(PROBES)))
+    return np.clip(spread * noise + gap * ((group == 0)[:, None] - 0.5), -1, 1)
+
+
+def yes_no(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return yes/no answers about one image of each subject."""
+    rate = np.clip(0.5 + gap * ((group == 0) - 0.5), 0, 1)[:, None]
+    return (rng.random((len(group), len(PROBES))) < rate).astype(np.float64)
+
+
+def refusals(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return clustered scores of which more are refused about one group."""
+    values = clustered(rng, group, subject, gap)
+    values[rng.random(values.shape) < np.where(group == 0, 0.4, 0.1)[:, None]] = np.nan
+    return values
+
+
+WORLDS: Mapping[str, World] = {
+    "clustered": World((60, 60, 60), IMAGES, False, clustered),
+    "yes/no": World((60, 60, 60), 1, True, yes_no),
+    "unequal groups": World((40, 60, 120), 1, False, unequal),
+    "refusals": World((60, 60, 60), IMAGES, False, refusals),
+}
+GAPS: Mapping[str, float] = {"0": 0.0, "bound": 0.25, "2 MDE": 2.0, "4 MDE": 4.0}
+MORE = 3
+"""Times the subjects where a gap is large: an MDE is then so small that several fit on the scale."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A world with its people, waves and the sizes that follow from its minimum detectable effect."""
+
+    world: World
+    group: np.ndarray
+    subject: np.ndarray
+    wave: np.ndarray
+    waves: Waves
+    outcome: Outcome
+
+    @classmethod
+    def of(cls, world: World, mde: float = 1.0) -> Study:
+        """Return the study, given the minimum detectable effect."""
+        of_subject = np.repeat(np.arange(3), world.sizes)
+        groups_of = {f"{s:04}": {"cut": [str(g)]} for s, g in enumerate(of_subject)}
+        waves = make_waves(groups_of, 1, LEAST)
+        subject = np.repeat(np.arange(len(of_subject)), world.images)
+        wave = np.array([waves.wave[f"{s:04}"] for s in subject])
+        scale = (0.0, 1.0) if world.yes_no else (-1.0, 1.0)
+        outcome = Outcome(value_range=scale, yes_no=world.yes_no, smallest_effect=mde / 4)
+        return cls(world, of_subject[subject], subject, wave, waves, outcome)
+
+    def compare(
+        self, values: np.ndarray, here: np.ndarray, comparison: ComparisonSettings
+    ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+        """Return the corrected rows and composites of the images `here`."""
+        groups, subjects = self.group[here].astype(str).astype(object), self.subject[here]
+        panel = disparity_panel(values[here], groups, subjects, self.outcome, comparison)
+        test = composite_test(panel, range(len(PROBES)), ALPHA)
+        composites: dict[str, dict[str, Any]] = {"cut": {"p_value": test.p_value, "adjusted_p": None}}
+        rows = [(probe, "score", "cut", row) for probe, row in zip(PROBES, panel.rows, strict=True)]
+        return corrected(rows, [panel], composites, comparison), composites
+
+
+def settings(seed: int) -> ComparisonSettings:
+    """Return the settings of a run."""
+    return ComparisonSettings(
+        n_permutations=PERMUTATIONS, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=LEAST, correction="holm",
+        family="run", primary="score",
+    )  # fmt: skip
+
+
+def mde_of(world: World) -> float:
+    """Return the minimum detectable effect of a run that asks everything, the median of some runs without a gap."""
+    study, found = Study.of(world), []
+    for seed in range(12):
+        values = world.draw(np.random.default_rng(seed), study.group, study.subject, 0.0)
+        rows, _ = study.compare(values, np.ones(len(values), dtype=bool), settings(seed))
+        found += [row["mde80"] for row in rows]
+    return float(np.median(found))
+
+
+def one_run(study: Study, gap: float, seed: int) -> dict[str, Any]:
+    """Return what a run claims, its intervals and estimates, and the share of the answers that it asked for."""
+    values = study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap)
+    looks = StoppingLooks(
+        at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
+        groups=study.waves.groups,
+    )  # fmt: skip
+    while True:
+        called = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
+        shown = np.where(called, values, np.nan)
+        running = replace(looks, running=True).settings(settings(seed), PERMUTATIONS)
+        rows, composites = study.compare(shown, called.any(axis=1), running)
+        looks = take_look(looks, rows, composites, PROBES)
+        if len(looks.last) == len(PROBES):
+            break
+        looks = replace(looks, now=looks.now + 1)
+    final = looks.settings(settings(seed), PERMUTATIONS)
+    rows, composites = study.compare(shown, called.any(axis=1), final)
+    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": called.mean(), "looks": looks.now}
+
+
+def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[str, Any]:
+    """Return the rates of false claims, coverage, cost and bias over the runs."""
+    rows = [row for outcome in outcomes for row in outcome["rows"]]
+    verdicts = [[row["verdict"] for row in outcome["rows"]] for outcome in outcomes]
+    bound = rows[0]["smallest_effect"]
+    if gap == 0:
+        claims = [
+            any(row["significant"] for row in outcome["rows"]) or (outcome["composite"] or 1.0) <= ALPHA
+            for outcome in outcomes
+        ]
+    else:
+        claims = ["biased" in of_run and gap <= bound * (1 + 1e-9) for of_run in verdicts]
+    small = ["equivalent" in of_run and gap >= bound * (1 - 1e-9) for of_run in verdicts]
+    inside = [
+        row["repeated_ci_low"] - 1e-12 <= gap <= row["repeated_ci_high"] + 1e-12
+        for row in rows
+        if row["raw"] is not None
+    ]
+    pairs = np.array([[row["pair_gap"] or 0.0, row["corrected_gap"] or 0.0] for row in rows])
+    off = (pairs - gap) / mde
+    share = [outcome["share"] for outcome in outcomes]
+    return {
+        "runs": len(outcomes),
+        "false claims %": round(100 * float(np.mean(claims)), 2) if gap <= bound * (1 + 1e-9) else "",
+        "false equivalents %": round(100 * float(np.mean(small)), 2) if gap > 0 else "",
+        "repeated intervals cover %": round(100 * float(np.mean(inside)), 2),
+        "decided biased %": round(100 * float(np.mean([v == "biased" for of_run in verdicts for v in of_run])), 1),
+        "asked %, median": round(100 * float(np.median(share)), 1),
+        "asked %, 90 %": round(100 * float(np.quantile(share, 0.9)), 1),
+        "bias, observed (MDE)": round(float(off[:, 0].mean()), 3) if gap > bound * 1.01 else "",
+        "bias, corrected (MDE)": round(float(off[:, 1].mean()), 3) if gap > bound * 1.01 else "",
+        "median bias, corrected (MDE)": round(float(np.median(off[:, 1])), 3) if gap > bound * 1.01 else "",
+    }  # fmt: skip
+
+
+DESIGNS: Mapping[str, tuple[str, int]] = {
+    f"{spending}, {looks} looks": (spending, looks)
+    for spending in ("obrien_fleming", "pocock")
+    for looks in (5, 7, 10, 20)
+}
+SEQUENCE = "confidence sequence, every subject"
+STEPS = 500
+
+
+def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]:
+    """Return false claims at `level` and the median share of the subjects until a difference is found.
+
+    The studentised difference of two groups is a normal random walk, and 1 MDE what a test of all subjects at the level
+    finds with 80 % power. A confidence sequence is the asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth
+    of the subjects.
+    """
+    from scipy.special import ndtri
+
+    rng = np.random.default_rng(20260101)
+    mde = float(-ndtri(level / 2) + ndtri(0.8))
+    steps = np.arange(1, STEPS + 1)
+    if name == SEQUENCE:
+        at, first = steps, 0.06 * STEPS
+        rho = (-2 * math.log(level) + math.log(-2 * math.log(level) + 1)) / (0.1 * STEPS)
+        bounds = np.sqrt((at * rho + 1) / (at * rho) * np.log((at * rho + 1) / level**2))
+        bounds = np.where(at < first, np.inf, bounds)
+    else:
+        spending, looks = DESIGNS[name]
+        at = np.unique(np.ceil(STEPS * 0.06 ** (1 - np.arange(looks) / (looks - 1))).astype(int))
+        bounds = -ndtri(np.array(nominal_levels(level, (at / STEPS).tolist(), spending)) / 2)
+    row: dict[str, Any] = {"design": name, "runs": runs}
+    for gap in (0.0, 1.0, 2.0, 4.0):
+        walk = rng.normal(0, 1, (runs, STEPS)).cumsum(axis=1)[:, at - 1] / np.sqrt(at)
+        z = walk + gap * mde * np.sqrt(at / STEPS)
+        crossed = np.abs(z) > bounds
+        share = np.where(crossed.any(axis=1), at[crossed.argmax(axis=1)] / STEPS, np.inf)
+        rate = float(crossed.any(axis=1).mean())
+        if gap == 0:
+            row[f"false claims %, of {100 * level:g}"] = round(100 * rate, 2)
+        else:
+            row[f"found at {gap:g} MDE %"] = round(100 * rate, 1)
+            row[f"asked % at {gap:g} MDE"] = round(100 * float(np.median(np.minimum(share, 1.0))), 1)
+    return row
+
+
+def without_references() -> None:
+    """Leave out divergences and asymptotic tests, which take half of the time and decide nothing."""
+
+    def nothing(p: Any, outcomes: Any, comparison: ComparisonSettings) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(len(outcomes), np.nan), np.full((comparison.n_permutations, len(outcomes)), np.nan)
+
+    fp2.stats.disparities.permuted_divergences = nothing
+    fp2.stats.disparities._reference_numbers = lambda *_: {}
+
+
+def main() -> None:
+    """Print or write the table."""
+    without_references()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--short", action="store_true", help="one world, ten runs a gap")
+    parser.add_argument("--worlds", nargs="*", default=list(WORLDS))
+    parser.add_argument("--designs", type=int, help="so many runs of the designs instead")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--json", action="store_true", help="print one JSON line")
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    if given.designs:
+        rows = [design_row(name, given.designs) for name in (*DESIGNS, SEQUENCE)]
+    else:
+        names, runs = (["yes/no"], 10) if given.short else (given.worlds, given.runs)
+        cases = [(gap, name) for gap in GAPS for name in names]
+        with Progress(quiet=given.json).steps("Simulating", len(cases)) as step:
+            for gap, name in cases:
+                world, size = WORLDS[name], GAPS[gap]
+                if size > 1:
+                    world = replace(world, sizes=tuple(MORE * n for n in world.sizes))
+                mde = mde_of(world)
+                study, n = Study.of(world, mde), max(5, runs // 10) if size > 1 else runs
+                outcomes = [one_run(study, size * mde, seed) for seed in range(n)]
+                rows.append({"world": name, "gap": gap, **summary(outcomes, size * mde, mde)})
+                step()
+                if given.csv is not None:
+                    write(given.csv, rows)
+    if given.json:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            print("; ".join(f"{name} {value}" for name, value in row.items()))
+    if given.csv is not None:
+        write(given.csv, rows)
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

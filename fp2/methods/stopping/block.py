@@ -1,0 +1,130 @@
+"""The block `stopping` of a run that stopped: the rule, the looks, what was decided when, what was asked and saved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fp2.extension import (
+    NOT_ASKED,
+    Block,
+    Column,
+    ComparedRun,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    probe_labels,
+)
+from fp2.methods.stopping.decisions import FUTILITY
+from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
+
+ORDER = (
+    "Whole subjects in random order, stratified by the groups of all cuts together; groups that would have fewer than "
+    "twice analysis.min_subjects are filled up in the first wave."
+)
+ESTIMATE = (
+    "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "
+    "ended the questions; repeated_ci: simultaneous over all looks (Jennison and Turnbull 2000)."
+)
+
+
+class Stopping(Supplement):
+    """States the rule by which a run stopped, and what it decided."""
+
+    name = "stopping"
+    section = "fp2.methods.stopping.block:StoppingSection"
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block; None of a comparison without the looks of a run."""
+        looks = run.comparison.looks
+        if not isinstance(looks, StoppingLooks):
+            return None
+        asked = run.answers["error"] != NOT_ASKED
+        probes = []
+        for probe, of_probe in run.answers.groupby("probe", sort=False):
+            n_asked = int(asked[of_probe.index].sum())
+            look = looks.at_probe(str(probe)).now
+            probes.append({"probe": str(probe), "look": look, "asked": n_asked, "planned": len(of_probe)})
+        n_asked, n_planned = int(asked.sum()), len(asked)
+        return {
+            "rule": "certain",
+            "order": ORDER,
+            "estimates": ESTIMATE,
+            "spending": looks.spending,
+            "at": list(looks.at),
+            "now": looks.now,
+            "alpha": looks.alpha,
+            "smallest_share": looks.smallest_share,
+            "futility": FUTILITY,
+            "groups": dict(looks.groups),
+            "probes": probes,
+            "rows": [
+                {"probe": probe, "scorer": scorer, "cut": cut, **_stated(decision)}
+                for (probe, scorer, cut), decision in looks.rows.items()
+            ],
+            "composites": [{"cut": cut, **_stated(decision)} for cut, decision in looks.composites.items()],
+            "headline": {
+                "asked": n_asked,
+                "planned": n_planned,
+                "saved": 1 - n_asked / n_planned if n_planned else 0.0,
+                "looks": looks.now,
+                "decided": dict(sorted(Counter(decision.decided for decision in looks.rows.values()).items())),
+            },
+        }
+
+
+def _stated(decision: Any) -> dict[str, Any]:
+    return {
+        "look": decision.look, "decided": decision.decided, "p_values": dict(decision.p_values), "raw": decision.raw,
+        "n_subjects": decision.n_subjects,
+    }  # fmt: skip
+
+
+class StoppingSection(Section):
+    """How far each probe was asked, and what was decided."""
+
+    name = "stopping"
+    title = "Stopped when certain"
+
+    def values(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield the rule with what was saved, and the looks of the probes."""
+        headline, labels = block["headline"], probe_labels(results)
+        yield Sentence(
+            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked "
+            f"({100 * headline['saved']:.0f} % saved), at {block['now']} of at most {len(block['at'])} looks.",
+            Weight.PLAIN,
+        )
+        yield Table("stopping", COLUMNS, [self._row(probe, block, labels) for probe in block["probes"]])
+        at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
+        yield Sentence(
+            f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked "
+            "no further once each of its rows was biased, equivalent or futile (conditional power of both verdicts "
+            f"below {100 * block['futility']:.0f} %), and the composites were decided. {block['estimates']}",
+            Weight.DETAIL,
+        )
+
+    @staticmethod
+    def _row(probe: Mapping[str, Any], block: Block, labels: Mapping[str, str]) -> Row:
+        decided = Counter(row["decided"] for row in block["rows"] if row["probe"] == probe["probe"])
+        counts = [decided.get(name, 0) for name in (BIASED, EQUIVALENT, FUTILE)]
+        other = sum(decided.values()) - sum(counts)
+        share = probe["asked"] / probe["planned"] if probe["planned"] else None
+        return Row([labels.get(probe["probe"], probe["probe"]), probe["look"], share, *counts, other])
+
+
+COLUMNS = [
+    Column("Probe"),
+    Column("Last look", Kind.COUNT),
+    Column("Asked", Kind.SHARE),
+    Column("Biased", Kind.COUNT),
+    Column("Equivalent", Kind.COUNT),
+    Column("Futile", Kind.COUNT),
+    Column("Not decided", Kind.COUNT),
+]

@@ -1,0 +1,216 @@
+"""The looks of a run that stops: repeated p-values over all looks so far, and what follows from them for each row.
+
+At each look the p-values of a row's three hypotheses are those of the data, repeated (`fp2.stats.sequential`); a row's
+p-value is the smallest so far. It is valid wherever the run stops, so that the smallest ones can be corrected over the
+family (Maurer and Bretz 2013), and what was rejected once stays rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.extension import (
+    NOT_ASKED,
+    P_VALUES,
+    UNINFORMATIVE,
+    ComparisonSettings,
+    DisparityRow,
+    GapTest,
+    Looks,
+    RowKey,
+    memberships,
+    nominal_levels,
+)
+from fp2.methods.stopping.estimates import median_unbiased, predictive_power
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.extension import Cut
+
+OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
+SPENDING = "pocock"
+_RESOLUTION = 2
+"""Permutations at the smallest nominal level of a look."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the looks so far say of a row (or composite, which has no more than its first p-value).
+
+    Attributes
+    ----------
+    look : int
+        At which it was decided, or else the last.
+    decided : str
+    p_values : mapping
+        Repeated, the smallest over the looks, by the names of `P_VALUES`.
+    raw, n_subjects
+        Of the last look: they say which data the p-values are of.
+    """
+
+    look: int
+    decided: str
+    p_values: Mapping[str, float]
+    raw: float | None = None
+    n_subjects: int | None = None
+
+    def is_of(self, row: DisparityRow) -> bool:
+        """Whether the p-values are those of the data of a row."""
+        if self.raw is None or row.raw is None:
+            return self.raw is row.raw and self.n_subjects == row.n_subjects
+        return math.isclose(self.raw, row.raw, rel_tol=1e-9, abs_tol=1e-12) and self.n_subjects == row.n_subjects
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppingLooks(Looks):
+    """The looks so far.
+
+    Attributes
+    ----------
+    alpha : float
+    smallest_share : float
+        Of alpha, of a row or composite.
+    groups : mapping
+        Cut -> number of groups that are compared in the end.
+    last : mapping
+        Probe -> the last look at it, for those that are asked no further.
+    rows, composites : mapping
+        The decisions.
+    running : bool
+        Whether this look is a new one; else p-values of the same data are those of the decisions.
+    """
+
+    alpha: float
+    smallest_share: float
+    groups: Mapping[str, int]
+    last: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[RowKey, Decision] = field(default_factory=dict)
+    composites: Mapping[str, Decision] = field(default_factory=dict)
+    running: bool = False
+
+    def settings(self, comparison: ComparisonSettings, fixed: int | None) -> ComparisonSettings:
+        """Return the settings of the comparison at these looks; `fixed`: the number of permutations that is set."""
+        smallest = min(nominal_levels(self.alpha * self.smallest_share, self.at, self.spending))
+        needed = math.ceil(_RESOLUTION / smallest)
+        n = fixed or max(comparison.n_permutations, needed)
+        return replace(comparison, looks=self, n_permutations=n)
+
+    def at_probe(self, probe: str) -> Looks:
+        """Return the looks with the last one at the probe as `now`."""
+        return replace(self, now=min(self.now, self.last.get(probe, self.now)))
+
+    def repeated_p_values(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
+        """Return the smallest repeated p-values so far; 1 of a row that was not tested, which stays in the family.
+
+        Groups that are too small at this look are not compared: nothing is equivalent before all are.
+        """
+        before = self.rows.get(key)
+        if before is not None and not self.running and before.is_of(row):
+            return dict(before.p_values)
+        at_probe, compared = self.at_probe(key[0]), sum(group.eligible for group in row.groups)
+        p_values: dict[str, float | None] = {}
+        for name in P_VALUES:
+            p = getattr(row, name)
+            if p is None or (
+                name == "equivalence_p" and at_probe.now < len(self.at) and compared < self.groups[key[2]]
+            ):
+                p = 1.0
+            repeated = at_probe.repeated(p) or 0.0
+            p_values[name] = min(repeated, before.p_values[name]) if before is not None and self.running else repeated
+        return p_values
+
+    def composite_p(self, cut: str, p: float | None) -> float | None:
+        """Return the smallest repeated p-value so far of a composite."""
+        before = self.composites.get(cut)
+        if before is not None and not self.running:
+            return before.p_values["p_value"]
+        repeated = 1.0 if p is None else self.repeated(p) or 0.0
+        return repeated if before is None else min(repeated, before.p_values["p_value"])
+
+    def coverage(
+        self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
+    ) -> Sequence[dict[str, Any]]:
+        """Return the coverage with the images that were asked about as the images."""
+        asked = answers.loc[answers["error"] != NOT_ASKED, ["image_id", "subject_id", "probe"]].drop_duplicates()
+        counts = {
+            cut.name: asked.merge(memberships(people, cut), on=["image_id", "subject_id"])
+            .groupby(["group", "probe"])
+            .size()
+            .to_dict()
+            for cut in cuts
+        }
+        return [{**row, "n_images": int(counts[row["cut"]].get((row["group"], row["probe"]), 0))} for row in rows]
+
+    def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
+        """Return the repeated p-values and interval of a row and its corrected estimate; at a new look, its powers."""
+        columns: dict[str, float | None] = dict(super().columns(key, row, unadjusted))
+        if self.running:
+            return columns | dict(zip(("power_biased", "power_equivalent"), self.powers(row), strict=True))
+        columns |= dict.fromkeys(("repeated_ci_low", "repeated_ci_high", "corrected_gap"))
+        if row.test is not None and row.raw is not None:
+            level = self.at_probe(key[0]).level(self.alpha)
+            columns["repeated_ci_low"] = min(row.test.low(level), row.raw)
+            columns["repeated_ci_high"] = max(row.test.high(level), row.raw)
+            columns["corrected_gap"] = self.corrected_gap(key, row)
+        return columns
+
+    def powers(self, row: DisparityRow) -> tuple[float, float]:
+        """Return the conditional powers of `biased` and `equivalent`; those of a row without any spread are small."""
+        from scipy.special import ndtri
+
+        z_large = z_small = 0.0
+        if row.test is not None and row.status != UNINFORMATIVE:
+            z_large, z_small = statistics(row.test, row.smallest_effect)
+        level = self.level_at_end(row.family_level or self.alpha * self.smallest_share)
+        fraction, one_sided, two_sided = self.at[self.now - 1], -float(ndtri(level)), -float(ndtri(level / 2))
+        return predictive_power(z_large, two_sided, fraction), predictive_power(z_small, one_sided, fraction)
+
+    def level_at_end(self, share: float) -> float:
+        """Return the nominal level of the last look for a share of alpha."""
+        return nominal_levels(share, self.at, self.spending)[-1]
+
+    def corrected_gap(self, key: RowKey, row: DisparityRow) -> float | None:
+        """Return the difference of the clearest pair, corrected for stopping where the row was decided as biased.
+
+        The bounds of the looks before are those at which it would have been.
+        """
+        decision, test = self.rows.get(key), row.test
+        if test is None or row.pair_gap is None:
+            return row.pair_gap
+        now = self.at_probe(key[0]).now
+        if decision is None or decision.decided != BIASED or decision.look != now:
+            return row.pair_gap
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pair = int(np.nanargmax(np.where(test.error > 0, np.abs(test.gap) / test.error, -1.0)))
+        error = float(test.own_error[pair])
+        if error <= 0:
+            return row.pair_gap
+        fractions = self.at[:now]
+        levels = nominal_levels(row.family_level or self.alpha * self.smallest_share, fractions, self.spending)
+        errors = [error * math.sqrt(fractions[-1] / t) for t in fractions[:-1]]
+        bounds = [
+            min(test.critical(level), 9.0) + row.smallest_effect / se
+            for level, se in zip(levels[:-1], errors, strict=True)
+        ]
+        return max(0.0, error * median_unbiased(abs(float(test.gap[pair])) / error, fractions, bounds))
+
+
+def statistics(test: GapTest, bound: float) -> tuple[float, float]:
+    """Return how clearly the observed gaps are above `bound`, and below it: normal statistics of the two p-values.
+
+    On the other side of the bound they are negative: the largest gap less the bound, in standard errors.
+    """
+    from scipy.special import ndtri
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beyond = (np.abs(test.gap) - bound) / np.where(test.own_error > 0, test.own_error, np.inf)
+    above = float(beyond.max())
+    if above >= 0:
+        return max(0.0, -float(ndtri(test.exceeds_p(bound) / 2))), -above
+    return above, -float(ndtri(test.equivalence_p(bound)))

@@ -1,0 +1,105 @@
+"""The random order of the subjects, and the waves in which they are asked about.
+
+The order is stratified by the groups of all cuts together: the first part t of it has about the part t of every group,
+so that each comparison has about the part t of its information. Groups that would be small are filled up in the first
+wave; their information then grows more slowly than t, which makes the looks conservative.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fp2.extension import Fp2Error, plural
+
+FIRST, RATIO = 0.06, 1.6
+"""The least share of the subjects in the first wave, and by what the share grows from look to look."""
+EARLY = 2
+"""How many times the fewest subjects of a group that is compared are in the first wave: tests at small levels need more
+where scores are skewed and groups vary unequally."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Who is asked about when.
+
+    Attributes
+    ----------
+    at : tuple of float
+        Share of the subjects up to each look; the last is 1.
+    wave : mapping
+        Subject -> number of its wave, from 1.
+    groups : mapping
+        Cut -> number of its groups that have enough subjects to be compared.
+    """
+
+    at: tuple[float, ...]
+    wave: Mapping[str, int]
+    groups: Mapping[str, int]
+
+
+def _uniform(*words: object) -> float:
+    """Return a number in (0, 1) that follows from the words."""
+    mark = hashlib.sha256("\x00".join(map(str, words)).encode()).digest()
+    return (int.from_bytes(mark[:6], "big") + 0.5) / 2**48
+
+
+def positions(strata: Mapping[str, object], seed: int) -> dict[str, float]:
+    """Return the position of every subject in (0, 1); the subjects of a stratum are evenly spaced, in random order."""
+    members = defaultdict(list)
+    for subject, stratum in strata.items():
+        members[stratum].append(subject)
+    return {
+        subject: (rank + _uniform(seed, "start", stratum)) / len(subjects)
+        for stratum, subjects in members.items()
+        for rank, subject in enumerate(sorted(subjects, key=lambda subject: _uniform(seed, "subject", subject)))
+    }
+
+
+def make_waves(groups_of: Mapping[str, Mapping[str, Sequence[str]]], seed: int, least: int) -> Waves:
+    """Return the waves.
+
+    Parameters
+    ----------
+    groups_of : mapping
+        Subject -> cut -> the groups that it is in; every subject of the run.
+    seed : int
+    least : int
+        The fewest subjects of a group that is compared.
+
+    Raises
+    ------
+    Fp2Error
+        If no two groups are large enough, or the first wave would be everybody.
+    """
+    members: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for subject, cuts in groups_of.items():
+        for cut, groups in cuts.items():
+            for group in groups:
+                members[cut, group].append(subject)
+    compared = {key: subjects for key, subjects in members.items() if len(subjects) >= least}
+    counts: dict[str, int] = defaultdict(int)
+    for cut, _ in compared:
+        counts[cut] += 1
+    if max(counts.values(), default=0) < 2:
+        fix = f"Ask about more people, or lower analysis.min_subjects (now {least})"
+        raise Fp2Error("no cut has two groups that can be compared", where="answers.stop", fix=fix)
+    first = min(1.0, max(FIRST, EARLY * least / max(map(len, compared.values()))))
+    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
+    at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
+    strata = {
+        subject: tuple((cut, *sorted(groups)) for cut, groups in cuts.items()) for subject, cuts in groups_of.items()
+    }
+    position = positions(strata, seed)
+    wave = {subject: next(k for k, t in enumerate(at, 1) if u <= t) for subject, u in position.items()}
+    for _, subjects in sorted(compared.items()):
+        present = sum(wave[subject] == 1 for subject in subjects)
+        later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
+        wave.update(dict.fromkeys(later[: max(0, EARLY * least - present)], 1))
+    if all(number == 1 for number in wave.values()):
+        problem = f"the first wave would be all {plural(len(wave), 'subject')}: {least} of each group are compared"
+        raise Fp2Error(problem, where="answers.stop", fix="Ask about more people, or leave answers.stop out")
+    return Waves(at, wave, dict(counts))

@@ -1,0 +1,42 @@
+"""The simulation of runs that stop: a short form of it, and the designs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from bench import REPOSITORY
+
+import fp2.stats.disparities
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    for name in ("permuted_divergences", "_reference_numbers"):  # which the simulation leaves out
+        monkeypatch.setattr(fp2.stats.disparities, name, getattr(fp2.stats.disparities, name))
+    import stopping
+
+    yield stopping
+    sys.modules.pop("stopping")
+
+
+def test_large_gaps_are_found_with_few_answers_and_small_ones_are_not_claimed(
+    stopping: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["stopping.py", "--short", "--json"])
+    stopping.main()
+    rows = {row["gap"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["bound"]["false equivalents %"] <= 10
+    assert rows["4 MDE"]["decided biased %"] == 100
+    assert rows["4 MDE"]["asked %, median"] < rows["2 MDE"]["asked %, median"] < 60
+    assert all(row["repeated intervals cover %"] > 85 for row in rows.values())
+
+
+def test_designs_keep_their_level_and_pocock_finds_large_gaps_first(stopping: Any) -> None:
+    pocock, late = (stopping.design_row(f"{name}, 7 looks", 2000) for name in ("pocock", "obrien_fleming"))
+    assert pocock["false claims %, of 1.25"] < 2.2
+    assert pocock["asked % at 4 MDE"] < late["asked % at 4 MDE"]

@@ -1,0 +1,242 @@
+"""Runs that stop when certain: waves, statistics after stopping, what is asked, decided and refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench import Bench, check_counts, fp2, predicate_of, results_of
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
+from fp2.methods.peeps.planted.engine import PlantedEngine
+from fp2.methods.stopping.decisions import take_look
+from fp2.methods.stopping.estimates import crossing_probability, median_unbiased, predictive_power
+from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, Decision, StoppingLooks
+from fp2.methods.stopping.order import FIRST, make_waves
+
+STOP = "answers.stop=certain"
+FEW = "analysis.min_subjects=4"
+STRONG = "model.truth={seed: 4, effects: {all: {gender: {f: -6}}}}"
+FAST = ("analysis.permutations=1999", "analysis.bootstrap=0")
+
+
+def population(sizes: Sequence[int]) -> dict[str, dict[str, list[str]]]:
+    """Return subjects in groups of these sizes of one cut, alternating between two groups of another."""
+    groups = [group for group, size in enumerate(sizes) for _ in range(size)]
+    return {f"s{i}": {"a": [str(group)], "b": ["xy"[i % 2]]} for i, group in enumerate(groups)}
+
+
+@given(st.integers(0, 50), st.lists(st.integers(45, 200), min_size=2, max_size=4))
+def test_each_wave_has_its_share_of_every_group(seed: int, sizes: list[int]) -> None:
+    people = population(sizes)
+    waves = make_waves(people, seed, 10)
+    assert waves.at[-1] == 1
+    assert set(waves.wave) == set(people)
+    for group, size in enumerate(sizes):
+        inside = [waves.wave[subject] for subject, cuts in people.items() if cuts["a"] == [str(group)]]
+        for look, t in enumerate(waves.at, 1):
+            share = sum(number <= look for number in inside)
+            assert share >= 20
+            assert abs(share - t * size) <= 4 or share == 20  # two strata a group
+
+
+def test_the_order_follows_from_the_seed_and_the_subjects_alone() -> None:
+    people = population((80, 90))
+    waves = make_waves(people, 3, 10)
+    assert make_waves(dict(reversed(people.items())), 3, 10) == waves
+    assert make_waves(people, 4, 10).wave != waves.wave
+    assert make_waves(population((400, 400)), 3, 10).at[0] == FIRST
+
+
+def test_a_small_group_is_filled_up_in_the_first_wave_and_one_that_is_never_compared_is_not() -> None:
+    waves = make_waves({**population((300, 300, 25)), **{f"t{i}": {"a": ["9"]} for i in range(5)}}, 1, 10)
+    small = [number for subject, number in waves.wave.items() if subject in {f"s{600 + i}" for i in range(25)}]
+    assert small.count(1) == 20
+    assert waves.groups == {"a": 3, "b": 2}
+    assert any(waves.wave[f"t{i}"] > 1 for i in range(5))
+
+
+@pytest.mark.parametrize("sizes", [(9, 200), (20, 20)], ids=["one group", "everybody in the first wave"])
+def test_too_few_subjects_are_refused(sizes: tuple[int, ...]) -> None:
+    people = {subject: {"a": cuts["a"]} for subject, cuts in population(sizes).items()}
+    with pytest.raises(Fp2Error):
+        make_waves(people, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "one_sided"),
+    [
+        # two-sided boundaries at 5 % for five looks, Jennison and Turnbull (2000), tables 2.1 and 2.3
+        ([2.413] * 5, 0.025),
+        ([2.040 * math.sqrt(5 / k) for k in range(1, 6)], 0.025),
+        ([2.361] * 4, 0.025),
+    ],
+    ids=["Pocock 5", "O'Brien-Fleming 5", "Pocock 4"],
+)
+def test_published_boundaries_are_crossed_with_their_level(bounds: list[float], one_sided: float) -> None:
+    fractions = [(k + 1) / len(bounds) for k in range(len(bounds))]
+    assert crossing_probability(0.0, fractions, bounds) == pytest.approx(one_sided, abs=1e-4)
+
+
+def test_a_single_look_has_the_normal_distribution() -> None:
+    assert crossing_probability(1.3, [0.4], [1.1]) == pytest.approx(norm.sf(1.1 - 1.3 * math.sqrt(0.4)), abs=1e-9)
+    assert median_unbiased(2.2, [0.3], []) == 2.2
+    assert predictive_power(1.5, 3.0, 0.25) == pytest.approx(0.5)
+    assert predictive_power(0.0, 3.0, 0.25) == pytest.approx(norm.cdf(-3 * 0.5 / math.sqrt(0.75)))
+
+
+def test_after_stopping_the_corrected_estimate_is_median_unbiased_and_the_observed_one_is_not() -> None:
+    fractions, bounds, theta = np.array([0.1, 0.2, 0.4, 1.0]), np.array([3.2, 3.2, 3.2, 3.2]), 8.0
+    rng, observed, corrected = np.random.default_rng(1), [], []
+    steps = np.sqrt(np.diff([0.0, *fractions]))
+    for _ in range(120):
+        z = (rng.normal(size=4) * steps).cumsum() / np.sqrt(fractions) + theta * np.sqrt(fractions)
+        last = int(np.argmax(z >= bounds)) if (z >= bounds).any() else 3
+        at, before = fractions[: last + 1].tolist(), bounds[:last].tolist()
+        observed.append(z[last] / math.sqrt(at[-1]))
+        corrected.append(median_unbiased(float(z[last]), at, before) / math.sqrt(at[-1]))
+    assert np.mean(np.array(corrected) > theta) == pytest.approx(0.5, abs=0.12)
+    assert abs(np.mean(corrected) - theta) < np.mean(observed) - theta
+
+
+def looks(now: int, **decisions: Decision) -> StoppingLooks:
+    rows = {(probe, "s", "c"): decision for probe, decision in decisions.items()}
+    return StoppingLooks(
+        at=(0.1, 0.4, 1.0), now=now, spending="pocock", alpha=0.05, smallest_share=0.1, groups={"c": 2}, rows=rows
+    )
+
+
+def row(probe: str, larger: float = 1.0, smaller: float = 1.0, power: float = 0.5) -> dict[str, Any]:
+    p_values = {"repeated_p": 1.0, "repeated_minimum_effect_p": larger, "repeated_equivalence_p": smaller}
+    return {
+        "probe": probe, "scorer": "s", "cut": "c", "raw": 0.1, "n_subjects": 9, "family_level": 0.01, **p_values,
+        "adjusted_minimum_effect_p": larger, "adjusted_equivalence_p": smaller, "power_biased": power,
+        "power_equivalent": 0.0,
+    }  # fmt: skip
+
+
+def composite(p: float, adjusted: float) -> dict[str, dict[str, Any]]:
+    return {"c": {"p_value": p, "repeated_p": p, "adjusted_p": adjusted}}
+
+
+def test_a_probe_stops_once_its_rows_are_decided_and_the_composite_which_needs_all_probes() -> None:
+    rows = [row("p", larger=0.01), row("q", smaller=0.02), row("r", power=0.01), row("t")]
+    open_composite = take_look(looks(2), rows, composite(0.001, 0.2), "pqrt")
+    assert [d.decided for d in open_composite.rows.values()] == [BIASED, EQUIVALENT, FUTILE, OPEN]
+    assert open_composite.last == {}
+    decided = take_look(looks(2), rows, composite(0.001, 0.01), "pqrt")
+    assert decided.last == {"p": 2, "q": 2, "r": 2}
+    assert take_look(looks(3), rows, composite(1.0, 1.0), "pqrt").last == dict.fromkeys("pqrt", 3)
+
+
+def test_futility_does_not_bind() -> None:
+    futile = Decision(1, FUTILE, {"p_value": 1.0, "minimum_effect_p": 1.0, "equivalence_p": 1.0})
+    later = take_look(looks(2, p=futile), [row("p", larger=0.01)], composite(0.001, 0.01), "p")
+    assert later.rows["p", "s", "c"].decided == BIASED
+
+
+@pytest.fixture(scope="module")
+def certain(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[Bench]:
+    """Yield a project with one run that stopped; not to be changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        bench = Bench(tmp_path_factory.mktemp("certain"), squares)
+        patch.setenv("FP2_ROOT", str(bench.root))
+        bench.run(STRONG, STOP, FEW, *FAST, "report=default", "report.figures=false", folder="one")
+        yield bench
+
+
+def test_a_run_stops_and_states_what_was_asked_decided_and_saved(certain: Bench) -> None:
+    results = results_of(certain.outputs / "one")
+    block, answers = results["stopping"], results["answers"]
+    check_counts(results)
+    headline = block["headline"]
+    assert results["complete"] is True
+    assert headline["asked"] == answers["planned"] - answers["not_asked"] < answers["planned"] == headline["planned"]
+    assert headline["decided"] == {BIASED: 6}
+    for row_of_run in results["disparities"]:
+        assert row_of_run["verdict"] == "biased"
+        assert row_of_run["p_value"] <= row_of_run["repeated_p"] <= row_of_run["adjusted_p"]
+        assert row_of_run["repeated_ci_low"] <= row_of_run["ci_low"] <= row_of_run["raw"]
+        assert row_of_run["ci_high"] <= row_of_run["repeated_ci_high"]
+    assert all(row_of_coverage["n_images"] < 36 for row_of_coverage in results["coverage"])
+    assert predicate_of(certain.outputs / "one")["findings"]["stopping"] == headline
+    assert "Stopped when certain" in (certain.outputs / "one" / "dashboard.html").read_text(encoding="utf-8")
+    assert fp2("check", str(certain.outputs / "one"), *certain.paths) == 0
+
+
+def comparable(results: dict[str, Any]) -> str:
+    return json.dumps([results["stopping"], results["disparities"], results["composites"]], sort_keys=True)
+
+
+def test_whatever_the_store_has_the_decisions_are_the_same(certain: Bench, bench: Bench) -> None:
+    stopped = results_of(certain.outputs / "one")
+    quick, calls = PlantedEngine.answer, 0
+
+    def killed(self: PlantedEngine, tasks: Any) -> Iterator[Any]:
+        nonlocal calls
+        for batch in quick(self, tasks):
+            yield batch
+            calls += 1
+            if calls == 2:
+                raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlantedEngine, "answer", killed)
+        partial = bench.run(STRONG, STOP, FEW, *FAST, "engine.batch_size=4")
+    assert partial.exit_status == EXIT_INTERRUPTED
+    resumed = bench.run(STRONG, STOP, FEW, *FAST).results
+    assert comparable(resumed) == comparable(stopped)
+    everything = bench.run(STRONG, FEW, *FAST).results
+    assert everything["answers"]["cached"] == stopped["stopping"]["headline"]["asked"]
+    assert "not_asked" not in everything["answers"]
+    again = bench.run(STRONG, STOP, FEW, *FAST).results
+    assert again["answers"]["model_calls"] == 0
+    assert comparable(again) == comparable(stopped)
+
+
+def test_scoring_a_stopped_run_again_gives_the_same_numbers(certain: Bench, own_root: Path) -> None:
+    copy = certain.copied_to(own_root)
+    before = results_of(copy.outputs / "one")
+    assert fp2("rescore", str(copy.outputs / "one"), *copy.paths, "tracking=none", "report=none") == 0
+    after = next(results_of(folder) for folder in copy.run_folders() if folder.name != "one")
+    for old, new in zip(before["disparities"], after["disparities"], strict=True):
+        assert new["verdict"] == old["verdict"]
+        assert new["repeated_p"] == old["repeated_p"]
+    assert after["stopping"]["headline"] == before["stopping"]["headline"]
+
+
+def test_missing_answers_are_those_that_were_asked_for(bench: Bench) -> None:
+    truth = "model.truth={seed: 4, effects: {all: {gender: {f: -6}}}, errors: {rate: 0.04}}"
+    results = bench.run(truth, STOP, FEW, *FAST, "answers.error_budget=0.5").results
+    check_counts(results)
+    n_failed = results["answers"]["failed"]
+    for missing in results.get("missing", {"rows": []})["rows"]:
+        assert missing["n_missing"] <= n_failed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("answers.stop=sure",),
+        (STOP, FEW, "analysis.looks={at: [0.5, 1.0], now: 1}"),
+        (STOP, FEW, "shard=1/2"),
+        (STOP, FEW, "analysis.correction=bh"),
+        (STOP, "analysis.min_subjects=18"),
+        (STOP, "analysis.min_subjects=30"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    bench: Bench, words: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.launch(STRONG, *words) == EXIT_BAD_INPUT
+    assert "Traceback" not in (err := capfd.readouterr().err)
+    assert "error:" in err
+    assert not bench.run_folders()
