@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fp2.ask.loop import Asked, Storage, Waves, ask
 from fp2.ask.plan import Shard
@@ -36,6 +37,9 @@ from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Record, RunOutcome, name_with, run_name, tracked
 from fp2.runs.stages import about_inputs, analyse, collect, passport_extra, score
 from fp2.store.withdrawn import WithdrawnImages
+
+if TYPE_CHECKING:
+    from fp2.tables import Answer
 
 
 def run(
@@ -150,11 +154,16 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
     waves = storage if isinstance(storage, Waves) else None
-    with progress.answers(title) as bar, live.asking(
-        title, lambda *counts: bar.show(*counts[:2], f"{waves.progress if waves else ''}{counts[2]}"), record.stream,
-        lambda batch: count_refusals(batch, probes, inputs.scorers),
-    ):  # fmt: skip
-        news = _News(inputs.engine, progress)
+    with ExitStack() as stack:
+        bar, news = stack.enter_context(progress.answers(title)), _News(inputs.engine, progress)
+
+        def show(done: int, planned: int, counts: str) -> None:
+            bar.show(done, planned, f"{waves.progress}; {counts}" if waves else counts)
+
+        def refusals(batch: Sequence[Answer]) -> int:
+            return count_refusals(batch, probes, inputs.scorers)
+
+        stack.enter_context(live.asking(title, show, record.stream, refusals))
 
         def tick(done: int, failed: int) -> None:
             live.tick(done, failed)

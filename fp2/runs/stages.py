@@ -138,12 +138,15 @@ def _pixels_of(path: str, inputs: Inputs) -> str:
 
 def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
     """Return the tables with refusals and scores; answers that are arrays are analysed as they are."""
-    from fp2.scorers.choice import with_choices
+    from fp2.scorers.choice import ChoiceScorer, with_choices
     from fp2.scorers.registry import flag_refusals, score_answers
 
     if not isinstance(tables.answers, RowAnswers):
         return tables
-    read = flag_refusals(with_choices(tables.answers.frame, tables.people, job.battery, job.scorers), job.scorers)
+    read = tables.answers.frame
+    if any(isinstance(scorer, ChoiceScorer) for scorer in job.scorers.values()):
+        read = with_choices(read, tables.people, job.battery, job.scorers)
+    read = flag_refusals(read, job.scorers)
     answers = tables.answers.frame.assign(refused=read["refused"].to_numpy())
     scores = protocol.assign_scores(score_answers(read, job.scorers), tables.people, job.scorers)
     return replace(tables, answers=RowAnswers(answers), scores=scores)

@@ -234,8 +234,6 @@ def with_choices(
 
     An answer in words that names one of its choices has the `numbers` of a choice.
     """
-    if not any(isinstance(scorer, ChoiceScorer) for scorer in scorers.values()):
-        return answers
     check_attributes_read(people, scorers)
     keys = ["image_id", "subject_id"]
     read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]

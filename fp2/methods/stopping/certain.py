@@ -107,7 +107,7 @@ class Certain:
     def progress(self) -> str:
         """How many rows are decided, in words."""
         decided = sum(decision.decided != OPEN for decision in self.looks.rows.values())
-        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided. "
+        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided"
 
     def expected_answers(self, ratio: float) -> int:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
@@ -172,7 +172,7 @@ class Certain:
         """Decide by the answers of the wave; return whether a further one is to be asked."""
         self._decide()
         asked = {probe for probe in self._probes if probe not in self.looks.last}
-        self._inputs.progress.note(f"{self.progress}{plural(len(asked), 'probe')} asked further")
+        self._inputs.progress.note(f"{self.progress}; {plural(len(asked), 'probe')} asked further")
         if not asked:
             return False
         self.looks = replace(self.looks, now=self.looks.now + 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fp2.extension import Cut
 
 OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
-SPENDING = "pocock"
+SPENDING: Final = "pocock"
 _RESOLUTION = 2
 """Permutations at the smallest nominal level of a look."""
 

@@ -138,7 +138,9 @@ class PlantedEngine(BaseEngine):
             if visible:
                 _check_attributes(self.truth, {name for task in visible for name in task.attributes})
             self.model_calls += 1
-            yield [*self._in_words(batch), *self._yes_no(batch), *self._choices(batch)]
+            kinds = {question.kind for task in batch for question in task.questions}
+            scored = self._yes_no(batch) if "yes_no" in kinds else ()
+            yield [*self._in_words(batch), *scored, *(self._choices(batch) if "choice" in kinds else ())]
 
     def _in_words(self, batch: Sequence[ImageTask]) -> list[Answer]:
         pairs = [(task, question) for task in batch for question in task.questions if question.kind in IN_WORDS]
