@@ -91,6 +91,7 @@ def answers(rng: np.random.Generator, table: pd.DataFrame, probes: tuple[str, ..
         response_key=[f"{k:064x}" for k in range(n)],
         text=texts,
         status=np.where(fail, "failed", "answered"),
+        error=np.where(fail, "made up", None),
     )
 
 

@@ -108,6 +108,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--images", type=int, default=None, help="images of the first form; all by default")
     parser.add_argument("--compared", type=int, default=60, help="images of the other forms")
+    parser.add_argument("--json", action="store_true", help="print one JSON line (always)")
     args = parser.parse_args(words)
     from fp2.data.pixels import digest_image
     from fp2.methods.peeps.data.source import load_peeps

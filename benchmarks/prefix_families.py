@@ -115,6 +115,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="+", choices=tuple(FAMILIES), default=list(FAMILIES))
+    parser.add_argument("--json", action="store_true", help="print one JSON line (always)")
     parser.add_argument("--tiny", action="store_true")
     args = parser.parse_args(words)
     import torch

@@ -252,7 +252,6 @@ def without_references() -> None:
 
 def main() -> None:
     """Print or write the table."""
-    without_references()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--short", action="store_true", help="one world, ten runs a gap")
@@ -261,6 +260,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--json", action="store_true", help="print one JSON line")
     given = parser.parse_args()
+    without_references()
     rows: list[dict[str, Any]] = []
     if given.designs:
         rows = [design_row(name, given.designs) for name in (*DESIGNS, SEQUENCE)]

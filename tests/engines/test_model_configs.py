@@ -19,7 +19,7 @@ from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.tables import Decoding
 
 MODELS = list(choices("model"))
-CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no", "adapter", "softmax_dtype"}
+CONDITIONS = {"api", "prompt", "image_backend", "image_size", "yes_no", "adapter", "softmax_dtype"}
 KEYS = {"name", "engine", "id", "revision", "dtype", "quantisation", "trust_remote_code"}
 
 

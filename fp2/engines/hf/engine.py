@@ -141,9 +141,11 @@ class HfEngine(BaseEngine):
     def limitations(self) -> Sequence[str]:
         """Whose code runs with the model, if any does, and how its probabilities are read if it can reason."""
         code = remote_code(self.identity())
-        lines = [f"{REMOTE_CODE}: {code}"] if code else []
-        lines += [WITHOUT_REASONING] if self._switched_off else []
-        return [*lines, ESTIMATED(samples=self.options.samples, of="reasonings")] if self._reads_traces else lines
+        estimated = (ESTIMATED(samples=self.options.samples, of="reasonings"),) if self._reads_traces else ()
+        return (
+            *((f"{REMOTE_CODE}: {code}",) if code else ()), *((WITHOUT_REASONING,) if self._switched_off else ()),
+            *estimated,
+        )  # fmt: skip
 
     @property
     def notices(self) -> Sequence[str]:

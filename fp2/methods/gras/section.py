@@ -83,7 +83,8 @@ class GrasSection(Section):
         unit = block["units"].get("subjects") or block["units"]["images"]
         scores = unit["scores"]
         yield _significant_sentence(unit)
-        estimated = next((note for note in read_notes(results) if note.code == ESTIMATED.code), None)
+        notes = read_notes(results) if "notes" in results else ()  # records of earlier versions have none
+        estimated = next((note for note in notes if note.code == ESTIMATED.code), None)
         basis = "" if estimated is None else f" Estimated from {estimated.parameters['samples']} samples an answer."
         yield from (_score_sentence(block, name, each, basis) for name, each in block["units"].items())
         yield _attributes_chart(unit)
