@@ -176,7 +176,10 @@ _NUMBERS = ("distance", "95 %", "null mean", "p", "corr.")
 
 
 def _new(title: str, labels: Sequence[str], numbers: Sequence[str] = _NUMBERS) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, pad_edge=False,
+        show_edge=False,
+    )  # fmt: skip
     for name in labels:
         table.add_column(name, overflow="fold")
     for name in numbers:
