@@ -71,7 +71,7 @@ def test_each_reasoning_has_its_own_probability_and_the_mean_is_the_answer(
     method = asked.method(KIND)
     found = answers(asked, tasks[:2], KIND, OLD)
     assert method["samples"] == 12
-    assert asked.limitations == ["Probabilities are means over 12 sampled reasonings each"]
+    assert asked.limitations == ("Probabilities are means over 12 sampled reasonings each",)
     for answer in found.values():
         numbers: Any = answer.numbers
         p = numbers["p_yes_of_traces"]
