@@ -1,7 +1,7 @@
 """Anthropic's Messages API: requests from chat completions, and messages as chat completions.
 
-Form: API reference, "Create a Message"; Bedrock's Mantle endpoint has the same. Anthropic's OpenAI-compatible endpoint
-does not return the reasoning of a model (its documentation, "OpenAI SDK compatibility", 28 November 2026).
+Form: API reference, "Create a Message". Anthropic's OpenAI-compatible endpoint does not return the reasoning of a model
+(its documentation, "OpenAI SDK compatibility", 28 November 2026).
 """
 
 from __future__ import annotations

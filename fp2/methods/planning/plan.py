@@ -168,8 +168,8 @@ def _detectable(
         gaps = [0.0, 2 * largest, 4 * largest] if spread[2] is None else [spread[2]]
         answers = [storage.expected_answers((gap - family.smallest_effect) / largest) for gap in gaps]
         counts = [f"{n:,} at {gap:.2g}" for n, gap in zip(answers, gaps, strict=True)]
-        rows["answers until certain"] = f"about {', '.join(counts)} (clearest difference of a probe; its other rows, "
-        rows["answers until certain"] += "and composites, may need more)"
+        other = "clearest difference of a probe; its other rows, and composites, may need more"
+        rows["answers until certain"] = f"about {', '.join(counts)} ({other})"
     return rows, warning
 
 

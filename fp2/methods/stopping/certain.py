@@ -199,10 +199,7 @@ def waves_of(inputs: Inputs) -> Waves:
         table = memberships(inputs.people, cut)
         for subject, group in zip(table["subject_id"], table["group"], strict=True):
             groups_of[subject].setdefault(cut.name, set()).add(group)
-    ordered = {
-        subject: {cut: sorted(groups) for cut, groups in cuts.items()} for subject, cuts in sorted(groups_of.items())
-    }
-    return make_waves(ordered, inputs.config.seed, inputs.config.analysis.min_subjects)
+    return make_waves(groups_of, inputs.config.seed, inputs.config.analysis.min_subjects)
 
 
 def _recalled(row: Mapping[str, Any]) -> Decision:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.extension import RowKey, nominal_levels
+from fp2.extension import P_VALUES, RowKey, nominal_levels
 from fp2.methods.stopping.estimates import predictive_power, stopping_probabilities, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
 
@@ -61,11 +61,7 @@ def _of_row(looks: StoppingLooks, key: RowKey, row: Mapping[str, Any]) -> Decisi
         looks.now < len(looks.at) and max(row["power_biased"], row["power_equivalent"]) < FUTILITY
     ):
         state = FUTILE
-    p_values = {
-        "p_value": row["repeated_p"],
-        "minimum_effect_p": row["repeated_minimum_effect_p"],
-        "equivalence_p": row["repeated_equivalence_p"],
-    }
+    p_values = {name: row[column] for name, column in P_VALUES.items()}
     look = before.look if before is not None and before.decided == state != OPEN else looks.now
     return Decision(look, state, p_values, row["raw"], row["n_subjects"])
 

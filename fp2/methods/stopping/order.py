@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fp2.extension import Fp2Error, plural
@@ -59,7 +59,7 @@ def positions(strata: Mapping[str, object], seed: int) -> dict[str, float]:
     }
 
 
-def make_waves(groups_of: Mapping[str, Mapping[str, Sequence[str]]], seed: int, least: int) -> Waves:
+def make_waves(groups_of: Mapping[str, Mapping[str, Collection[str]]], seed: int, least: int) -> Waves:
     """Return the waves.
 
     Parameters

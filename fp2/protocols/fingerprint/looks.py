@@ -28,8 +28,10 @@ Row = tuple[str, str, str, "DisparityRow"]
 """Probe, scorer, cut, and the row."""
 RowKey = tuple[str, str, str]
 """Probe, scorer, cut."""
-P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
-"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
+P_VALUES = {
+    "p_value": "repeated_p", "minimum_effect_p": "repeated_minimum_effect_p", "equivalence_p": "repeated_equivalence_p",
+}  # fmt: skip
+"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`) -> the column of the repeated one."""
 LOOKS = "looks"
 """The fact of a job that its run stopped by a rule: its `Looks`."""
 
@@ -83,7 +85,7 @@ class Looks:
 
     def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
         """Return the p-values of the data at this look, and beside them the repeated ones that `row` has."""
-        repeated = {f"repeated_{name.removesuffix('_value')}": getattr(row, name) for name in P_VALUES}
+        repeated = {column: getattr(row, name) for name, column in P_VALUES.items()}
         return {name: getattr(unadjusted, name) for name in P_VALUES} | repeated
 
     def coverage(
