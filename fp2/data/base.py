@@ -441,7 +441,10 @@ def load_configured(config: Config, progress: Progress, *, images_needed: bool =
     urls = config.model.base_url or []
     remote = next((url for url in ([urls] if isinstance(urls, str) else urls) if not _is_local(str(url))), None)
     context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
-    dataset = without_minors(configured_source(config).load(context))
+    loaded = configured_source(config).load(context)
+    dataset = without_minors(loaded)
+    for note in dataset.notes[len(loaded.notes) :]:
+        progress.note(note)
     for schema_line in dataset.schema_lines:
         progress.note(f"{dataset.release or 'release'}: {schema_line}")
     return dataset
