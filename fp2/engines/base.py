@@ -47,13 +47,17 @@ ABSENT = "not installed"
 ESTIMATED = NoteKind(
     "estimated_from_samples",
     Stage.QUESTIONS,
-    lambda samples, of: (
-        f"Probabilities are shares of {samples} sampled answers each, not read from the model"
+    lambda samples, of, precision=None: (
+        f"Probabilities are shares of {'at most ' * bool(precision)}{samples} sampled answers each"
+        f"{f', a standard error of about {precision:g}' if precision else ''}, not read from the model"
         if of == "answers"
         else f"Probabilities are means over {samples} sampled reasonings each"
     ),
 )
-"""What an engine states if its probabilities are estimates: `samples` of each, `of` answers or reasonings."""
+"""What an engine states if its probabilities are estimates: `samples` of each, `of` answers or reasonings.
+
+`precision` is the standard error that decides the number of answers, which is at most `samples` then.
+"""
 STANDARD_ERROR = "standard_error"
 """Key of the numbers of a yes/no answer whose P(Yes) is estimated from samples."""
 BLANKS = "\u0120\u2581\u010a\u0109 "

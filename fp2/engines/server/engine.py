@@ -154,7 +154,8 @@ class OpenAICompatEngine(BaseEngine):
         """Whether probabilities are estimated from samples, and whether the server decides how text is sampled."""
         lines: list[str] = []
         if self.options.scoring == "sampled":
-            lines.append(ESTIMATED(samples=self.options.samples, of="answers"))
+            stated = {"precision": precision} if (precision := self.options.precision) else {}
+            lines.append(ESTIMATED(samples=self._method("yes_no").identity()["samples"], of="answers", **stated))
         if self.spec.options.get("temperature", 0) is None:
             lines.append("The server decides at which temperature answers are sampled; asked again, they may differ")
         return lines
@@ -355,7 +356,8 @@ class OpenAICompatEngine(BaseEngine):
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
         if self.options.scoring == "sampled":
-            return SampledAnswers(self.options.samples, self.decoding)
+            precision = self.options.precision if kind == "yes_no" else None
+            return SampledAnswers(self.options.samples, self.decoding, precision)
         if kind not in self._methods:
             key = f"{kind} {self.options.scoring}"
             method = method_of(self._report.methods.get(key, {}))

@@ -50,6 +50,8 @@ class ServerOptions(EngineOptions):
         sampled answers, of any server.
     samples : int
         Answers that are sampled for each probability (`sampled`).
+    precision : float, optional
+        Standard error that each P(Yes) is to have: the first `samples` answers decide how many more are sampled.
     concurrency : int
         Most concurrent requests to a server; fewer after it is overloaded.
     timeout : float
@@ -66,6 +68,7 @@ class ServerOptions(EngineOptions):
 
     scoring: Literal["auto", "systemone", "decisions", "logprobs", "sampled"] = "auto"
     samples: Annotated[int, Ge(2), Le(1000)] = 5
+    precision: Annotated[float, Ge(0.01), Le(0.25)] | None = None
     concurrency: Positive = 8
     timeout: Seconds = 120.0
     attempts: Positive = 5
@@ -76,7 +79,11 @@ class ServerOptions(EngineOptions):
     rate: Seconds | None = None
 
     def __post_init__(self) -> None:
-        """Raise Fp2Error if only one price is given."""
+        """Raise Fp2Error if only one price is given, or a precision of what is not sampled."""
+        if self.precision is not None and self.scoring != "sampled":
+            raise Fp2Error(
+                "only sampled answers have a precision", where="engine.precision", fix="Set engine.scoring=sampled"
+            )
         if (self.price_input is None) != (self.price_output is None):
             raise Fp2Error("a cost needs both prices", where="engine.price_input and engine.price_output")
 

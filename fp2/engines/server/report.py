@@ -11,11 +11,11 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fp2.engines.server.chat import PATH, Shown, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
@@ -30,6 +30,8 @@ _PROBES: Mapping[str, Question] = {
     "yes_no": Question("probe", "probe", "Is this picture dark?", "yes_no"),
     "choice": Question("probe", "probe", "What is this picture like?", "choice", choices=("dark", "bright")),
 }
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -225,7 +227,7 @@ async def uses_images(channel: Channel, model: str, image: str) -> bool:
 async def score(
     channel: Channel, method: ScoringMethod, model: str, question: Question, image: Shown, orders: ChoiceOrders
 ) -> Probabilities:
-    """Send the requests of a scoring method, one after the other, and read the numbers.
+    """Send the requests of a scoring method, one after the other until they suffice, and read the numbers.
 
     Raises
     ------
@@ -233,9 +235,18 @@ async def score(
         No other error: a server may write anything into its reply.
     """
     post = partial(post_chat, channel) if method.path == PATH else partial(channel.post, method.path)
-    replies = [await post(body) for body in method.requests(model, question, image, orders)]
+    replies: list[Any] = []
+    for body in method.requests(model, question, image, orders):
+        if _read(method.suffice, replies):
+            break
+        replies.append(await post(body))
+    return _read(method.read, replies, question, orders)
+
+
+def _read(read: Callable[..., _T], replies: list[Any], *about: Any) -> _T:
+    """Return what `read` makes of replies. Raises RefusedError whatever is wrong with them."""
     try:
-        return method.read(replies, question, orders)
+        return read(replies, *about)
     except RefusedError:
         raise
     except Exception as error:

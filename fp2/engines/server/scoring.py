@@ -64,6 +64,10 @@ class ScoringMethod(Protocol):
         """Return the requests to send, for what is shown."""
         ...
 
+    def suffice(self, replies: Sequence[Reply]) -> bool:
+        """Whether the requests that follow these replies need not be sent."""
+        ...
+
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Return the numbers; `replies` are in the order of `requests`. Raises `RefusedError` for an invalid reply."""
         ...
@@ -112,6 +116,10 @@ class TopLogprobs:
             texts = [lettered(question, order) for order in option_orders(question, orders)]
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, image), **rest} for text in texts]
+
+    def suffice(self, replies: Sequence[Reply]) -> bool:
+        """Return False: every request is needed."""
+        return False
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Sum the listed tokens that read Yes and No, or the letters of the options."""
@@ -245,6 +253,10 @@ class TypedDecisions:
         if self.name == "systemone":
             return [{**head, "questions": dict(chunk)} for chunk in chunks]
         return [{**head, "questions": [body for _, body in chunk]} for chunk in chunks]
+
+    def suffice(self, replies: Sequence[Reply]) -> bool:
+        """Return False: every request is needed."""
+        return False
 
     def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Read the probability of Yes, or of the options in every order."""

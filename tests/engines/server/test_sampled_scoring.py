@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from fake_server import FakeServer, Reply, Seen, completion, picture_of, serving
+from scipy.stats import binom
 
 from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.sampled import SampledAnswers
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -69,6 +71,46 @@ def test_a_probability_after_reasoning_is_that_of_the_answers(tasks: list[ImageT
     assert answer.numbers["logit_difference"] == pytest.approx(math.log(2))
 
 
+def shares(counts: list[tuple[int, int]]) -> list[Any]:
+    """Return replies of (yes, no) in each stage."""
+    return [completion(word) for yes, no in counts for word in ["Yes"] * yes + ["No"] * no]
+
+
+@pytest.mark.parametrize(("samples", "precision"), [(5, 0.1), (3, 0.2), (20, 0.05)])
+@pytest.mark.parametrize("p", [0.03, 0.3, 0.5])
+def test_with_a_precision_the_estimates_of_probability_and_variance_have_no_bias(
+    p: float, samples: int, precision: float
+) -> None:
+    """Every outcome of both stages with its binomial probability: the means are exact, not simulated."""
+    method = SampledAnswers(samples, Decoding(), precision)
+    assert method.most == max(math.ceil(0.25 / precision**2 - 1e-9), samples + 2)
+    mean = square = variance = 0.0
+    for yes in range(samples + 1):
+        first = (yes, samples - yes)
+        second = next(n for n in range(1 + method.most) if method.suffice(shares([first, (n, 0)])))
+        assert 2 <= second <= method.most - samples
+        for more in range(second + 1):
+            numbers = method.read(shares([first, (more, second - more)]), KIND, "given").numbers
+            weight = binom.pmf(yes, samples, p) * binom.pmf(more, second, p)
+            mean += weight * numbers["p_yes"]
+            square += weight * numbers["p_yes"] ** 2
+            variance += weight * numbers["standard_error"] ** 2
+    assert mean == pytest.approx(p, abs=1e-12)
+    assert variance == pytest.approx(square - mean**2, abs=1e-12)
+    assert math.sqrt(variance) < 1.1 * precision
+
+
+def test_a_precision_ends_the_samples_of_an_answer_that_is_always_the_same_and_is_said(tasks: list[ImageTask]) -> None:
+    options = ServerOptions(scoring="sampled", precision=0.1, concurrency=1)
+    with serving({CHAT: saying("No")}) as server:
+        engine = OpenAICompatEngine(ServerSpec(server.url, "some/model"), Decoding(), options)
+        ((answer,),) = engine.answer([replace(tasks[0], questions=(KIND,))])
+        n_asked = sum(seen.body["temperature"] == 1.0 for seen in server.asked(CHAT))
+    assert (answer.text, n_asked) == ("No", 14)  # at most .25 / .1^2
+    assert engine.method(KIND) == {"name": "sampled/1", "samples": 25, "seed": 0, "first": 5, "precision": 0.1}
+    assert "at most 25 sampled answers each, a standard error of about 0.1" in str(engine.limitations[0])
+
+
 def test_no_yes_and_no_no_is_a_failed_answer(tasks: list[ImageTask]) -> None:
     with serving({CHAT: saying("Perhaps.")}) as server:
         answer = ask(server, tasks[0], KIND)
@@ -123,6 +165,8 @@ def test_one_sample_is_refused() -> None:
 
     with pytest.raises(Fp2Error, match="samples"):
         read_options(ServerOptions, {"scoring": "sampled", "samples": 1}, "engine")
+    with pytest.raises(Fp2Error, match=r"only sampled answers have a precision \(engine.precision\)"):
+        ServerOptions(precision=0.1)
 
 
 @pytest.mark.parametrize("temperature", [0, 0.7])
