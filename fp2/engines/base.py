@@ -436,6 +436,24 @@ def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
     return int(digest([decoding.seed, *stimulus_facts, question.text, *repeated])[:15], 16)
 
 
+def yes_no_numbers(
+    yes: float, no: float, first: tuple[float | None, float | None] = (None, None)
+) -> dict[str, float | None]:
+    """Return the numbers of a yes/no answer (`Answer.numbers`) that follow from P(Yes) and P(No), which are not both 0.
+
+    `first` are the probabilities of the single spellings. The difference of logits is None where one of both is 0.
+    """
+    return {
+        "p_yes": yes,
+        "p_no": no,
+        "p_yes_first_token": first[0],
+        "p_no_first_token": first[1],
+        "p_yes_norm": yes / (yes + no),
+        "mass": min(1.0, yes + no),
+        "logit_difference": math.log(yes) - math.log(no) if yes > 0 and no > 0 else None,
+    }
+
+
 def standard_error(values: Sequence[float]) -> float | None:
     """Return the standard error of the mean of independent samples; None of a single one."""
     from statistics import variance

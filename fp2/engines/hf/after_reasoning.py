@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean, variance
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fp2.engines.base import STANDARD_ERROR, failed, standard_error
+from fp2.engines.base import STANDARD_ERROR, failed, standard_error, yes_no_numbers
 from fp2.engines.hf.likelihoods import likelier, read_yes_no
 from fp2.engines.reasoning import STILL_REASONING
 from fp2.tables import TRACE, TRACE_TOKENS, Answer
@@ -96,14 +96,12 @@ def mean_numbers(numbers: Sequence[dict[str, float]]) -> dict[str, Any]:
 
     P(Yes) and P(No) are means; what is defined by them (`Answer.numbers`) is computed from the means.
     """
-    means: dict[str, Any] = {name: fmean(each[name] for each in numbers) for name in _MEANS}
+    means = {name: fmean(each[name] for each in numbers) for name in _MEANS}
     yes, no = (max(means[name], math.ulp(0.0)) for name in ("p_yes", "p_no"))
     of_traces = [each["p_yes"] for each in numbers]
     return {
+        **yes_no_numbers(yes, no),
         **means,
-        "p_yes_norm": yes / (yes + no),
-        "mass": yes + no,
-        "logit_difference": math.log(yes) - math.log(no),
         P_YES_OF_TRACES: of_traces,
         TRACE_VARIANCE: variance(of_traces) if len(of_traces) > 1 else None,
         STANDARD_ERROR: standard_error(of_traces),

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fp2.engines.base import NEVER, SOMETIMES, STANDARD_ERROR, option_orders, standard_error
+from fp2.engines.base import NEVER, SOMETIMES, STANDARD_ERROR, option_orders, standard_error, yes_no_numbers
 from fp2.engines.server.chat import PATH, Shown, messages, read_completion
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
@@ -173,14 +173,6 @@ def _yes_no(stages: Sequence[Sequence[str]], first_weight: float, n_tokens: int)
         for weight, words in zip(weights, stages, strict=True)
         if (error := standard_error([float(word == "yes") for word in words])) is not None
     ]
-    numbers = {
-        "p_yes": yes,
-        "p_no": no,
-        "p_yes_first_token": None,
-        "p_no_first_token": None,
-        "p_yes_norm": yes / (yes + no),
-        "mass": yes + no,
-        "logit_difference": math.log(yes) - math.log(no) if yes and no else None,
-        STANDARD_ERROR: math.hypot(*errors) if len(errors) == len(stages) else None,
-    }
+    error = math.hypot(*errors) if len(errors) == len(stages) else None
+    numbers = yes_no_numbers(yes, no) | {STANDARD_ERROR: error}
     return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)

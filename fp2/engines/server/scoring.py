@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from fp2.engines.base import BLANKS, NEVER, SOMETIMES, option_orders
+from fp2.engines.base import BLANKS, NEVER, SOMETIMES, option_orders, yes_no_numbers
 from fp2.engines.server.chat import DATA_URL, PATH, Shown, first_choice, messages
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import OPTIONS, ChoiceOrders, Question
@@ -148,17 +148,8 @@ def _read_yes_no(tokens: Mapping[str, float], n_tokens: int) -> Probabilities:
     )
     if yes + no <= 0:
         raise RefusedError(f"neither Yes nor No is among the {len(tokens)} most likely first tokens")
-    first = {word: math.exp(tokens[word]) if word in tokens else None for word in ("Yes", "No")}
-    numbers = {
-        "p_yes": yes,
-        "p_no": no,
-        "p_yes_first_token": first["Yes"],
-        "p_no_first_token": first["No"],
-        "p_yes_norm": yes / (yes + no),
-        "mass": min(1.0, yes + no),
-        "logit_difference": math.log(yes) - math.log(no) if yes > 0 and no > 0 else None,
-        "unlisted_max": _unlisted_max(tokens),
-    }
+    spellings = [math.exp(tokens[word]) if word in tokens else None for word in ("Yes", "No")]
+    numbers = yes_no_numbers(yes, no, (spellings[0], spellings[1])) | {"unlisted_max": _unlisted_max(tokens)}
     return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)
 
 
