@@ -46,7 +46,7 @@ tests are not covered.
 Unless stated, {PEOPLE} subjects have {IMAGES} images each, with an intraclass correlation of
 {ICC}. Scores are normal, skewed (log-normal), zero-heavy (60 % zeros), mostly zero (3 % between .3 and 1), yes/no
 (30 % yes) or rarely yes (5, 2 and .5 %). *Within error*: outside the bound by at most two standard errors. Below a
-heading without counts, every number holds its bound.
+heading without counts, every number is within its bound.
 """
 
 FINDINGS = {
@@ -76,7 +76,7 @@ FINDINGS = {
     "wrong in up to 4 % of significant rows, one of the pair in up to 13 %.",
     "Severity and the composite": "A severity above *none* without a difference has at most 5 %. A single label is "
     "right in only 55 to 88 % of data sets near the lower two bounds, by any rule: labels can be ranges. At a true "
-    "composite of 0.024 few data sets are significant, and those look large, so that the label misses in 13 %.",
+    "composite of 0.024 few data sets are significant, and those look large, so that the label is wrong in 13 %.",
     "Variance components": "Intervals cover in at least 94 %, in 92 % for skewed subjects. Negative components are "
     "given as 0, which biases them upwards.",
     "Other questions and samples": "Intervals beyond the questions asked are conservative with more than two "
