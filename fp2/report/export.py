@@ -345,7 +345,9 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
 
     A disparity has one metric (null mean, p-value and verdict stand in its slice), and each of its groups that is
     compared and has at least `min_cell` subjects has one with the group's mean. `fairnessAssessments` names the worst
-    group of every disparity with the verdict biased. Source: https://cyclonedx.org/docs/1.7/json, `modelCard`.
+    group of every disparity with the verdict biased. Source: https://cyclonedx.org/docs/1.7/json, `modelCard`. The
+    classes of `cyclonedx-python-lib` 11.12 have no model card, so that the document is written as plain values; the
+    tests check it against that library's schema.
 
     Raises
     ------
