@@ -42,6 +42,8 @@ _LAYER_INDICES = re.compile(r".*(index|layers?|indices|block_indexes).*")
 
 def shrunk(config: Mapping[str, Any], vocabulary: int, scale: int = 1) -> dict[str, Any]:
     """Return a config, as a dict, with small dimensions and `vocabulary` tokens; widths are multiplied by `scale`."""
+    if isinstance(config.get("architecture"), str):  # a backbone of timm, whose name fixes its widths
+        return dict(config)
     small: dict[str, Any] = {}
     layers = _layers(config)
     for name, value in config.items():
