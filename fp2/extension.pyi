@@ -43,6 +43,7 @@ from fp2.tables import (
     HIDES_PERSON as HIDES_PERSON,
     IN_WORDS as IN_WORDS,
     IMAGE_DIGEST as IMAGE_DIGEST,
+    ITEM_ROW as ITEM_ROW,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
@@ -329,7 +330,7 @@ from fp2.scorers.base import (
     fold as fold,
     normalise as normalise,
 )
-from fp2.scorers.choice import ChoiceScorer as ChoiceScorer
+from fp2.scorers.choice import Choice as Choice, ChoiceProbability as ChoiceProbability, ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,

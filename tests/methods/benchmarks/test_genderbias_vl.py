@@ -15,7 +15,7 @@ from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_genderbias_vl
 
 PAIRS = [(f"Male job {place}", f"Female job {place}") for place in range(11)] + [("Waiter", "Clerk")]
-PLACE = ("occupation", "choice_probability", "version")
+PLACE = ("occupation", "option_probability", "version")
 
 
 def rows(kind: str, swapped: bool) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def answers(p_true: Callable[[dict[str, Any], bool, bool], float]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return answers with `p_true(row, stereotypical, swapped)`."""
+    """Return likelihoods of two tokens an option, the means of whose logarithms give `p_true`."""
     given = {}
     male = {name for name, _ in PAIRS} | {"Waitress"}
     for kind in ("base", "cf"):
@@ -61,7 +61,9 @@ def answers(p_true: Callable[[dict[str, Any], bool, bool], float]) -> dict[str, 
             for row in rows(kind, swapped):
                 shown_male = (row["gender"] == "male") == (kind == "base")
                 p = p_true(row, shown_male == (row["occ"] in male), swapped)
-                options = {"(A)": 1 - p, "(B)": p} if swapped else {"(A)": p, "(B)": 1 - p}
+                true, other = p**2, (1 - p) ** 2
+                options = dict(zip("BA" if swapped else "AB", (true, other), strict=True))
+                options = {f"The answer is ({letter}": value / (true + other) for letter, value in options.items()}
                 given[f"{row['id']}_{kind}_{'swapped' if swapped else 'given'}"] = {"occupation": options}
     return given
 
