@@ -16,6 +16,7 @@ _FACTS = ("row", "occ", "occ_sim", "gender", "image_type", "order", "leaning", "
 _NUMBERS = ("b_male", "b_female", "acc_male", "acc_female", "bias", "acc", "ipss")
 _OVERALL = {"B_ovl": "bias", "B_max": "bias", "Acc": "acc", "Ipss": "ipss", "acc_delta": "acc_delta"}
 _GUESSING = {"Acc": 50.0, "Ipss": 50.0}
+PARTS = {"given": "given order", "swapped": "swapped order", "both": "both orders"}
 SCORER = "option_probability"
 
 
@@ -67,12 +68,12 @@ class GenderBiasVlScore(BenchmarkScore):
         """Return the overall numbers of each order, and of both."""
         of_order = _pairs_by_order(run)
         rows = []
-        for part, pairs in (*of_order.items(), ("both", _averaged(of_order))):
+        for order, pairs in (*of_order.items(), ("both", _averaged(of_order))):
             for score, name in _OVERALL.items():
                 values = [pair[name] for pair in pairs if name in pair]
                 if values:
                     value = max(values) if score == "B_max" else sum(map(abs, values)) / len(values)
-                    rows.append(score_row(part, score, _two(value), len(values), chance=_GUESSING.get(score)))
+                    rows.append(score_row(PARTS[order], score, _two(value), len(values), chance=_GUESSING.get(score)))
         return rows
 
 
