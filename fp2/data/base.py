@@ -193,7 +193,8 @@ class Dataset:
     settings : mapping
         How the data were read, where that can be chosen: JSON values, no paths. They are part of the results.
     schema_lines : tuple of str
-        Those of the notes that say how the files differ from their known format; reported when the data are loaded.
+        Those of the notes that say how the files differ from their known format, and that minors were left out;
+        reported when the data are loaded.
     files : tuple of ImageFile
         Every image file, where the data set states more of it than the people table does.
     terms : str, optional
@@ -443,7 +444,7 @@ def load_configured(config: Config, progress: Progress, *, images_needed: bool =
     context = LoadContext(Path(config.paths.state), Path(config.paths.data), progress, remote, images_needed)
     dataset = without_minors(configured_source(config).load(context))
     for schema_line in dataset.schema_lines:
-        progress.note(f"{dataset.release or 'release'}: {schema_line}")
+        progress.note(f"{dataset.release or dataset.name}: {schema_line}")
     return dataset
 
 
@@ -472,11 +473,10 @@ def without_minors(dataset: Dataset) -> Dataset:
         problem = f"all {len(minors)} images show people who are, or may be, below 18"
         fix = "These comparisons are about adults; if the numbers are codes, replace them by ages"
         raise Fp2Error(problem, where=f"data, {', '.join((*ages, *births))}", fix=fix)
-    note = in_number(
-        len(minors), f"{len(minors)} [image|images] of people who are, or may be, below 18 [was|were] left out"
-    )
+    note = in_number(n := len(minors), f"{n} [image|images] of people who are, or may be, below 18 [was|were] left out")
     files = tuple(file for file in dataset.files if file.image_id not in minors)
-    return replace(dataset, people=adults, files=files, notes=(*dataset.notes, note))
+    notes, lines = (*dataset.notes, note), (*dataset.schema_lines, note)
+    return replace(dataset, people=adults, files=files, notes=notes, schema_lines=lines)
 
 
 def configured_source(config: Config) -> DataSource[Any]:

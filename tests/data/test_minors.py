@@ -94,7 +94,9 @@ def fairface(tmp_path: Path) -> tuple[Path, pd.DataFrame]:
 
 @pytest.mark.parametrize("mapped", [", age: age", ", how_old: age", ""], ids=["age", "another name", "not read"])
 @pytest.mark.parametrize("kind", ["table", "hf"])
-def test_tables_and_local_data_sets_have_no_minors(fairface: Any, kind: str, mapped: str) -> None:
+def test_tables_and_local_data_sets_have_no_minors(
+    fairface: Any, kind: str, mapped: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, frame = fairface
     columns = f"data.columns={{image: file, gender: gender{mapped}}}"
     if kind == "hf":
@@ -105,7 +107,8 @@ def test_tables_and_local_data_sets_have_no_minors(fairface: Any, kind: str, map
         frame.to_csv(folder / "people.csv", index=False)
         given = [f"data.path={folder / 'people.csv'}", columns]
     config = load_config(["model=planted", f"data={kind}", *given, f"paths.root={folder}"])
-    loaded = load_configured(config, Progress(quiet=True))
+    loaded = load_configured(config, Progress())
+    assert NOTE.format("3 images", "were") in " ".join(capsys.readouterr().err.split())  # said when it is done
     assert [Path(name).name for name in loaded.people["image_path"]] == ["2.png", "3.png"]
     assert NOTE.format("3 images", "were") in loaded.notes
 
