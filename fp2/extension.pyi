@@ -255,7 +255,6 @@ from fp2.engines.hf.processors import (
     LastImageProcessor as LastImageProcessor,
     check_backend as check_backend,
     image_of as image_of,
-    raw_image as raw_image,
     raw_pixels as raw_pixels,
 )
 from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as PromptFormat
