@@ -5,9 +5,9 @@ Ours is `HfEngine` as a run uses it; naive is the loop of the published scripts:
 one `generate`) per question. 500 yes/no questions an image (100 traits in 5 templates) and the six probes. Naive is
 timed on a seeded sample of the questions, half of it before and half after ours, and scaled linearly; the answers to
 the sample are compared. `*_flop_limit` is the same ratio counted in floating-point operations (`flops.py`).
-63 of the questions are asked about two images in one prompt, too.
 
-The result is void (exit status 3, and the word) when a matrix product timed in between varies by more than a fifth.
+Times are processor time (on a machine with a GPU: wall time). The result is void (exit status 3, and the word) when a
+matrix product timed in between varies by more than a fifth.
 """
 
 from __future__ import annotations
@@ -166,32 +166,6 @@ def generate(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
     }
 
 
-def two_images(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
-    """Ask every eighth yes/no question about one pair of images, as items that share both are asked."""
-    first, second, *_ = bench.pictures
-    asked, reference = bench.questions[::8], Reference(naive.processor.tokenizer)
-    ours.answers(task(second, asked[:4], first))
-    rng = np.random.default_rng([bench.seed, 2])
-    sample = [asked[k] for k in rng.choice(len(asked), min(bench.sampled // 3, len(asked)), replace=False)]
-    naive.second, half, config = second, len(sample) // 2, naive.model.config
-    naive.seconds.clear()
-    given = [reference.logs(naive.logits(first, question.text)) for question in sample[:half]]
-    found = ours.answers(task(first, asked, second))
-    given += [reference.logs(naive.logits(first, question.text)) for question in sample[half:]]
-    bench.calibration.sample()
-    vision = flops.vision_flops(config, naive.inputs(first, asked[0].text))
-    prompts = naive.prompt_ids(first, [question.text for question in asked])
-    naive.second = None
-    return {
-        "ratio": mean(naive.seconds) * len(asked) / ours.seconds[-1],
-        "flop_limit": flops.score_costs(flops.TextFlops.of(config.text_config), vision, prompts).limit,
-        "max_abs_dlogit": differences([found[first.stem, question.question_id] for question in sample], given),
-        "questions": len(asked),
-        "sampled_questions": len(sample),
-        **flops.tree_sizes(prompts),
-    }
-
-
 def growth(bench: Bench) -> dict[str, Any]:
     """Ask a tiny model about many different images, one after the other: later ones must not take longer."""
     from PIL import Image
@@ -221,7 +195,6 @@ def measure(bench: Bench, name: str, glance_python: str | None) -> dict[str, Any
     found["sharing"] = ours.engine.runtime()["sharing"]
     if name == "qwen_like":
         found["generate"] = generate(bench, naive, ours)
-        found["two_images"] = two_images(bench, naive, ours)
         found["others"] = {}
         n, texts = len(bench.questions), [question.text for question in bench.sample(0)]
         naive_seconds = found["p_yes"]["naive_seconds_per_question"] * n
@@ -256,10 +229,8 @@ def run(bench: Bench, names: Sequence[str], glance_python: str | None) -> dict[s
     if "qwen_like" in models:
         found = models["qwen_like"]
         _ratio(result, "generate_six_probes", found["generate"]["ratio"], found["generate_flop_limit"])
-        _ratio(result, "p_yes_two_images", found["two_images"]["ratio"], found["two_images"]["flop_limit"])
     scored = [found["p_yes"] for found in models.values()]
-    pairs = [found["two_images"] for found in models.values() if "two_images" in found]
-    result["max_abs_dlogit"] = max(found["max_abs_dlogit"] for found in [*scored, *pairs])
+    result["max_abs_dlogit"] = max(found["max_abs_dlogit"] for found in scored)
     result["identical_answers"] = all(
         found["identical_answers"] for found in [*scored, *(m["generate"] for m in models.values() if "generate" in m)]
     )

@@ -43,6 +43,7 @@ from fp2.tables import (
     HIDES_PERSON as HIDES_PERSON,
     IN_WORDS as IN_WORDS,
     IMAGE_DIGEST as IMAGE_DIGEST,
+    ITEM_ROW as ITEM_ROW,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
@@ -254,7 +255,6 @@ from fp2.engines.hf.processors import (
     LastImageProcessor as LastImageProcessor,
     check_backend as check_backend,
     image_of as image_of,
-    raw_image as raw_image,
     raw_pixels as raw_pixels,
 )
 from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as PromptFormat
@@ -329,7 +329,7 @@ from fp2.scorers.base import (
     fold as fold,
     normalise as normalise,
 )
-from fp2.scorers.choice import ChoiceScorer as ChoiceScorer
+from fp2.scorers.choice import Choice as Choice, ChoiceProbability as ChoiceProbability, ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,

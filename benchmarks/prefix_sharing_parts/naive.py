@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import torch
 from PIL import Image
+
+from prefix_sharing_parts.calibration import clock
 
 
 @dataclass
@@ -43,21 +44,21 @@ class Naive:
 
     def logits(self, path: Path, text: str) -> torch.Tensor:
         """Return the next-token logits [vocabulary], float32, of one question."""
-        started = time.perf_counter()
+        started = clock()
         with torch.no_grad():
             logits = self.model(**self.inputs(path, text)).logits[0, -1].float().cpu()
-        self.seconds.append(time.perf_counter() - started)
+        self.seconds.append(clock() - started)
         return logits
 
     def generate(self, path: Path, text: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one question."""
-        started = time.perf_counter()
+        started = clock()
         inputs = self.inputs(path, text)
         with torch.no_grad():
             output = self.model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
         new = output[0, inputs["input_ids"].shape[1] :]
         answer = self.processor.tokenizer.decode(new, skip_special_tokens=True)
-        self.seconds.append(time.perf_counter() - started)
+        self.seconds.append(clock() - started)
         return str(answer).strip()
 
     def prompt_ids(self, path: Path, texts: Sequence[str]) -> list[tuple[int, ...]]:

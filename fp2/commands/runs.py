@@ -173,9 +173,12 @@ def export(
     from fp2.runs.export_answers import FILES, export_answers
     from fp2.runs.folders import recording
 
+    def eval_record(*of: Any) -> str:
+        return to_every_eval_ever(*of, exports.answers if form == "every_eval_ever" else None)
+
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
-        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, to_every_eval_ever),
+        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, eval_record),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
         fix = "Add --csv, --parquet, --latex, --model-card, --ml-bom, --every-eval-ever or --answers, with a FILE"

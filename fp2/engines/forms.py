@@ -31,7 +31,8 @@ class Form:
     read : callable
         Returns the rows of a file, as a table of its top-level keys.
     write : callable
-        Writes rows with our names to a path: `write(path, rows, about)`; `about` has `model`, `run_id`, `created`.
+        Writes rows with our names to a path: `write(path, rows, about)`; `about` has `model`, `model_id`, `run_id` and
+        `created`.
     recognises : callable, optional
         Whether an object, the first line of a JSON Lines file or the whole of a JSON file, is one of this form; None
         for a form that is that of every other file with its suffix.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from fp2.report.export import of_a_model, required, sized_rows
@@ -23,8 +24,13 @@ def evaluation_id(model: str, created: int) -> str:
     return f"fp2/{model}/{created}"
 
 
-def to_every_eval_ever(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL) -> str:
+def to_every_eval_ever(
+    results: Mapping[str, Any], sections: Sequence[Section] = (), min_cell: int = MIN_CELL, answers: Path | None = None
+) -> str:
     """Return the record: each disparity of the primary scorer, and each row of another finding, with its interval.
+
+    `answers` is the file of its records of single answers, named where it is in a collection
+    (`data/COLLECTION/DEVELOPER/MODEL/UUID_samples.jsonl`).
 
     Raises
     ------
@@ -35,6 +41,9 @@ def to_every_eval_ever(results: Mapping[str, Any], sections: Sequence[Section] =
     created, model = int(datetime.fromisoformat(results["created"]).timestamp()), model_name(results)
     found = required([_result(results, name, row) for name, row in sized_rows(results, sections)], results, "numbers")
     unknown = {"deployment_type": "unknown", "model_availability": "unknown"}
+    beside = {}
+    if answers is not None and answers.parts[-5:-4] == ("data",):
+        beside = {"detailed_evaluation_results": {"format": "jsonl", "file_path": "/".join(answers.parts[-5:])}}
     record = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation_id(model, created),
@@ -49,7 +58,7 @@ def to_every_eval_ever(results: Mapping[str, Any], sections: Sequence[Section] =
             "additional_details": {name: plain(results[name]) for name in ("run_id", "config_hash")},
         },
         "model_info": {"name": model, "id": plain(results["model"].get("id") or model), "additional_details": unknown},
-        "evaluation_results": found,
+        "evaluation_results": found, **beside,
     }  # fmt: skip
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 

@@ -191,8 +191,9 @@ def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[s
             Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
             Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
         )  # fmt: skip
-        question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
-        yield Table("quotes", columns, sentences, [Name(question or probe_labels(results)[row["probe"]])])
+        question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None) or "{"
+        asked = probe_labels(results)[row["probe"]] if "{" in question else question  # filled in for each item
+        yield Table("quotes", columns, sentences, [Name(asked)])
 
 
 def _counts(results: Results) -> Table:

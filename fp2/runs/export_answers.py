@@ -77,7 +77,12 @@ def export_answers(
     if marks["calibration"]:
         rows["planted_effects"] = "none" if marks["without_effects"] else "true"
     created = datetime.fromisoformat(results["created"]).timestamp()
-    about = {"model": model_name(results), "run_id": results["run_id"], "created": int(created)}
+    about = {
+        "model": model_name(results),
+        "model_id": results["model"].get("id"),
+        "run_id": results["run_id"],
+        "created": int(created),
+    }
     with (
         writing_about(here, [tables.people]),
         artifacts.as_user_error(path.parent),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,3 +38,13 @@ def test_the_harness_is_timed_beside_the_bare_loop(
     assert found["answers"] == 18
     assert 0 < found["model_seconds"] < found["harness_seconds"]
     assert 0 < found["outside_model"] < 1
+
+
+def test_questions_about_two_images_are_timed_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from benchmarks import items
+
+    (ratio, limit), (change, most) = items.sharing(tmp_path, tiny=True).values()
+    assert ratio > 1
+    assert limit > 1
+    assert change < most

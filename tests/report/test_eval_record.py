@@ -78,6 +78,10 @@ ANSWER = thing(
 """The same of `instance_level_eval.schema.json`."""
 
 
+CREATED = 1_700_000_000
+EVALUATION = f"fp2/m/{CREATED}"
+
+
 def answer_lines(file: Path) -> list[str]:
     from fp2.methods.recorded.forms.every_eval_ever import EVERY_EVAL_EVER
 
@@ -86,7 +90,7 @@ def answer_lines(file: Path) -> list[str]:
         "question": ["trust"] * 2, "question_text": ["Kind?"] * 2, "text": ["Yes.", None],
         "status": ["answered", "error"], "error": [None, "timeout"], "p_yes": [0.25, None],
     })  # fmt: skip
-    EVERY_EVAL_EVER.write(file, rows, {"model": "m", "run_id": "r", "created": 1_700_000_000})
+    EVERY_EVAL_EVER.write(file, rows, {"model": "m", "model_id": "org/m", "run_id": "r", "created": CREATED})
     return file.read_text().splitlines()
 
 
@@ -96,16 +100,26 @@ def test_record_and_answers_have_the_published_fields(tmp_path: Path) -> None:
     for line in lines:
         Draft7Validator(ANSWER).validate(json.loads(line))
     assert len(lines) == 2
+    assert json.loads(lines[0])["evaluation_id"] == EVALUATION
     for wrong in ({**record, "more": 1}, {**record, "model_info": {"name": "m", "id": "m"}}):
         with pytest.raises(ValidationError):
             Draft7Validator(RECORD).validate(wrong)
 
 
-def test_the_projects_own_types_take_the_record_and_the_answers(tmp_path: Path) -> None:
+def test_the_projects_own_validator_takes_the_record_with_its_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reason = "every-eval-ever has no release for Python 3.11, and is no dependency: pip install every-eval-ever"
     pytest.importorskip("every_eval_ever", reason=reason)
-    from every_eval_ever import eval_types, instance_level_types
+    from every_eval_ever.validate import main
 
-    eval_types.EvaluationLog.model_validate_json(to_every_eval_ever(results_of(RUN)))
-    for line in answer_lines(tmp_path / "answers.jsonl"):
-        instance_level_types.InstanceLevelEvaluationLog.model_validate_json(line)
+    folder = tmp_path / "data" / "fairness" / "org" / "m"
+    folder.mkdir(parents=True)
+    answers = folder / "8f14e45f-ceea-467f-a0e6-5f2d1e0f0a11_samples.jsonl"
+    lines = answer_lines(answers)
+    record = {**json.loads(to_every_eval_ever(results_of(RUN), answers=answers)), "evaluation_id": EVALUATION}
+    record["model_info"] |= {"id": "org/m", "developer": "org"}
+    (folder / answers.name.replace("_samples.jsonl", ".json")).write_text(json.dumps(record))
+    assert main([str(path) for path in folder.iterdir()]) == 0, capsys.readouterr().out
+    answers.write_text(lines[0].replace('"sample_id"', '"id"'))
+    assert main([str(answers)]) == 1

@@ -61,26 +61,31 @@ def load_table(
 
 
 def frame_people(
-    frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path, *, found: bool = True
+    frame: pd.DataFrame, columns: Mapping[str, str] | None, root: Path, path: Path, *, found: bool = True
 ) -> Dataset:
     """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`.
 
-    `path` is the file whose rows are those of the table, or else a folder.
+    Without `columns` the table has our names. `path` is the file whose rows are those of the table, or else a folder;
+    a column `fp2.tables.ITEM_ROW` may say which row of which file each is.
     """
+    if columns is None:
+        columns = {name: name for name in map(str, frame) if name != ITEM_ROW}
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
     if frame.empty:
         raise Fp2Error("the table has no rows", where=str(path))
+    if ITEM_ROW not in frame:
+        frame = frame.assign(**{ITEM_ROW: range(1, len(frame) + 1)})
     notes: list[str] = []
-    image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes, found)
+    image_ids, image_paths = _images(frame, columns, _IMAGE, root, path, notes, found)
     if _ITEM in columns:
-        image_ids = _filled(frame[columns[_ITEM]].tolist(), columns[_ITEM], path)
+        image_ids = _filled(frame, columns, _ITEM, path)
     if subject_key is None:
         subject_ids = image_ids
         notes.append("no subject column is given: each image counts as a subject of its own")
     else:
-        subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
+        subject_ids = _filled(frame, columns, subject_key, path)
     image_ids, subject_ids = [normal_id(name) for name in image_ids], [normal_id(name) for name in subject_ids]
     per_image = Counter(image_ids)
     people: dict[str, list[object]] = {
@@ -97,14 +102,13 @@ def frame_people(
         people |= _second_images(frame, columns, root, path, notes, found)
     for name in columns:
         if name.startswith(FIELD_PREFIX):
-            people[name] = list(_filled(frame[columns[name]].tolist(), columns[name], path))
-            if path.is_file():
-                people[ITEM_ROW] = list(range(1, len(frame) + 1))
+            people[name] = list(_filled(frame, columns, name, path))
+            people[ITEM_ROW] = frame[ITEM_ROW].tolist()
     for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(map(_age_groups, cells) if name == "age" else cells)
     read = {columns[name] for name in columns if says_who_is_minor(name)}
-    for column in frame.columns:  # it says who is a minor, also where no attribute of that name is read from it
+    for column in frame:  # it says who is a minor, also where no attribute of that name is read from it
         if says_who_is_minor(str(column)) and column not in read:
             people[f"{PRIVATE_PREFIX}{column}"] = [_values(cell) for cell in frame[column].tolist()]
     table = people_table(people)
@@ -244,18 +248,26 @@ def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -
     return subjects[0] if subjects else None
 
 
-def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
-    texts = [_text(cell) for cell in cells]
+def _filled(frame: pd.DataFrame, columns: Mapping[str, str], name: str, path: Path) -> list[str]:
+    texts = [_text(cell) for cell in frame[columns[name]].tolist()]
     if "" in texts:
-        raise Fp2Error(f"column {column!r} is empty in row {texts.index('') + 1}", where=str(path))
+        problem = f"column {columns[name]!r} is empty in {_row_name(frame, columns, texts.index(''))}"
+        raise Fp2Error(problem, where=str(path))
     return texts
 
 
+def _row_name(frame: pd.DataFrame, columns: Mapping[str, str], index: int) -> str:
+    """Return what a message calls a row: its number in the file, and the id of its item."""
+    item = f" (item {_text(frame[columns[_ITEM]].iloc[index])!r})" if _ITEM in columns else ""
+    return f"row {frame[ITEM_ROW].iloc[index]}{item}"
+
+
 def _images(
-    cells: list[Any], root: Path, path: Path, notes: list[str], look_for_files: bool
-) -> tuple[list[str], list[Path]]:
+    frame: pd.DataFrame, columns: Mapping[str, str], name: str, root: Path, path: Path, notes: list[str],
+    look_for_files: bool,
+) -> tuple[list[str], list[Path]]:  # fmt: skip
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
-    texts = _filled(cells, "image", path)
+    texts = _filled(frame, columns, name, path)
     path_of = {text: Path(os.path.normpath(root / Path(text).expanduser())) for text in dict.fromkeys(texts)}
     id_of = {
         text: (image.relative_to(root) if image.is_relative_to(root) else image).as_posix()
@@ -270,7 +282,8 @@ def _images(
         )
     if look_for_files and not any(image.is_file() for image in path_of.values()):
         raise Fp2Error(
-            f"none of the {len(texts)} images was found, the first is {path_of[texts[0]]}",
+            f"none of the {len(texts)} images was found, the first is {path_of[texts[0]]}, "
+            f"of {_row_name(frame, columns, 0)}",
             where=str(path),
             fix="Paths are relative to data.image_root, or else to the table's folder",
         )
@@ -285,9 +298,10 @@ def _second_images(
     rows = [number for number, cell in enumerate(cells) if _text(cell)]
     if not rows:
         raise Fp2Error(f"column {columns[IMAGE_B]!r} is empty in every row", where=str(path))
-    subjects, paths = _images([cells[row] for row in rows], root, path, notes, look_for_files)
+    with_two = frame.iloc[rows]
+    subjects, paths = _images(with_two, columns, IMAGE_B, root, path, notes, look_for_files)
     if SUBJECT_B in columns:
-        subjects = _filled(frame[columns[SUBJECT_B]].iloc[rows].tolist(), columns[SUBJECT_B], path)
+        subjects = _filled(with_two, columns, SUBJECT_B, path)
     second: dict[str, list[object]] = {IMAGE_B: [None] * len(cells), SUBJECT_B: [None] * len(cells)}
     for row, image, subject in zip(rows, paths, subjects, strict=True):
         second[IMAGE_B][row], second[SUBJECT_B][row] = str(image), normal_id(subject)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,11 +128,6 @@ def image_of(pixels: torch.Tensor) -> Image.Image:
     from PIL import Image
 
     return Image.fromarray(pixels.cpu().numpy())
-
-
-def raw_image(inputs: Mapping[str, Any]) -> Image.Image | None:
-    """Return the image that is among a processor's tensors as raw pixels, or None."""
-    return image_of(inputs[RAW_PIXELS][0]) if RAW_PIXELS in inputs else None
 
 
 def _check_files(path: Path, backend: str) -> None:

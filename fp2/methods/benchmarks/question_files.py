@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fp2.extension import Dataset, Fp2Error, frame_people, in_number, read_json
+from fp2.extension import ITEM_ROW, Dataset, Fp2Error, frame_people, in_number, read_json
 
 PAIRS_PARTS = ("occupations", "potential_crime", "status")
 UNCLEAR = "unclear"
@@ -37,31 +37,35 @@ def load_pairs(root: Path, questions: Path, images_needed: bool = True) -> Datas
                 "field_question": text, "field_preferred": preferred, "field_other": other, "field_part": part,
             })  # fmt: skip
     frame = pd.DataFrame(rows)
-    people = frame_people(frame, {name: name for name in map(str, frame)}, root.absolute(), root, found=images_needed)
+    people = frame_people(frame, None, root.absolute(), root, found=images_needed)
     terms = "CC BY 4.0 (images), Apache-2.0 (HELM's questions); generated images"
     return Dataset("pairs", None, people.people, terms=terms)
 
 
 def _pairs_questions(file: Path) -> Iterator[tuple[str, str, int, Question]]:
     """Yield part, scene, number and question of what HELM's scenario asks."""
+    fix = "data.questions is src/helm/benchmark/scenarios/vision_language/pairs_scenario.py of HELM"
+    of_name = assigned(file, fix)
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        of_name: dict[str, Any] = {
-            node.target.id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
-        }
         asked = {part: _by_scene(of_name[f"{part.upper()}_TYPE_TO_QUESTIONS"]) for part in PAIRS_PARTS[:2]}
         status = [_question(node) for node in of_name["STATUS_QUESTIONS"].elts]
         asked["status"] = dict.fromkeys(ast.literal_eval(of_name["STATUS_QUESTION_TYPES"]), status)
-    except OSError as error:
-        raise Fp2Error(f"the questions cannot be read: {error.strerror}", where=str(file)) from None
-    except (SyntaxError, ValueError, KeyError, AttributeError, IndexError, TypeError) as error:
-        fix = "data.questions is src/helm/benchmark/scenarios/vision_language/pairs_scenario.py of HELM"
+    except (ValueError, KeyError, AttributeError, IndexError, TypeError) as error:
         raise Fp2Error(f"it is not HELM's scenario of PAIRS: {error!r}", where=str(file), fix=fix) from None
     for part, of_scene in asked.items():
         for scene, questions in of_scene.items():
             yield from ((part, str(scene), number, question) for number, question in enumerate(questions, start=1))
+
+
+def assigned(file: Path, fix: str | None = None) -> dict[str, Any]:
+    """Return what is assigned to each name in a file of Python code, which is read and not run."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise Fp2Error(f"the code cannot be read: {error}", where=str(file), fix=fix) from None
+    pairs = [(node.target, node.value) for node in nodes if isinstance(node, ast.AnnAssign)]
+    pairs += [(node.targets[0], node.value) for node in nodes if isinstance(node, ast.Assign)]
+    return {target.id: value for target, value in pairs if isinstance(target, ast.Name)}
 
 
 def _by_scene(node: Any) -> dict[str, list[Question]]:
@@ -99,15 +103,15 @@ def load_vlbiasbench(root: Path, images_needed: bool = True) -> Dataset:
             rows.append({
                 "image": str(row["image_path"]), "item": f"{file.parent.name}/{file.stem}/{number}",
                 "subject": str(row["image_path"]), "category": file.parent.name, "subset": file.stem,
-                "correct": "{unknown}", "field_question": f"{row['context']} {row['question']}".strip(),
+                "correct": "{unknown}", ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
+                "field_question": f"{row['context']} {row['question']}".strip(),
                 "field_ans0": row["ans0"], "field_ans1": row["ans1"], "field_unknown": row["ans2"],
             })  # fmt: skip
     if not rows:
         fix = "data.root has the folder close-ended with json/CATEGORY/*.json and images"
         raise Fp2Error("no question with an ambiguous context was found", where=str(root), fix=fix)
-    frame = pd.DataFrame(rows)
-    columns = {name: name for name in map(str, frame)}
-    people = frame_people(frame, columns, (folder / "images").absolute(), folder, found=images_needed).people
+    images = (folder / "images").absolute()
+    people = frame_people(pd.DataFrame(rows), None, images, folder, found=images_needed).people
     notes = (in_number(clear, f"{clear} [question|questions] with evidence in the context [was|were] left out"),)
     terms = "terms of the data unclear (LICENSE is that of a model); generated images"
     return Dataset("vlbiasbench", None, people, notes if clear else (), terms=terms)

@@ -6,12 +6,23 @@ import ast
 import csv
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from fp2.extension import Dataset, Fp2Error, frame_people, images_below, item_name, normal_id, read_json, read_table
+from fp2.extension import (
+    ITEM_ROW,
+    Dataset,
+    Fp2Error,
+    frame_people,
+    images_below,
+    item_name,
+    normal_id,
+    read_json,
+    read_table,
+)
+from fp2.methods.benchmarks.question_files import assigned
 from fp2.methods.public_sets.hf import load_hf
 
 Tick = Callable[[int, int], None]
@@ -38,6 +49,7 @@ def load_visogender(root: Path, image_root: Path | None, images_needed: bool = T
     for kind, path in lists.items():
         frame = read_table(path)
         _check_header(frame, ["IDX", *_VISO][: 4 if kind == "OO" else 5], path)
+        frame[ITEM_ROW] = [f"{number} of {path.name}" for number in range(1, len(frame) + 1)]
         frames.append(frame.rename(columns=_VISO).assign(kind=kind))
         for number, gender in enumerate(frames[-1]["gender"], start=1):
             if gender not in GENDERS:
@@ -205,10 +217,8 @@ def load_genderbias_vl(root: Path, part: str, image_root: Path | None, images_ne
     _check_header(listed, ["job_male", "job_female"], lists[0])
     pairs = {(str(row["job_male"]), str(row["job_female"])) for row in listed.to_dict("records")}
     rows = [row for (kind, order), file in _gbvl_files(root, part) for row in _gbvl_rows(file, kind, order, pairs)]
-    frame = pd.DataFrame(rows)
-    columns = {name: name for name in map(str, frame)}
     folder = (image_root or root).absolute()
-    dataset = frame_people(frame, columns, folder, root / part, found=images_needed)
+    dataset = frame_people(pd.DataFrame(rows), None, folder, root / part, found=images_needed)
     return Dataset("genderbias_vl", part, dataset.people, terms="CC BY-NC 4.0")
 
 
@@ -240,13 +250,13 @@ def _gbvl_rows(file: Path, kind: str, order: str, pairs: set[tuple[str, str]]) -
         if leaning is None:
             raise Fp2Error(f"{named} is about {occ} and {other}, no pair of {_GBVL_PAIRS}", where=str(file))
         shown = row["gender"] if kind == "base" else _FLIPPED[row["gender"]]
-        options = ("(A)", "(B)") if int(row["gt_choice"]) == 0 else ("(B)", "(A)")
+        options = ("(A", "(B") if int(row["gt_choice"]) == 0 else ("(B", "(A")
         yield {
             "image": row["image"], "item": item, "subject": occ, "set_id": f"{row['id']}_{order}",
             "version": "stereotypical" if shown == leaning else "counter", "field_query": row["query"].strip(),
             "field_truth": options[0], "field_other": options[1], "field_row": str(row["id"]), "field_occ": occ,
             "field_occ_sim": other, "field_gender": row["gender"], "field_image_type": kind, "field_order": order,
-            "field_leaning": leaning,
+            "field_leaning": leaning, ITEM_ROW: f"{number} of {file.name}",
         }  # fmt: skip
 
 
@@ -284,6 +294,9 @@ def load_social_counterfactuals(root: Path, cache: Path, tick: Tick, images_need
     return Dataset("social_counterfactuals", None, people, terms="MIT (code and list); generated images")
 
 
+MOST_AT_WORK = 0.25
+
+
 def load_vl_gender(
     root: Path, checkout: Path, task: str, per_gender: int, seed: int, images_needed: bool = True
 ) -> Dataset:
@@ -292,7 +305,9 @@ def load_vl_gender(
     Below `root` are folders `SET/annotations.csv` (`name`, `gender`, perhaps `split`) with `SET/images/NAME`; of each
     set the first `per_gender` men and women of the split `test`, in file order. Questions, values and instructions are
     those of `checkout/data/prompting`: all values of the task, questions and instructions of the split `test`.
-    Attributes: `gender`, `set`. Fields: `prompt`, `instruction` and `value`.
+    Images whose probability of showing an occupation is above 0.25 are left out
+    (`checkout/data/occupation_probabilities.json`). Attributes: `gender`, `set`. Fields: `prompt`, `instruction`,
+    `value`, and where `checkout` has its code `unknown`, one of the spellings of a third option there.
     """
     folder = checkout / "data" / "prompting"
     values = [row["value"] for row in _prompts(folder, "values", task)]
@@ -309,20 +324,26 @@ def load_vl_gender(
     if not lists:
         fix = "data.root has a folder per set, with annotations.csv and images"
         raise Fp2Error("no SET/annotations.csv was found", where=str(root), fix=fix)
-    rng, rows = random.Random(seed), []
+    code, listed = checkout / "bias_eval_utils.py", checkout / "data" / "occupation_probabilities.json"
+    spelled = assigned(code).get("unknown_option_variations", ast.List()) if code.is_file() else ast.List()
+    unknown = [node.value for node in ast.walk(spelled) if isinstance(node, ast.Constant)]
+    at_work = {name for name, p in read_json(listed).items() if p > MOST_AT_WORK} if listed.is_file() else set()
+    rng, of_unknown, rows = random.Random(seed), random.Random(seed), []
     for file in lists:
-        for name, gender in _first_of_each(file, per_gender):
+        for number, name, gender in _first_of_each(file, per_gender, at_work):
             image = f"{file.parent.name}/images/{name}"
             for value in values:
                 prompt = rng.choice(questions).replace("{value}", value)
-                rows.append(
-                    (image, f"{image}|{value}", gender, file.parent.name, prompt, rng.choice(instructions), value)
-                )
-    names = ["image", "item", "gender", "set", "field_prompt", "field_instruction", "field_value"]
-    frame = pd.DataFrame(rows, columns=names)
-    columns = {**{name: name for name in names}, "subject": "image"}
-    people = frame_people(frame, columns, root.absolute(), root, found=images_needed).people
-    return Dataset("vl_gender", task, people, terms="no licence of prompts (read from your checkout); images by set")
+                rows.append({
+                    "image": image, "item": f"{image}|{value}", "subject": image, "gender": gender,
+                    "set": file.parent.name, "field_prompt": prompt, "field_instruction": rng.choice(instructions),
+                    "field_value": value, ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
+                    **({"field_unknown": of_unknown.choice(unknown)} if unknown else {}),
+                })  # fmt: skip
+    people = frame_people(pd.DataFrame(rows), None, root.absolute(), root, found=images_needed).people
+    terms = "no licence of prompts (read from your checkout); images by set"
+    note = f"no {listed.name} in the checkout: images of people at work are not left out"
+    return Dataset("vl_gender", task, people, () if listed.is_file() else (note,), terms=terms)
 
 
 def _prompts(folder: Path, name: str, task: str | None = None) -> list[dict[str, str]]:
@@ -341,8 +362,8 @@ def _prompts(folder: Path, name: str, task: str | None = None) -> list[dict[str,
     return [row for row in rows if task in (None, row.get("task"))]
 
 
-def _first_of_each(file: Path, per_gender: int) -> Iterator[tuple[str, str]]:
-    """Yield name and gender of the first images of each gender, of the split `test` where there is one."""
+def _first_of_each(file: Path, per_gender: int, but: Collection[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield row, name and gender of the first images of each gender, of the split `test` where there is one."""
     frame = read_table(file)
     _check_header(frame, ["name", "gender"], file)
     seen = {"male": 0, "female": 0}
@@ -350,6 +371,6 @@ def _first_of_each(file: Path, per_gender: int) -> Iterator[tuple[str, str]]:
         if row["gender"] not in seen:
             what = f"row {number} ({row['name']}) has the gender {row['gender']!r}"
             raise Fp2Error(what, where=str(file), fix="It is male or female")
-        if row.get("split", "test") == "test" and seen[row["gender"]] < per_gender:
+        if row.get("split", "test") == "test" and row["name"] not in but and seen[row["gender"]] < per_gender:
             seen[row["gender"]] += 1
-            yield row["name"], row["gender"]
+            yield number, row["name"], row["gender"]

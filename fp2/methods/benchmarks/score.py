@@ -7,6 +7,7 @@ A benchmark derives from `BenchmarkScore` and returns rows (`score_row`). Its ba
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.extension import (
@@ -188,8 +189,14 @@ class BenchmarkSection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the scores, the rule, and what it leaves open."""
         yield Sentence(f"{block['title']}: the score by its published rule, and whether groups differ.")
-        rows = [_row(row) for row in block["rows"]]
-        yield Table("scores", COLUMNS, rows, f"{block['title']}: published score and ours", primary=True)
+        parts = list(dict.fromkeys(row["part"] for row in block["rows"]))
+        rows = [_row(row) for row in sorted(block["rows"], key=lambda row: parts.index(row["part"]))]
+        if not any(row["ours"] for row in block["rows"]):
+            rows += _within_sets(results)
+        filled = [number for number, _ in enumerate(COLUMNS) if any(_has_value(row.cells[number]) for row in rows)]
+        columns = [COLUMNS[number] for number in filled]
+        rows = [replace(row, cells=[row.cells[number] for number in filled]) for row in rows]
+        yield Table("scores", columns, rows, f"{block['title']}: published score and ours", primary=True)
         if block["outcomes"]:
             names = list(block["outcomes"][0]["shares"])
             columns = [Column("Part"), *(Column(name, Kind.SHARE) for name in names), N]
@@ -213,6 +220,32 @@ def _row(row: Mapping[str, Any]) -> Row:
     estimate = Estimate(ours["raw"], ours["ci_low"], ours["ci_high"]) if ours.get("raw") is not None else None
     cells = [plain(row["part"]), row["score"], row["published"], row["chance"], estimate, ours.get("null_mean")]
     return Row([*cells, Cell(ours.get("verdict")), row["n"]], row["n"])
+
+
+def _within_sets(results: Results) -> Iterator[Row]:
+    """Yield the differences within counterfactual sets of the primary scorer, each with that of its two versions."""
+    matched = results.get("matched") or {"rows": []}
+    for row in matched["rows"]:
+        if row["scorer"] != matched["headline"]["scorer"] or row["raw"] is None:
+            continue
+        ends = {row["best_version"], row["worst_version"]}
+        pair = next(pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends)
+        sign = 1 if pair["difference"] >= 0 else -1
+        larger, smaller = (pair["first"], pair["second"])[::sign]
+        low, high = sorted(sign * (pair[end] or pair["difference"]) for end in ("ci_low", "ci_high"))
+        cells = [
+            plain(row["probe"]),
+            f"{plain(larger)} less {plain(smaller)}",
+            None,
+            0.0,
+            Estimate(row["raw"], low, high),
+        ]
+        cells += [row["null_mean"], Cell(row["verdict"])]
+        yield Row([*cells, row["n_sets"]], row["n_sets"])
+
+
+def _has_value(cell: Any) -> bool:
+    return (cell.value if isinstance(cell, Cell) else cell) is not None
 
 
 N = Column("n", Kind.COUNT, public=True)

@@ -109,5 +109,5 @@ def load_causalface(root: Path) -> Dataset:
         fix = "data.root has the folders final_picked_age, final_picked_smiling and so on"
         raise Fp2Error("no image is named like CausalFace's", where=str(root), fix=fix)
     frame = pd.DataFrame(rows.values())
-    people = frame_people(frame, {name: name for name in map(str, frame)}, root.absolute(), root).people
+    people = frame_people(frame, None, root.absolute(), root).people
     return Dataset("causalface", None, people, terms="images on request; generated faces")

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from fp2.extension import Dataset, Fp2Error, digest, frame_people, nearest
+from fp2.extension import ITEM_ROW, Dataset, Fp2Error, digest, frame_people, nearest
 
 _MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8\xff", ".jpg"), (b"RIFF", ".webp"), (b"GIF8", ".gif"), (b"BM", ".bmp"))
 _BATCH = 256
@@ -159,6 +159,7 @@ def _table(shards: list[DataShard], column: str, root: Path) -> tuple[pd.DataFra
         elif column in columns:
             columns[_FILE] = columns[column]
         columns["_split"] = shard.split
+        columns[ITEM_ROW] = [f"{row} of {shard.path.name}" for row in range(1, len(columns) + 1)]
         parts.append(columns)
     return pd.concat(parts, ignore_index=True), inside
 

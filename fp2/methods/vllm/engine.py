@@ -13,7 +13,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
@@ -57,6 +57,7 @@ class LlmSettings:
     cpu_offload_gb: Annotated[float, Ge(0)] | None = None
     disable_custom_all_reduce: bool | None = None
     enforce_eager: bool | None = None
+    limit_mm_per_prompt: dict[Literal["image"], Positive] = field(default_factory=lambda: {"image": 1})
     gpu_memory_utilization: Annotated[float, Gt(0), Le(1)] | None = None
     kv_cache_memory_bytes: Positive | None = None
     max_model_len: Positive | None = None
@@ -126,8 +127,8 @@ class VllmEngine(HfEngine):
             raise Fp2Error("engine=vllm does not support quantisation", where="model.quantisation", fix=fix)
 
     def most_images(self, question: Question) -> int:
-        """Return 1: a session gives vLLM the pixels of one image."""
-        return 1
+        """Return what `limit_mm_per_prompt` says, and at most what other engines show."""
+        return min(self._settings.limit_mm_per_prompt.get("image", 1), super().most_images(question))
 
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor vllm."""
@@ -193,7 +194,7 @@ class VllmEngine(HfEngine):
 
 
 def _start(path: str, spec: HfSpec, settings: LlmSettings) -> Any:
-    """Return `vllm.LLM` for a folder: one image a prompt, prefix caching, log-probabilities before any processing."""
+    """Return `vllm.LLM` for a folder: prefix caching, log-probabilities before any processing."""
     try:
         return importlib.import_module("vllm").LLM(
             model=path,
@@ -201,7 +202,6 @@ def _start(path: str, spec: HfSpec, settings: LlmSettings) -> Any:
             trust_remote_code=spec.trust_remote_code,
             seed=0,
             enable_prefix_caching=True,
-            limit_mm_per_prompt={"image": 1},
             logprobs_mode="raw_logprobs",
             **settings.given(),
         )

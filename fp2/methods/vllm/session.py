@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fp2.extension import (
+    RAW_PIXELS,
     Answer,
     Continuation,
     EncodedPrompts,
@@ -18,7 +19,7 @@ from fp2.extension import (
     Logits,
     Session,
     Tokens,
-    raw_image,
+    image_of,
     raw_pixels,
     score,
 )
@@ -30,11 +31,11 @@ _MOST_TOKENS = 128  # whose log-probabilities vLLM returns in one request (its M
 
 
 class UnexpandedProcessor:
-    """A processor that leaves images to vLLM: prompts in tokens, with one image token, and raw pixels."""
+    """A processor that leaves images to vLLM: prompts in tokens, with one token an image, and raw pixels."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.image_processor = LastImageProcessor(raw_pixels)
+        self.image_processor = LastImageProcessor(_pixels_of_each)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -42,10 +43,15 @@ class UnexpandedProcessor:
     def __call__(
         self, text: list[str], images: list[list[Image.Image]] | None = None, return_tensors: str = "pt", **options: Any
     ) -> dict[str, torch.Tensor]:
-        """Return `input_ids` [1, tokens], and the raw pixels of the image, if there is one."""
+        """Return `input_ids` [1, tokens], and the raw pixels of the images, if there are any."""
         ids = self._inner.tokenizer(text[0], return_tensors=return_tensors, **options)["input_ids"]
-        pixels: dict[str, torch.Tensor] = {} if images is None else self.image_processor(images[0][0])
+        pixels: dict[str, torch.Tensor] = {} if images is None else self.image_processor(images[0])
         return {"input_ids": ids} | pixels
+
+
+def _pixels_of_each(images: Sequence[Image.Image]) -> dict[str, torch.Tensor]:
+    """Return the raw pixels of each image, which may have sizes of their own."""
+    return {f"{RAW_PIXELS}_{number}": raw_pixels(image)[RAW_PIXELS] for number, image in enumerate(images)}
 
 
 class VllmModel:
@@ -157,7 +163,7 @@ class VllmSession(Session):
 
 
 def vllm_prompt(encoded: EncodedPrompts, prompt: int, appended: Tokens = ()) -> dict[str, Any]:
-    """Return a prompt as vLLM takes it: tokens, and the image of their image token."""
+    """Return a prompt as vLLM takes it: tokens, and the images of their image tokens."""
     found: dict[str, Any] = {"prompt_token_ids": [*encoded.prefix, *encoded.suffixes[prompt], *appended]}
-    image = raw_image(encoded.image_inputs)
-    return found if image is None else found | {"multi_modal_data": {"image": image}}
+    images = [image_of(pixels[0]) for _, pixels in sorted(encoded.image_inputs.items())]
+    return found | {"multi_modal_data": {"image": images if len(images) > 1 else images[0]}} if images else found

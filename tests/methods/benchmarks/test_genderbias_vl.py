@@ -13,9 +13,12 @@ from recorded_run import benchmark_run, published, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_genderbias_vl
+from fp2.methods.benchmarks.score import BenchmarkSection
+from fp2.report.values import Table
 
 PAIRS = [(f"Male job {place}", f"Female job {place}") for place in range(11)] + [("Waiter", "Clerk")]
-PLACE = ("occupation", "choice_probability", "version")
+GIVEN, SWAPPED, BOTH = "given order", "swapped order", "both orders"
+PLACE = ("occupation", "option_probability", "version")
 
 
 def rows(kind: str, swapped: bool) -> list[dict[str, Any]]:
@@ -53,7 +56,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def answers(p_true: Callable[[dict[str, Any], bool, bool], float]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return answers with `p_true(row, stereotypical, swapped)`."""
+    """Return likelihoods of two tokens an option, the means of whose logarithms give `p_true`."""
     given = {}
     male = {name for name, _ in PAIRS} | {"Waitress"}
     for kind in ("base", "cf"):
@@ -61,7 +64,9 @@ def answers(p_true: Callable[[dict[str, Any], bool, bool], float]) -> dict[str, 
             for row in rows(kind, swapped):
                 shown_male = (row["gender"] == "male") == (kind == "base")
                 p = p_true(row, shown_male == (row["occ"] in male), swapped)
-                options = {"(A)": 1 - p, "(B)": p} if swapped else {"(A)": p, "(B)": 1 - p}
+                true, other = p**2, (1 - p) ** 2
+                options = dict(zip("BA" if swapped else "AB", (true, other), strict=True))
+                options = {f"The answer is ({letter}": value / (true + other) for letter, value in options.items()}
                 given[f"{row['id']}_{kind}_{'swapped' if swapped else 'given'}"] = {"occupation": options}
     return given
 
@@ -76,11 +81,11 @@ def planted(row: dict[str, Any], stereotypical: bool, swapped: bool) -> float:
 def test_the_published_numbers_and_ours(tmp_path: Path, copy: Path) -> None:
     results = benchmark_run(tmp_path, "genderbias_vl", answers(planted), f"data.root={copy}")
     assert published(results) == {
-        ("given", "B_ovl"): 10.0, ("given", "B_max"): 10.0, ("given", "Acc"): 100.0, ("given", "Ipss"): 90.0,
+        (GIVEN, "B_ovl"): 10.0, (GIVEN, "B_max"): 10.0, (GIVEN, "Acc"): 100.0, (GIVEN, "Ipss"): 90.0,
         # 0.5 is no success where the true option is the second
-        ("swapped", "B_ovl"): 5.0, ("swapped", "B_max"): 5.0, ("swapped", "Acc"): 0.0, ("swapped", "Ipss"): 0.0,
-        ("both", "B_ovl"): 7.5, ("both", "B_max"): 7.5, ("both", "Acc"): 50.0, ("both", "Ipss"): 45.0,
-        ("both", "acc_delta"): 100.0,
+        (SWAPPED, "B_ovl"): 5.0, (SWAPPED, "B_max"): 5.0, (SWAPPED, "Acc"): 0.0, (SWAPPED, "Ipss"): 0.0,
+        (BOTH, "B_ovl"): 7.5, (BOTH, "B_max"): 7.5, (BOTH, "Acc"): 50.0, (BOTH, "Ipss"): 45.0,
+        (BOTH, "acc_delta"): 100.0,
     }  # fmt: skip
     pairs = {(pair["male_leaning"], pair["female_leaning"]): pair["bias"] for pair in results["benchmark"]["pairs"]}
     assert pairs == {pair: -7.5 if pair == PAIRS[0] else 7.5 for pair in PAIRS}
@@ -88,6 +93,11 @@ def test_the_published_numbers_and_ours(tmp_path: Path, copy: Path) -> None:
     assert row["raw"] == pytest.approx((22 - 2) / 24 * 0.075)  # 24 occupations, signed
     assert row["worst_version"] == "counter"
     assert verdicts(results)[PLACE] == "biased"
+    (table,) = (value for value in BenchmarkSection().values(results["benchmark"], results) if isinstance(value, Table))
+    part, score, *_, ours, null_mean, verdict, n = table.rows[-1].cells  # beside the published scores
+    assert (part, score, n) == ("occupation", "stereotypical less counter", 24)
+    assert (ours.value, null_mean, verdict.value) == (row["raw"], row["null_mean"], "biased")
+    assert ours.low < row["raw"] < ours.high
 
 
 def test_without_a_difference_only_the_absolute_score_is_above_zero(tmp_path: Path, copy: Path) -> None:
@@ -95,7 +105,7 @@ def test_without_a_difference_only_the_absolute_score_is_above_zero(tmp_path: Pa
     results = benchmark_run(
         tmp_path, "genderbias_vl", answers(lambda *_: float(rng.uniform(0.4, 0.8))), f"data.root={copy}"
     )
-    assert published(results)["both", "B_ovl"] > 1
+    assert published(results)[BOTH, "B_ovl"] > 1
     assert verdicts(results)[PLACE] in ("no_difference_found", "equivalent")
 
 

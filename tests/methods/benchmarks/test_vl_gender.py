@@ -94,6 +94,21 @@ def test_the_letter_of_yes_is_taken_over_all_tokens(tmp_path: Path, copy: Path) 
     assert ours(results)[VALUES[0], "gap"] == "biased"
 
 
+def test_a_third_option_is_spelled_as_in_the_code_and_people_at_work_are_left_out(tmp_path: Path, copy: Path) -> None:
+    (copy / "bias_eval_utils.py").write_text('import x\nunknown_option_variations = ["Not sure", "Who knows"]\n')
+    (copy / "data" / "occupation_probabilities.json").write_text(json.dumps({"male_0.jpg": 0.26, "female_0.jpg": 0.25}))
+    people = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people
+    assert set(people["field_unknown"]) == {"Not sure", "Who knows"}
+    images = set(people["subject_id"])
+    assert "made_up/images/male_0.jpg" not in images
+    assert {"made_up/images/female_0.jpg", f"made_up/images/male_{N}.jpg"} <= images
+    truth = {"choices": {"#1": {"gender": {"female": 1.2}}}}
+    words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
+    words += ("probe=vl_gender_letters_unknown", "analysis.primary=letter_probability")
+    found = ours(simulated_run(tmp_path, "vl_gender", people["image_path"], truth, *words))
+    assert {found[value, "gap"] for value in VALUES} == {"biased"}
+
+
 def test_prompts_are_drawn_from_the_test_split(copy: Path) -> None:
     people = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people
     assert len(people) == 2 * 2 * N

@@ -67,12 +67,13 @@ class LLM:
 
     def _one(self, prompt: dict[str, Any], params: SamplingParams) -> Any:
         ids, inputs = list(prompt["prompt_token_ids"]), {}
-        assert ids.count(self._mark) == ("multi_modal_data" in prompt)
-        if "multi_modal_data" in prompt:
-            pixels = self._processor.image_processor(prompt["multi_modal_data"]["image"], return_tensors="pt")
+        given = prompt.get("multi_modal_data", {}).get("image", [])
+        images = given if isinstance(given, list) else [given]
+        assert ids.count(self._mark) == len(images) <= self.started[-1]["limit_mm_per_prompt"]["image"]
+        if images:
+            pixels = self._processor.image_processor(images, return_tensors="pt")
             inputs = {"pixel_values": pixels["pixel_values"]}
-            place = ids.index(self._mark)
-            ids[place : place + 1] = [self._mark] * IMAGE_TOKENS
+            ids = [token for one in ids for token in [one] * (IMAGE_TOKENS if one == self._mark else 1)]
         said: list[int] = []
         seen = None
         logprobs: list[dict[int, Any]] = []
@@ -131,6 +132,19 @@ def test_words_are_those_of_the_generic_engine(tiny_llava: Path, tasks: list[Ima
     assert len({answer.text for answer in found.values()}) > 15
     assert [size for size, _ in LLM.calls] == [12, 12], "pictures of any layout go over together"
     assert ours.model_calls == 2
+
+
+def test_two_images_are_those_of_the_generic_engine(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    ours, plain = both(tiny_llava, options={"limit_mm_per_prompt": {"image": 2}})
+    pairs = [
+        dataclasses.replace(task, second=other.path, variant_params={"second": other.pixel_sha256})
+        for task, other in zip(tasks, [*tasks[1:], tasks[0]], strict=True)
+    ]
+    found, expected = answers(ours, pairs), answers(plain, pairs)
+    assert {key: answer.text for key, answer in found.items()} == {key: a.text for key, a in expected.items()}
+    one, _ = both(tiny_llava)
+    question = pairs[0].questions[0]
+    assert [engine.most_images(question) for engine in (ours, plain, one)] == [2, 2, 1]
 
 
 def test_numbers_are_those_of_the_generic_engine(

@@ -40,7 +40,8 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
         metadata = {name: value if isinstance(value, str) else json.dumps(value) for name, value in more.items()}
         score_is = "1 where the model answered; there is no correct answer"
         lines.append({
-            "schema_version": SCHEMA, "evaluation_id": f"fp2/{model}/{about['created']}", "model_id": model,
+            "schema_version": SCHEMA, "evaluation_id": f"fp2/{model}/{about['created']}",
+            "model_id": str(about["model_id"] or model),
             "evaluation_name": str(row.get("probe", row["question"])), "sample_id": str(row["image"]),
             "interaction_type": "single_turn",
             "input": {"raw": str(row.get("question_text", row["question"])), "reference": []},
