@@ -55,6 +55,8 @@ SETTINGS = {  # of `fp2 run`
     "cut=region,age": "Add -m",
     "scorer=stereotype analysis.primary=valence": "choose from: stereotype",
     "'cut=[region,age]'": "cut.each=[a,b]",
+    "-m 'analysis.alpha=interval(0.01,0.05)'": "names no values",
+    "--resolve": "It goes with --cfg",
     "-m model=planted,plantd": "Did you mean 'planted'",
     "-m +hydra.sweeper.params.seed=1": "from a file only (hydra.sweeper.params)",
     # what is lacking

@@ -271,6 +271,8 @@ def _variants(override: Override) -> list[str]:
         if not names:
             raise Fp2Error(f"nothing matches {text}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
+    if override.is_interval_sweep():
+        raise Fp2Error(f"{text} names no values", where="override", fix=f"Name them: {key}=A,B or {key}=range(A,B)")
     if override.is_sweep_override():
         return [f"{key}={choice}" for choice in override.sweep_string_iterator()]
     return [text]
