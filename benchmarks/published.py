@@ -81,8 +81,11 @@ def gras(checkout: Path) -> Iterator[Comparison]:
         return
     traits = traits_of(None, str(checkout)).traits
     scores, rates = Comparison("GRAS scores of README"), Comparison("GRAS attribution rates")
-    readme = (checkout / "README.md").read_text(encoding="utf-8")
-    stated = dict(re.findall(r"^\|\s*(\S+)\s*\|\s*([\d.]+)\s*\|\s*$", readme, re.MULTILINE))
+    readme = checkout / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    stated = dict(re.findall(r"^\|\s*(\S+)\s*\|\s*([\d.]+)\s*\|\s*$", text, re.MULTILINE))
+    if not stated:
+        scores.why = "the checkout has no README.md with a table of scores"
     for model in dict.fromkeys(file.model for file in files):
         of_model = [file for file in files if file.model == model]
         block, _ = published_tests(of_model, traits, GrasOptions())

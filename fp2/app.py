@@ -37,6 +37,7 @@ KINDS_OF_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searc
 INSTEAD = {
     **dict.fromkeys(("-cp", "--config-path", "-cn", "--config-name"), "--config-dir DIR adds files: experiment=NAME"),
     "--experimental-rerun": "fp2 rerun RUN_ID repeats a run",
+    **dict.fromkeys(("--resolve", "-p", "--package"), "It goes with --cfg or --info"),
 }
 """What to write in place of Hydra's other options."""
 

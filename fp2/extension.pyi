@@ -27,6 +27,7 @@ from fp2.config import Config as Config, VariantConfig as VariantConfig, choices
 from fp2.compose import (
     build_protocol as build_protocol,
     config_hash as config_hash,
+    check_typed as check_typed,
     config_of as config_of,
     identity_of as identity_of,
     jobs_of as jobs_of,

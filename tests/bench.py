@@ -145,7 +145,7 @@ def load_config(overrides: Sequence[str]) -> Any:
     from omegaconf.errors import OmegaConfBaseException
 
     from fp2 import compose
-    from fp2.compose.overrides import _check_options
+    from fp2.compose import check_typed
 
     words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
     chosen = tuple(word for word, setting in words if not setting)
@@ -161,7 +161,7 @@ def load_config(overrides: Sequence[str]) -> Any:
             if setting:
                 OmegaConf.update(composed, setting[2], yaml.safe_load(setting[3]), force_add=bool(setting[1]))
         config = compose.validate(composed)
-        _check_options([word for word, _ in words], [config])
+        check_typed([word for word, _ in words], [config])
         return config
     except (Fp2Error, OmegaConfBaseException, AttributeError, KeyError):
         return compose.load_config(overrides)  # to be refused as for a user

@@ -53,7 +53,10 @@ SETTINGS = {  # of `fp2 run`
     # contradictions
     "cut.by=[gender] cut.each=[region]": "both",
     "cut=region,age": "Add -m",
+    "scorer=stereotype analysis.primary=valence": "choose from: stereotype",
     "'cut=[region,age]'": "cut.each=[a,b]",
+    "-m 'analysis.alpha=interval(0.01,0.05)'": "names no values",
+    "--resolve": "It goes with --cfg",
     "-m model=planted,plantd": "Did you mean 'planted'",
     "-m +hydra.sweeper.params.seed=1": "from a file only (hydra.sweeper.params)",
     # what is lacking
@@ -118,6 +121,8 @@ COMMANDS = {
     f"fp2 data verify {PEOPLE} data.path=people.csv cut.by=[gendr]": "Did you mean 'gender'",
     "fp2 store check people.csv": "people.csv",
     "fp2 store merge people.csv": "--into",
+    "fp2 rescore {run} analysis.primary=stereotype": "no scorer 'stereotype'",
+    "fp2 plan scorer=stereotype analysis.primary=valence": "choose from: stereotype",
     "fp2 plan --gap 0.3": "--gap needs --power",
     "fp2 plan --power": "the spread of the answers is unknown",
     "fp2 plan --power --icc 0.3 --sd 0.25": "the number of groups is unknown",

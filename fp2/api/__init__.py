@@ -108,6 +108,7 @@ def evaluate(
     >>> run = fp2.evaluate(model="peeps_vlm", data="peeps", cuts="pronoun", scorers="valence")  # doctest: +SKIP
     >>> run.disparities[["probe", "raw", "adjusted_p", "verdict"]]  # doctest: +SKIP
     """
+    from fp2.compose import check_typed
     from fp2.config import primary_among
     from fp2.progress import Progress
     from fp2.run import run
@@ -149,6 +150,7 @@ def evaluate(
         if isinstance(probes, Mapping):
             plain["probe"] |= {"name": "custom", "probes": _questions(probes), "select": None}
         config = _checked(plain)
+        check_typed(overrides, [config])
         outcome = run(
             config, fresh_folder(Path(config.paths.outputs)), sources, Progress(quiet=not progress),
             CallerObjects(engine, dataset, objects),

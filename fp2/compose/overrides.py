@@ -129,7 +129,7 @@ def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
     prepared = prepare(overrides)
     config = validate(compose_config(prepared))
-    _check_options(prepared, [config])
+    check_typed(prepared, [config])
     return config
 
 
@@ -159,7 +159,7 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
     for index, options in enumerate(variants):
         for choice in options[1:]:
             configs.append(validate(compose_config([*first[:index], choice, *first[index + 1 :]])))
-    _check_options([choice for options in variants for choice in options], configs)
+    check_typed([choice for options in variants for choice in options], configs)
     return configs
 
 
@@ -185,14 +185,20 @@ def check_pins(configs: Sequence[Config]) -> None:
         raise Fp2Error(problem, where="model.revision", fix=fix)
 
 
-def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
-    """Refuse an option on the command line that no data set or engine of the run or sweep has.
+def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
+    """Refuse an option of the command line that no data set or engine has, and a primary scorer that some run lacks.
 
-    An experiment file may set options for its own choice beside another one, and null takes any option away.
+    An experiment file may set options for its own choice beside another one, and a primary scorer that a run without
+    it replaces; null takes any option away.
     """
     for word in overrides:
         key, _, value = word.partition("=")
         section, _, name = key.lstrip("+~").partition(".")
+        if section == "analysis" and name == "primary":
+            for config in configs:
+                if config.analysis.primary not in config.scorer:
+                    fix = f"Name it in scorer= too, or choose from: {', '.join(config.scorer)}"
+                    raise Fp2Error(f"the run has no scorer {config.analysis.primary!r}", where=key.lstrip("+"), fix=fix)
         if section not in SHARED or not name or value == "null":
             continue
         field_names = [field.name for config in configs for field in fields(getattr(config, section))]
@@ -265,6 +271,8 @@ def _variants(override: Override) -> list[str]:
         if not names:
             raise Fp2Error(f"nothing matches {text}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
+    if override.is_interval_sweep():
+        raise Fp2Error(f"{text} names no values", where="override", fix=f"Name them: {key}=A,B or {key}=range(A,B)")
     if override.is_sweep_override():
         return [f"{key}={choice}" for choice in override.sweep_string_iterator()]
     return [text]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, RunTables, read_tables
 from fp2.ask.labels import with_labels
-from fp2.compose import config_hash, from_plain, parse_overrides
+from fp2.compose import check_typed, config_hash, from_plain, parse_overrides
 from fp2.config import ASK, Config
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
@@ -93,7 +93,9 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str], aga
             plain[section] = _changed(section, plain[section], section_words)
     if "valence" not in plain["scorer"] and not any(_key(word) == "analysis.published" for word in overrides):
         plain["analysis"]["published"] = False  # the page's rule is about valence
-    return from_plain(plain)
+    config = from_plain(plain)
+    check_typed(overrides, [config])
+    return config
 
 
 def _key(word: str) -> str:

@@ -84,6 +84,8 @@ def test_a_number_that_differs_without_a_reason_is_counted_and_fails(
     assert status == 1
     assert rows["GRAS scores of README"]["different"] == 2
     assert rows["GRAS p-values"]["why"] == "the checkout has no answers (MODEL_results/*.csv)"
+    readme.unlink()
+    assert "README.md" in compared(capsys, gras)[1]["GRAS scores of README"]["why"]
     published.main([str(gras)])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(rows)

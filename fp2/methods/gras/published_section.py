@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fp2.extension import (
     Block,
@@ -19,7 +19,15 @@ from fp2.extension import (
     cut_label,
 )
 from fp2.methods.gras.published_tests import BLOCK
-from fp2.methods.gras.section import ATTRIBUTED, MEASURES, SCORE_COLUMNS, orientations
+from fp2.methods.gras.section import (
+    ATTRIBUTED,
+    HEADLINE,
+    MEASURES,
+    RANKING_COLUMNS,
+    SCORE_COLUMNS,
+    orientations,
+    ranking,
+)
 
 
 class PublishedTestsSection(Section):
@@ -27,6 +35,9 @@ class PublishedTestsSection(Section):
 
     name = BLOCK
     title = "GRAS: published tests"
+    headline = {
+        f"{name}_images": f"Cells in %, {words} (images as units)" for name, words in MEASURES.items()
+    } | HEADLINE
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the scores, and how often traits are attributed to each group."""
@@ -48,6 +59,14 @@ class PublishedTestsSection(Section):
             rates = [rate for rate in block["attribution"] if rate["attribute"] == name]
             rows = [Row([rate["group"], rate["polarity"], rate["share"]]) for rate in rates]
             yield Table("attribution", columns, rows, f"{ATTRIBUTED}, by {cut_label(name)}", cut=name)
+
+    def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterator[Table]:
+        """Yield the models by GRAS Bias Score, the smallest first."""
+        scores = {model: block["scores"] for model, block, _ in runs}
+        yield ranking(
+            {model: [one["published_orientation"], one["seed_orientation"]] for model, one in scores.items()},
+            RANKING_COLUMNS[:4],
+        )
 
 
 ABOUT = (

@@ -128,17 +128,21 @@ class GrasSection(Section):
     def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterator[Table]:
         """Yield the models by GRAS Bias Score, the smallest first, images as units."""
         scores = {model: block["units"]["images"]["scores"] for model, block, _ in runs}
-        columns = [
-            Column("Model", Kind.NAME), Column("#", Kind.COUNT),
-            Column("GRAS Bias Score, ideal 0", Kind.NUMBER, digits=2),
-            Column("As in the abstract, ideal 100", Kind.NUMBER, digits=2),
-            Column("Null mean", Kind.NUMBER, digits=2), Column("Excess", Kind.NUMBER, digits=2), Column("p", Kind.P),
-        ]  # fmt: skip
-        rows = []
-        for index, (model, one) in enumerate(sorted(scores.items(), key=lambda item: _published(item[1])["value"]), 1):
-            numbers = [_published(one)[key] for key in ("null_mean", "excess", "p_value")]
-            rows.append(Row([model, index, _published(one)["value"], one["seed_orientation"], *numbers]))
-        yield Table("ranking", columns, rows, "Models by GRAS Bias Score: cells with p ≤ α in %", primary=True)
+        yield ranking(
+            {
+                model: [_published(one)["value"], one["seed_orientation"]]
+                + [_published(one)[key] for key in ("null_mean", "excess", "p_value")]
+                for model, one in scores.items()
+            },
+            RANKING_COLUMNS,
+        )
+
+
+def ranking(scores: Mapping[str, Sequence[Any]], columns: list[Column]) -> Table:
+    """Return the models by GRAS Bias Score, the smallest first; `columns` are their name and rank, then the scores."""
+    ordered = sorted(scores.items(), key=lambda item: item[1][0])
+    rows = [Row([model, index, *numbers]) for index, (model, numbers) in enumerate(ordered, 1)]
+    return Table("ranking", columns, rows, "Models by GRAS Bias Score: cells with p ≤ α in %", primary=True)
 
 
 def _published(scores: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -508,6 +512,15 @@ SCORE_COLUMNS = [
     Column("% of cells", Kind.NUMBER, digits=2),
     Column("Null mean (95 %)", Kind.ESTIMATE, digits=1),
     Column("Excess", Kind.NUMBER, digits=2, signed=True),
+    Column("p", Kind.P),
+]
+RANKING_COLUMNS = [
+    Column("Model", Kind.NAME),
+    Column("#", Kind.COUNT),
+    Column("GRAS Bias Score, ideal 0", Kind.NUMBER, digits=2),
+    Column("As in the abstract, ideal 100", Kind.NUMBER, digits=2),
+    Column("Null mean", Kind.NUMBER, digits=2),
+    Column("Excess", Kind.NUMBER, digits=2),
     Column("p", Kind.P),
 ]
 EFFECT_SIZE_COLUMNS = [

@@ -29,6 +29,7 @@ from fp2.extension import (
     check_machine,
     check_run_cost,
     check_settings,
+    check_typed,
     config_hash,
     config_of,
     expected_cost,
@@ -86,6 +87,7 @@ def plan_run(
     with Output(as_json=str(json_path) == "-") as out:
         out.say(plans=[], notes=[])
         configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
+        check_typed(overrides, configs)
         if gap is not None and any(config.answers.stop is None for config in configs):
             raise Fp2Error("--gap needs --power, or answers.stop=certain", where="fp2 plan")
         if gap is not None and gap <= 0:

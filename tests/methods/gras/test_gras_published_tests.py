@@ -112,6 +112,11 @@ def test_one_command_shows_both_orientations_of_every_model(
         scores = results["gras_published"]["scores"]
         for name in ("published_orientation", "seed_orientation"):
             assert re.search(rf"\b{scores[name]:.2f}\b", said)
+    assert fp2("leaderboard", re.search(r"sweep (\S+):", said)[1], "--json") == 0  # type: ignore[index]
+    (table,) = json.loads(capsys.readouterr().out)["across"]
+    published = {name: one["gras_published"]["scores"]["published_orientation"] for name, one in found.items()}
+    assert [row[2] for row in table["rows"]] == sorted(published.values())
+    assert {row[0]: row[2] for row in table["rows"]} == published
 
 
 def test_a_purge_and_a_rescore_leave_published_numbers_as_they_are(published: tuple[Path, dict[str, Any]]) -> None:
