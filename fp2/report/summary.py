@@ -197,14 +197,15 @@ def _quotes(
             image = picture(typical["image"]) if picture and typical.get("image") else ""
             quote = f"“{shorten(typical['text'])}”"
             sentences.append(Row([Cell(plain(end), picture=image), quote, typical["value"]], sizes[end]))
-    if len(sentences) == 2:
+    if len(sentences) == 2 and sentences[0].cells[1:] != sentences[1].cells[1:]:
         columns = (
             Column(sentence(cut_label(row["cut"]))),
             Column("A typical answer", Kind.NAME),
             Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
         )  # fmt: skip
         question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
-        yield Table("quotes", columns, sentences, [Name(question or probe_labels(results)[row["probe"]])])
+        is_asked = question and "{" not in question  # not the form of the questions of many items
+        yield Table("quotes", columns, sentences, [Name(question if is_asked else probe_labels(results)[row["probe"]])])
 
 
 def _counts(results: Results) -> Table:
