@@ -198,7 +198,7 @@ def test_a_term_is_linked_once_and_no_paragraph_is_long(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
     terms = re.findall(r"\[([^\]]+)\]\([^)]*glossary\.md#", text.casefold())
     assert page.name == "README.md" or sorted(set(terms)) == sorted(terms)
-    paragraphs = re.split(r"\n\s*\n|\n(?=- |\d+\. |\|)", text)
+    paragraphs = re.split(r"\n\s*\n|\n(?= *- |\d+\. |\|)", text)
     assert [paragraph for paragraph in paragraphs if len(paragraph.split()) > 120] == []
 
 
