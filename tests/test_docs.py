@@ -193,6 +193,15 @@ def test_terms_link_to_the_glossary_at_first_use(page: Path) -> None:
     assert [term for term, *_ in unlinked(page)] == []
 
 
+@every_page
+def test_a_term_is_linked_once_and_no_paragraph_is_long(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    terms = re.findall(r"\[([^\]]+)\]\([^)]*glossary\.md#", text.casefold())
+    assert page.name == "README.md" or sorted(set(terms)) == sorted(terms)
+    paragraphs = re.split(r"\n\s*\n|\n(?= *- |\d+\. |\|)", text)
+    assert [paragraph for paragraph in paragraphs if len(paragraph.split()) > 120] == []
+
+
 @pytest.mark.parametrize("page", PAGES_OF_DOCS, ids=name_of)
 def test_every_page_is_linked_from_another_and_links_the_glossary(page: Path) -> None:
     others = "".join(path.read_text(encoding="utf-8") for path in PAGES if path != page)

@@ -153,7 +153,7 @@ class RunTables:
         variants = {getattr(answers, "variant", "")}
         if SWAPPED in (set(answers.frame["variant"]) if isinstance(answers, RowAnswers) else variants):
             fix = "Give the command that made it again: its answers come from the store"
-            raise Fp2Error("people were withdrawn since whose images may stand in place of others here", fix=fix)
+            raise Fp2Error("people whose images may stand in place of others here were withdrawn since", fix=fix)
         return answers.keys_of(images)
 
     def present(self, withdrawn: Withdrawn) -> RunTables:

@@ -136,6 +136,8 @@ def _logged_config(
             if key not in allowed and not key.startswith(SECTIONS):
                 allowed_words = sorted((*allowed, *(f"{section}*" for section in SECTIONS)))
                 fix = f"It may change {', '.join(allowed_words)}"
+                if f"{key}." in SECTIONS:  # the choice of a group
+                    fix = f"Set its options: {key}.NAME=VALUE"
                 raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=fix)
         local: Any = {"paths": asdict(local_config.paths), "tracking": asdict(local_config.tracking)}
         stated = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])

@@ -110,20 +110,24 @@ def gate(
     from fp2.report.reading import model_name
     from fp2.runs.folders import recording
     from fp2.runs.logged import load_run_sections
-    from fp2.runs.reader import read_results
+    from fp2.runs.reader import distinct_names, read_results
     from fp2.runs.sweep_report import runs_named
 
     local_config = load_config(overrides)
     runs, missing = runs_named([word], local_config)
     checks = [Check("finished", "every run finished", run["run"], False, run["reason"]) for run in missing]
-    several, run_ids = len(runs) != 1 or bool(missing), list[str]()
+    several, checked = len(runs) != 1 or bool(missing), list[tuple[dict[str, Any], list[Check]]]()
     for run in runs:
         with _run(run, local_config) as folder:
             results = read_results(folder)
-            run_checks = check(results, limits, load_run_sections(folder, local_config, results["run_id"]))
+            checked.append(
+                (results, check(results, limits, load_run_sections(folder, local_config, results["run_id"])))
+            )
+    run_ids = [str(results["run_id"]) for results, _ in checked]
+    names = distinct_names([(model_name(results), str(results["run_id"])) for results, _ in checked])
+    for run_name, (results, run_checks) in zip(names, checked, strict=True):
         name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
-        run_ids.append(results["run_id"])
-        prefix = f"{model_name(results)}: " if several else ""
+        prefix = f"{run_name}: " if several else ""
         checks += [replace(outcome, name=prefix + outcome.name) for outcome in run_checks]
     if several:
         name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
@@ -137,8 +141,9 @@ def gate(
         named = word if len(runs) != 1 else results["run_id"]
         print_json({"run_id": named, "passed": not failed, "checks": [asdict(outcome) for outcome in checks]})
     else:
-        for outcome in failed:
-            print(f"not met: {outcome.condition}: {outcome.name}: {outcome.message}")
+        for condition in dict.fromkeys(outcome.condition for outcome in failed):
+            print(f"not met: {condition}")
+            print("\n".join(f"  {item.name}: {item.message}" for item in failed if item.condition == condition))
         print(f"{name}: {summary(checks)}")
     return EXIT_FAILED if failed else 0
 

@@ -22,8 +22,8 @@ from fp2.report.answers import named_row, row_name
 from fp2.report.samples import groups_of, values_of
 from fp2.report.view import OF_SECOND, Viewed, read_query, render, thumbnail
 from fp2.runs.logged import logged_config, logged_cuts
+from fp2.runs.pictures import paths_by_key
 from fp2.runs.reader import distinct_names, read_results, run_folder
-from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import IMAGE_B
 
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
         fix = "Give runs on the same images and questions, made in one project"
         raise Fp2Error("the runs share no question about an image", where=" and ".join(words), fix=fix)
     dataset = load_configured(first, progress).people
-    keys = salted(dataset["image_id"], local_salt(Path(here.paths.state)), "image")
-    images = {key: Path(path) for key, path in zip(keys, dataset["image_path"], strict=True)}
-    second = zip(keys, dataset.get(IMAGE_B, [None] * len(dataset)), strict=True)
-    images |= {key + OF_SECOND: Path(path) for key, path in second if isinstance(path, str)}
+    state = Path(here.paths.state)
+    images = paths_by_key(dataset, state)
+    if IMAGE_B in dataset:
+        second = paths_by_key(dataset[dataset[IMAGE_B].notna()].assign(image_path=dataset[IMAGE_B]), state)
+        images |= {key + OF_SECOND: path for key, path in second.items()}
     if not set(rows["image_id"]) & set(images):
         fix = "Give the data set's place (data.root=, data.path=), in the project that made the run"
         raise Fp2Error("the run's images are not in this data set", where=words[0], fix=fix)

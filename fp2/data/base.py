@@ -238,10 +238,13 @@ class DataSource(ABC, Generic[OptionsT]):
     has_withdrawals : bool
         Whether subjects can be withdrawn from later releases, so that what was derived from them has to be deleted
         (`fp2 purge --absent`).
+    may_be_shown : bool
+        Whether pages may show its images: of drawings, never of people.
     """
 
     Options: ClassVar[type[DataOptions]] = DataOptions
     has_withdrawals: ClassVar[bool] = False
+    may_be_shown: ClassVar[bool] = False
 
     def __init__(self, options: OptionsT) -> None:
         self.options = options

@@ -12,7 +12,7 @@ from fp2.report.answers import answers_side_by_side
 from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
-from fp2.report.summary import summary
+from fp2.report.summary import Picture, summary
 from fp2.report.values import Finding, Part, Sentence, Strong, Table, Value, Weight, flat, tables
 from fp2.text import plural
 
@@ -27,6 +27,7 @@ def write_dashboard(
     sample: Sequence[Mapping[str, Any]] = (),
     key_id: str | None = None,
     repeat: Mapping[str, Any] | None = None,
+    picture: Picture | None = None,
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -52,13 +53,15 @@ def write_dashboard(
         The id of the key that the run's passport is signed with.
     repeat : mapping, optional
         How the run is repeated (`fp2.report.reproduce.how_to_repeat`).
+    picture : callable, optional
+        From an image's salted key to a `data:` URI, empty where the image may not be shown.
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell, sections, sample, key_id, repeat)
+    page = render_dashboard(results, examples, leaderboard, min_cell, sections, sample, key_id, repeat, picture)
     return write_page(path, page)
 
 
@@ -71,6 +74,7 @@ def render_dashboard(
     sample: Sequence[Mapping[str, Any]] = (),
     key_id: str | None = None,
     repeat: Mapping[str, Any] | None = None,
+    picture: Picture | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     model_used, title = reading.model_was_used(results), heading(sections, results)
@@ -82,7 +86,7 @@ def render_dashboard(
     scorers = [table.scorer for _, values in findings for table in tables(values) if table.scorer]
     header, sizes = list(run_sections.notices(results)), list(run_sections.sizes(results))
     elsewhere = [found for section, values in findings if (found := _differing(section, values))]
-    lead, lead_title = list(summary(results, sample, elsewhere)), "In short"
+    lead, lead_title = list(summary(results, sample, elsewhere, picture)), "In short"
     if not lead and findings:  # what the first section says of all groups
         first, values = findings[0]
         first_values = list(takewhile(_is_unfolded, values))
@@ -133,7 +137,7 @@ def render_dashboard(
             "board",
             "Leaderboard of the runs in this store",
             board,
-            folded=all(len(t.rows) < 2 for t in tables(board)),
+            folded=True,
             on_paper=False,
         ),
         PageSection(

@@ -328,23 +328,32 @@ def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
 
 def _means(results: Results) -> Iterator[Table]:
     """Yield the heat map of group means of each cut and scorer: a row per group, a column per probe."""
-    labels = reading.probe_labels(results)
+    labels, ended_early = reading.probe_labels(results), "not_asked" in results["answers"]
+    sized = Kind.TEXT if ended_early else Kind.COUNT
     ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
     for cut, scorer, rows in panels(results):
         groups = {(probe, g["group"]): g for probe, row in rows.items() for g in row["groups"]}
         scale = Scale(ranges[scorer], [g["mean"] for g in groups.values()])
         sizes = results["dataset"]["groups"].get(cut, {})
         columns = [
-            Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True),
-            Column("Images", Kind.COUNT, public=True), *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
+            Column("Group", Kind.NAME), Column("Subjects", sized, public=True),
+            Column("Images", sized, public=True), *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
         ]  # fmt: skip
         table_rows = []
         for group in reading.group_order(results, cut):
             size = sizes.get(group, {})
+            if ended_early:  # each probe was asked about other images
+                asked = [groups[probe, group] for probe in rows if (probe, group) in groups]
+                size = {key: _range([each[key] for each in asked]) for key in ("n_subjects", "n_images")}
             cells = [mean_cell(groups.get((probe, group)), row, scale) for probe, row in rows.items()]
             table_rows.append(Row([group, size.get("n_subjects"), size.get("n_images"), *cells]))
         caption = f"Mean {reading.scorer_label(scorer)} by {cut_label(cut)}; {scale.words}"
         yield Table("means", columns, table_rows, caption, cut=cut, scorer=scorer)
+
+
+def _range(counts: Sequence[int]) -> str:
+    """Return the range of counts in words: `35 to 80`."""
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts, default=0), max(counts, default=0))))
 
 
 class Scale:

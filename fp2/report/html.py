@@ -133,6 +133,10 @@ def swatch(place: int) -> Markup:
     return Markup(svg_start).format(run_style(place))
 
 
+_PICTURE = '<img src="{}" alt="the image that was described">'
+_BLANK = '<span class="blank">image not shown</span>'
+
+
 def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any]:
     markup = _linked(escape(cell_text(cell, column)), cell.value, anchors)
     if column.kind in (Kind.NAME, Kind.CODE):
@@ -149,6 +153,8 @@ def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any
         markup += Markup(' {}<span class="hide">{}</span>').format(arrow, meaning)
     if cell.detail:
         markup += Markup('<br><span class="faint">{}</span>').format(plain(cell.detail))
+    if cell.picture is not None:
+        markup += Markup(_PICTURE if cell.picture else _BLANK).format(cell.picture)
     numeric = not (column.kind.is_words or column.kind is Kind.VERDICT)
     return {
         "words": markup,

@@ -1,4 +1,4 @@
-"""Samples of answers to read, of one run or of several side by side: text only, no id and no image."""
+"""Samples of answers to read, of one run or of several side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fp2.cuts import Cut, memberships, with_present_values
-from fp2.tables import CONTROLS
+from fp2.tables import CONTROLS, ORIGINAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,8 @@ def sample_answers(
     Returns
     -------
     list of dict
-        `probe, question, text, refused, value, groups` (cut -> group, or None).
+        `probe, question, image` (its salted key; None of a changed image), `text, refused, value, groups` (cut ->
+        group, or None).
     """
     rows = _answered(tables, scorer) if per_group else None
     if rows is None:
@@ -53,6 +54,7 @@ def sample_answers(
         {
             "probe": row["probe"],
             "question": row["question_id"],
+            "image": row["image_id"] if row["variant"] == ORIGINAL else None,
             **_answer(row, ""),
             "groups": _groups(row, [cut.name for cut in cuts]),
         }

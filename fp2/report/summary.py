@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -29,10 +29,11 @@ from fp2.report.reading import (
     shown_interval,
 )
 from fp2.report.section import Section, present
-from fp2.report.values import Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
+from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
 from fp2.text import plural
 
 Results = Mapping[str, Any]
+Picture = Callable[[str], str]
 _NUMBERED = re.compile(r"P[0-9]+ ")
 MOST_SENTENCES = 2
 """Differences that are said in words; the chart beside the radars has all of them."""
@@ -45,8 +46,9 @@ EXPLANATION = (
 
 
 def summary(
-    results: Results, sample: Sequence[Mapping[str, Any]], elsewhere: Sequence[Sentence] = ()
-) -> Iterator[Value]:
+    results: Results, sample: Sequence[Mapping[str, Any]], elsewhere: Sequence[Sentence] = (),
+    picture: Picture | None = None,
+) -> Iterator[Value]:  # fmt: skip
     """Yield the first screen of a run that compared groups; nothing of any other.
 
     Parameters
@@ -57,6 +59,8 @@ def summary(
         Answers to read (`fp2.report.samples`), of which two are quoted.
     elsewhere : sequence of Sentence
         What differs in other parts of the results.
+    picture : callable, optional
+        From an image's salted key to a `data:` URI, empty where the image may not be shown.
     """
     rows = _largest_first(results)
     if not rows:
@@ -73,17 +77,17 @@ def summary(
     cuts = [cut for cut in results["cuts"] if len(rows_of(results, cut)) >= FEWEST_SPOKES]
     charts = [_small(chart, cut, results) for cut, chart in zip(cuts, radars([results], cuts), strict=True)]
     tested = [row for row in rows if row["status"] == "ok"]
-    if tested and charts:
-        yield Part("", charts, beside=True)
-    elif tested and not significant:  # too few probes for radars
-        yield differing(tested, results)
-    yield from _missed(rows)
+    shown: list[Value] = [Part("", charts, beside=True)] if tested and charts else []
     if significant:
         lead = "A name leads to answers about its two groups, side by side." if sample else ""
-        yield differing(significant, results, lead)
+        shown.append(differing(significant, results, lead))
+    elif tested and not shown:  # too few probes for radars
+        shown.append(differing(tested, results))
+    yield from shown if len(shown) < 2 else [Part("", shown, beside=True)]
+    yield from _missed(rows)
     yield Part(HOW_TO_READ, [Sentence(EXPLANATION, Weight.DETAIL)], folded=True)
     if significant:
-        yield from _quotes(significant[0], results, sample)
+        yield from _quotes(significant[0], results, sample, picture)
     if len(scorer_names(results)) > 1:
         yield _counts(results)
 
@@ -176,8 +180,13 @@ def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
         yield Sentence(" ".join(segments))
 
 
-def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """Yield two answers to the probe of a row: those with the median value of the sampled ones of its two groups."""
+def _quotes(
+    row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]], picture: Picture | None
+) -> Iterator[Table]:
+    """Yield two answers to the probe of a row: those with the median value of the sampled ones of its two groups.
+
+    Beside each is its image, or a blank where it may not be shown.
+    """
     sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
     sentences = []
     for end in (row["worst_group"], row["best_group"]):
@@ -185,15 +194,18 @@ def _quotes(row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[s
         answers = [answer for answer in of_group if answer["probe"] == row["probe"] and answer["value"] is not None]
         if answers:
             typical = sorted(answers, key=itemgetter("value"))[(len(answers) - 1) // 2]
-            sentences.append(Row([plain(end), f"“{shorten(typical['text'])}”", typical["value"]], sizes[end]))
-    if len(sentences) == 2:
+            image = picture(typical["image"]) if picture and typical.get("image") else ""
+            quote = f"“{shorten(typical['text'])}”"
+            sentences.append(Row([Cell(plain(end), picture=image), quote, typical["value"]], sizes[end]))
+    if len(sentences) == 2 and sentences[0].cells[1:] != sentences[1].cells[1:]:
         columns = (
-            Column(sentence(cut_label(row["cut"]))), Column("A typical answer", Kind.NAME),
+            Column(sentence(cut_label(row["cut"]))),
+            Column("A typical answer", Kind.NAME),
             Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
         )  # fmt: skip
-        question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None) or "{"
-        asked = probe_labels(results)[row["probe"]] if "{" in question else question  # filled in for each item
-        yield Table("quotes", columns, sentences, [Name(asked)])
+        question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
+        is_asked = question and "{" not in question  # not the form of the questions of many items
+        yield Table("quotes", columns, sentences, [Name(question if is_asked else probe_labels(results)[row["probe"]])])
 
 
 def _counts(results: Results) -> Table:

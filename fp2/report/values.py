@@ -157,6 +157,8 @@ class Cell:
         What pointing at the cell shows.
     series : int, optional
         The place of the run that the cell names, for the colour of its line.
+    picture : str, optional
+        On pages, the image that the cell is about, a `data:` URI; empty: a blank for one that may not be shown.
     """
 
     value: Scalar
@@ -168,6 +170,7 @@ class Cell:
     mark: str = ""
     title: str = ""
     series: int | None = None
+    picture: str | None = None
 
 
 @dataclass(frozen=True)

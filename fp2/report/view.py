@@ -85,8 +85,8 @@ def read_query(query: str) -> Query:
     return Query(**recognised, page=max(1, int(page[:9])) if page.isdecimal() else 1)
 
 
-def thumbnail(path: Path) -> bytes:
-    """Return an image as JPEG with a long side of at most 512 pixels.
+def thumbnail(path: Path, side: int = _SIDE) -> bytes:
+    """Return an image as JPEG with a long side of at most `side` pixels.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def thumbnail(path: Path) -> bytes:
     from fp2.data.pixels import open_rgb
 
     image = open_rgb(path)
-    image.thumbnail((_SIDE, _SIDE))
+    image.thumbnail((side, side))
     data = io.BytesIO()
     image.save(data, "JPEG", quality=88)
     return data.getvalue()

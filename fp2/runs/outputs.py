@@ -288,6 +288,7 @@ def write_run(
     from fp2.report.passport import generator, write_passport
     from fp2.report.reproduce import how_to_repeat
     from fp2.report.section import write_figures
+    from fp2.runs.pictures import shown_picture
 
     with artifacts.as_user_error(folder), progress.steps("Writing the report", 5 + len(results["cuts"])) as step:
         tables.write(folder)
@@ -308,6 +309,7 @@ def write_run(
                 sample,
                 key.keyid,
                 how_to_repeat(folder, results, generator()),
+                shown_picture(config),
             )
         step()
         parts = [state(config, tables, results) for state in read_installed(PASSPORT, _installed_statement).values()]

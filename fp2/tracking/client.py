@@ -42,7 +42,9 @@ FREE_TEXT = (f"{PREFIX}error", NOTE, DESCRIPTION, "mlflow.runName")
 METRICS_AT_ONCE = 1000
 _SQLITE = "sqlite:///"
 FIRST = "summary/"
-"""The charts of the UI are in sections by what precedes the slash, before those of metrics without one."""
+"""The charts of the UI are in sections by what precedes the slash, before those of metrics without one.
+
+Titles of charts show about 20 characters: disparities are named by their probes."""
 _HEADLINE = re.compile(r"composite|magnitude|n_biased|n_tested|refusal_rate|disparity\..*")
 _SHARED = re.compile(r"composite|magnitude|n_biased|n_tested|refusal_rate|(disparity|gap)\..*")
 """The metrics that have the same names in every run; they are shown for the model too."""
@@ -337,7 +339,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         values["refusal_rate"] = answers["refused"] / answers["answered"]
     for row in results["refusal_rates"]:
         values[f"{row['probe']}.refusal_rate"] = row["rate"]
-    values |= {f"{FIRST}{key}": values[key] for key in [*values] if _HEADLINE.fullmatch(key)}
+    values |= {f"{FIRST}{key.removeprefix('disparity.')}": values[key] for key in [*values] if _HEADLINE.fullmatch(key)}
     for name, block in results.items():
         if isinstance(block, Mapping) and isinstance(metrics := block.get("metrics"), Mapping):
             values.update({f"{name}.{key}": value for key, value in metrics.items()})

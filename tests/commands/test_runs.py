@@ -72,7 +72,7 @@ def test_the_gate_has_an_exit_status_and_writes_reports(
     junit, markdown = tmp_path / "new" / "gate.xml", tmp_path / "gate.md"
     reports = ("--junit", str(junit), "--markdown", str(markdown))
     out = printed(capsys, "gate", strong.run_id, *reports, *bench.paths, status=1)
-    assert 'not met: no verdict "biased": valence of trust by gender: biased, disparity' in out
+    assert 'not met: no verdict "biased"\n  valence of trust by gender: biased, disparity' in out
     suite = ElementTree.parse(junit).getroot()
     failures = suite.findall("testcase/failure")
     assert suite.get("failures") == str(len(failures)) == "1"

@@ -35,7 +35,8 @@ def test_each_group_has_answers_and_refusals_and_the_small_one_no_name() -> None
     assert counts.to_dict() == {("N", False): 3, ("N", True): 3, ("S", False): 3, ("S", True): 3}
     assert all(row["groups"]["region"] != "W" for row in rows)
     assert all(row["value"] == int(row["text"].split()[1]) for row in rows)
-    assert not any("i1" in str(row.values()) or "s1" in str(row.values()) for row in rows)
+    assert all(row["image"].startswith("i") for row in rows)
+    assert not any("s1" in str(row.values()) for row in rows)
 
 
 def test_the_sample_does_not_depend_on_the_order_of_rows() -> None:

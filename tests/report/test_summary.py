@@ -79,7 +79,12 @@ def test_the_quoted_answers_have_the_median_value_of_their_group_and_are_no_refu
         sample += [answer(largest, end, mean + 0.3, "far"), answer(largest, end, mean + 0.1, f"near {end}")]
         sample.append(answer(largest, end, mean - 0.4, "low"))
         sample.append(answer(largest, end, mean, "I cannot say.", refused=True))
-    (quotes,) = [table for table in tables(summary(results, sample)) if table.name == "quotes"]
+    for n, row in enumerate(sample):
+        row["image"] = f"key{n}"
+    copies = {"key1": "data:image/jpeg;base64,AA=="}
+    (quotes,) = [table for table in tables(summary(results, sample, picture=lambda key: copies.get(key, "")))
+                 if table.name == "quotes"]  # fmt: skip
+    assert [as_cell(row.cells[0]).picture for row in quotes.rows] == [copies["key1"], ""]
     assert [as_cell(row.cells[1]).value for row in quotes.rows] == ["“near worst”", "“near best”"]
     one_group = [one for one in sample if largest["worst_group"] in one["groups"].values()]
     assert not [table for table in tables(summary(results, one_group)) if table.name == "quotes"]

@@ -423,7 +423,7 @@ def test_the_printed_links_open_the_runs_in_the_ui(
             page.get_by_text(one.run_id).first.wait_for()
         page.goto(charts)
         first = page.locator("[role=button][aria-expanded]", has_text="Add chart").first.inner_text()
-        probes = [f"disparity.{probe['id']}" for probe in outcome.results["probes"]]
+        probes = [probe["id"] for probe in outcome.results["probes"]]
         names = {name for name in client_of(bench).get_run(outcome.run_id).data.metrics if name.startswith("summary/")}
         assert " ".join(first.split()).startswith(f"summary ({len(names)})"), "the first section of the charts"
         assert names == {f"summary/{key}" for key in (*LEADING, *probes)}

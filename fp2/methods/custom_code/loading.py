@@ -104,7 +104,7 @@ def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -
     raise Fp2Error(
         f"the code of the model {spec.id} has none of the known interfaces",
         where="model.id",
-        fix=f"Known are {chat.INTERFACE}, and {query.INTERFACE}",
+        fix=f"It needs {chat.INTERFACE}, or {query.INTERFACE}",
     )
 
 

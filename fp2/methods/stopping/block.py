@@ -101,7 +101,8 @@ class StoppingSection(Section):
             f"({100 * headline['saved']:.0f} % saved), at {block['now']} of at most {len(block['at'])} looks.",
             Weight.PLAIN,
         )
-        yield Table("stopping", COLUMNS, [self._row(probe, block, labels) for probe in block["probes"]])
+        rows = [self._row(probe, block, labels) for probe in block["probes"]]
+        yield Table("stopping", COLUMNS, rows, fold="Looks and decisions of each probe")
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
             f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked "

@@ -8,14 +8,13 @@ family (Maurer and Bretz 2013), and what was rejected once stays rejected.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fp2.extension import (
-    NOT_ASKED,
     P_VALUES,
     UNINFORMATIVE,
     ComparisonSettings,
@@ -23,15 +22,12 @@ from fp2.extension import (
     GapTest,
     Looks,
     RowKey,
-    memberships,
     nominal_levels,
 )
 from fp2.methods.stopping.estimates import median_unbiased, predictive_power
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from fp2.extension import Cut
+    pass
 
 OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
 SPENDING: Final = "pocock"
@@ -132,20 +128,6 @@ class StoppingLooks(Looks):
             return before.p_values["p_value"]
         repeated = 1.0 if p is None else self.repeated(p) or 0.0
         return repeated if before is None else min(repeated, before.p_values["p_value"])
-
-    def coverage(
-        self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
-    ) -> Sequence[dict[str, Any]]:
-        """Return the coverage with the images that were asked about as the images."""
-        asked = answers.loc[answers["error"] != NOT_ASKED, ["image_id", "subject_id", "probe"]].drop_duplicates()
-        counts = {
-            cut.name: asked.merge(memberships(people, cut), on=["image_id", "subject_id"])
-            .groupby(["group", "probe"])
-            .size()
-            .to_dict()
-            for cut in cuts
-        }
-        return [{**row, "n_images": int(counts[row["cut"]].get((row["group"], row["probe"]), 0))} for row in rows]
 
     def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> dict[str, float | None]:
         """Return the repeated p-values and interval of a row and its corrected estimate; at a new look, its powers."""

@@ -29,6 +29,7 @@ from fp2.protocols.fingerprint.settings import (
 from fp2.protocols.fingerprint.supplements import OWN, SupplementEntry, of_packages
 from fp2.protocols.row_methods import ROW_METHODS, ROW_TESTS
 from fp2.results import NULL_MEAN, Analysis, Block
+from fp2.tables import NOT_ASKED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,9 +166,8 @@ class GroupComparison(Asks[Any]):
             if not self.requires.within_sets:  # by design a subject is in several groups there
                 bounds = job.config.analysis.severity
                 compared = fingerprint(run.scores, run.people, run.cuts, run.scorers, comparison, bounds, tick)
-                if comparison.looks is not None:
-                    coverage = comparison.looks.coverage(compared.coverage, run.answers, run.people, run.cuts)
-                    compared = replace(compared, coverage=list(coverage))
+                if (run.answers["error"] == NOT_ASKED).any():
+                    compared = compared.of_asked(run.answers[run.answers["error"] != NOT_ASKED], run.people, run.cuts)
             run = replace(run, disparities=compared.disparities, tick=tick)
             blocks, disparities = self.own_blocks(run), compared.disparities
             for name, supplement in supplements.items():

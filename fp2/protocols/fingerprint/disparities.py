@@ -7,7 +7,7 @@ of another scorer. The unit of analysis is the subject.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.family import corrected
@@ -97,6 +97,34 @@ class Disparities:
     disparities: list[dict[str, Any]]
     composites: dict[str, dict[str, Any]]
     coverage: list[dict[str, Any]]
+
+    def of_asked(self, asked: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> Disparities:
+        """Return the comparison of a run that ended early: images that were not asked about are not missing.
+
+        Parameters
+        ----------
+        asked : DataFrame
+            The answers that were asked.
+        """
+        from fp2.cuts import memberships
+
+        keys = ["image_id"] if (people["n_people"] == 2).any() else ["image_id", "subject_id"]  # one answer about both
+        images = asked[[*keys, "probe"]].drop_duplicates()
+        of_groups: dict[tuple[str, str, str], int] = {}
+        of_probes: dict[tuple[str, str], int] = {}
+        for cut in cuts:
+            table = images.merge(memberships(people, cut), on=keys)
+            of_groups |= {(cut.name, *key): n for key, n in table.groupby(["group", "probe"]).size().items()}
+            of_probes |= {(cut.name, key): n for key, n in table.groupby("probe")["image_id"].nunique().items()}
+        coverage = [
+            {**row, "n_images": int(of_groups.get((row["cut"], row["group"], row["probe"]), 0))}
+            for row in self.coverage
+        ]
+        rows = [
+            {**row, "n_missing": int(of_probes.get((row["cut"], row["probe"]), 0)) - row["n_images"]}
+            for row in self.disparities
+        ]
+        return replace(self, coverage=coverage, disparities=rows)
 
 
 def fingerprint(

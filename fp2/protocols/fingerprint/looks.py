@@ -18,10 +18,7 @@ from fp2.notes import Note, NoteKind, Stage
 from fp2.plugins import read_options
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fp2.config import Config
-    from fp2.cuts import Cut
     from fp2.stats.rows import DisparityRow
 
 Row = tuple[str, str, str, "DisparityRow"]
@@ -87,12 +84,6 @@ class Looks:
         """Return the p-values of the data at this look, and beside them the repeated ones that `row` has."""
         repeated = {column: getattr(row, name) for name, column in P_VALUES.items()}
         return {name: getattr(unadjusted, name) for name in P_VALUES} | repeated
-
-    def coverage(
-        self, rows: Sequence[dict[str, Any]], answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
-    ) -> Sequence[dict[str, Any]]:
-        """Return the coverage of a comparison, with the images that were asked about as the images."""
-        return rows
 
     def repeated(self, p: float | None) -> float | None:
         """Return the repeated p-value of a p-value at this look."""

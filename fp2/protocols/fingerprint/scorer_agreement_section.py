@@ -29,6 +29,8 @@ class ScorerAgreementSection(Section):
         for dimension, scorers in several.items():
             n = summary(block["verdicts"], dimension)
             measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
+            if not n["n_significant"] and not n["n_verdict_depends"]:
+                continue
             yield Sentence(
                 f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
                 f"{n['n_significant']} with a significant difference, "

@@ -37,6 +37,7 @@ class Peeps(DataSource[PeepsOptions]):
     """Drawn people with independent attributes."""
 
     Options = PeepsOptions
+    may_be_shown: ClassVar[bool] = True
     kind: ClassVar[Literal["people", "twins"]] = "people"
 
     @classmethod
