@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import copy
 import csv
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
 from PIL import Image
 
-from fp2.errors import Fp2Error
+from fp2.compose import load_config as load_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,42 +128,6 @@ def execute(words: Sequence[str], folder: Path) -> Any:
     return run(load_config(words), folder, list(words), Progress(quiet=True))
 
 
-SETTING = re.compile(
-    r"(\+\+)?(\w+(?:\.\w+)+)=(?!\[?(?i:yes|no|on|off)\b)"
-    r"(/[\w./-]+|[A-Za-z_]\w*|\d+(?:\.\d+)?|\[[A-Za-z_]\w*(?:,[A-Za-z_]\w*)*\])"
-)
-"""An override whose value YAML and Hydra read alike: a path, a word, a number or a list of words."""
-_COMPOSED: dict[tuple[str, ...], Any] = {}
-
-
-def load_config(overrides: Sequence[str]) -> Any:
-    """Return what `fp2.compose.load_config` does, with each choice of files composed once: Hydra takes 0.15 s."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from fp2 import compose
-    from fp2.compose import check_typed
-
-    words = [(word, SETTING.fullmatch(word)) for word in compose.prepare(overrides)]
-    chosen = tuple(word for word, setting in words if not setting)
-    others = [f"{key}." for word in chosen if "." in (key := word.partition("=")[0].lstrip("+~"))]
-    keys = [f"{setting[2]}." for _, setting in words if setting]
-    if any(key.startswith(other) or other.startswith(key) for key in keys for other in others):
-        return compose.load_config(overrides)  # of two words about one key the later one wins
-    try:
-        if chosen not in _COMPOSED:
-            _COMPOSED[chosen] = compose.compose_config(chosen)
-        composed = copy.deepcopy(_COMPOSED[chosen])
-        for _, setting in words:
-            if setting:
-                OmegaConf.update(composed, setting[2], yaml.safe_load(setting[3]), force_add=bool(setting[1]))
-        config = compose.validate(composed)
-        check_typed([word for word, _ in words], [config])
-        return config
-    except (Fp2Error, OmegaConfBaseException, AttributeError, KeyError):
-        return compose.load_config(overrides)  # to be refused as for a user
-
-
 def results_of(folder: Path) -> dict[str, Any]:
     """Return the results of a run's folder."""
     return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
@@ -191,7 +152,6 @@ def check_counts(results: dict[str, Any]) -> None:
 
 def question_texts() -> dict[str, str]:
     """Return the first question of each probe of the default battery, quoted for YAML."""
-    from fp2.compose import load_config
 
     probes = load_config(["model=planted"]).probe.probes
     return {name: body["questions"][0]["text"].replace("'", "''") for name, body in probes.items()}

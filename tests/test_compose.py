@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from itertools import zip_longest
+from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
 import yaml
 from bench import REPOSITORY
 from hydra import initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from rooted import ROOTED
 
-from fp2.compose import check_overrides, compose_config, load_config, prepare, validate
+from fp2.compose import CONFIG_NAME, check_overrides, compose_config, load_config, prepare, validate
 from fp2.compose.suggestions import usable
 from fp2.config import choices, conf_dir, conf_folders
 from fp2.cuts import resolve_cuts
@@ -224,3 +230,41 @@ def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
     assert len(cuts or []) == 7
     assert {"word_share", "first_mention", "attention", "none"}.isdisjoint(scorers or [])
     assert {"valence", "default", "refusal"} <= set(scorers or [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["seed=2", "seed=3", "cut.by=[pronoun,region]", "++data.n_subjects=4", "report.theme='a, b'"],
+        ["hydra.job.name=mine", "probe.decoding={max_new_tokens: 7}", "probe.decoding.max_new_tokens=8"],
+        ["~probe.description", "+model.options.width=3", "++model.options.width=4", "model.id=${model.name}"],
+        ["scorer=[valence,refusal]", "scorer.valence.scale=null", "model=planted", "model.truth={seed: 1}"],
+        ["seed=two", "model.chat=yes"],
+        ["cut.nothing=1"],
+        ["seed=1,2"],
+    ],
+)
+def test_settings_are_made_as_hydra_makes_them(words: list[str]) -> None:
+    for _ in range(2):  # the second time in the composition of the first
+        composed, expected = (outcome_of(function, prepare(words)) for function in (compose_config, hydras_own))
+        assert composed == expected
+
+
+def hydras_own(words: list[str]) -> Any:
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        return hydra.compose(CONFIG_NAME, words)
+
+
+def outcome_of(function: Callable[[list[str]], Any], words: list[str]) -> Any:
+    try:
+        return OmegaConf.to_container(function(words))
+    except (Fp2Error, HydraException):
+        return "refused"
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    words = [f"hydra.searchpath=[file://{tmp_path}]", "model=own"]
+    for name in ("first", "second"):
+        (tmp_path / "model" / "own.yaml").write_text(f"name: {name}\nengine: planted\n")
+        assert [load_config([*words, f"seed={seed}"]).model.name for seed in (1, 2)] == [name, name]

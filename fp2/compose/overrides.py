@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -19,6 +20,7 @@ from fp2.config import (
     Config,
     choices,
     conf_dir,
+    conf_folders,
     conf_packages,
     groups,
     register_schema,
@@ -107,12 +109,14 @@ def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
-    """Compose `overrides` (already prepared) into an OmegaConf config."""
+    """Compose `overrides` (already prepared) into an OmegaConf config, with a section `hydra` on demand."""
     from hydra import compose
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     with _hydra():
+        with suppress(Fp2Error, HydraException, OmegaConfBaseException, ValueError, TypeError):  # explained below
+            return _compose_settings(overrides, with_hydra)
         try:
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
@@ -123,6 +127,43 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Dic
             raise _explained(error, overrides) from error
         except (OmegaConfBaseException, ValueError, TypeError) as error:  # for `model=null`, and `scorer=[[a]]`
             raise Fp2Error(_first_line(error), where="override") from error
+
+
+_composed: dict[tuple[str, ...], DictConfig] = {}
+"""The compositions of files since any of them changed, by overrides: Hydra takes 0.15 s for one."""
+_files: set[tuple[Path, int]] = set()
+"""The files of these compositions, with the times of their last change."""
+
+
+def _compose_settings(overrides: Sequence[str], with_hydra: bool) -> DictConfig:
+    """Return what `hydra.compose` does, from the composition of the same files; raise for what Hydra has to explain.
+
+    Hydra, too, first composes files and then makes settings, which are overrides of keys that are no config group. Its
+    section `hydra` lists all overrides, and this one only those that are no settings.
+    """
+    from hydra import compose
+    from omegaconf import OmegaConf, open_dict
+
+    parsed = parse_overrides(overrides)
+    not_set = re.compile(rf"(?:{'|'.join(groups())})|hydra\b.*|.*/.*")
+    settings = [override for override in parsed if not not_set.fullmatch(override.key_or_group)]
+    chosen = tuple(str(override.input_line) for override in parsed if override not in settings)
+    files = {(path, path.stat().st_mtime_ns) for top in conf_folders().values() for path in top.rglob("*.yaml")}
+    if files != _files:
+        _composed.clear()
+        _files.clear()
+        _files.update(files)
+    if chosen not in _composed:
+        _composed[chosen] = compose(CONFIG_NAME, overrides=list(chosen), return_hydra_config=True)
+    config = copy.deepcopy(_composed[chosen])
+    for override in settings:
+        if override.is_add() or override.is_delete() or override.is_sweep_override() or override.package:
+            raise Fp2Error(f"{override.input_line} is no setting")
+        OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_force_add())
+    if not with_hydra:
+        with open_dict(config):
+            del config["hydra"]
+    return config
 
 
 def load_config(overrides: Sequence[str]) -> Config:

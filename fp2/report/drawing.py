@@ -328,7 +328,7 @@ def _ends(axis: Axis, values: Iterable[float | None], *, zero: bool = False) -> 
     low, high = min(numbers, default=0.0), max(numbers, default=1.0)
     margin = 0.05 * (high - low) or 0.5 * (abs(high) or 1.0)
     first = low if zero and low == 0.0 else low - margin
-    last = high if zero and high == 0.0 else high + margin
+    last = high if zero and low < high == 0.0 else high + margin
     return axis.low if axis.low is not None else first, axis.high if axis.high is not None else last
 
 
