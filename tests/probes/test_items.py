@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,9 @@ def test_a_finished_run_of_items_is_scored_again(words: list[str], bench: Bench)
     assert fp2("rescore", str(folder), "scorer.choice_agreement.matches={pilot: '{named}'}", *words[-4:]) == 0
     again = next(path.parent for path in (bench.root / "outputs").rglob("results.json") if path.parent != folder)
     assert means(results_of(again)) == pytest.approx({"f": 0.5, "m": 0.5})
+    assert fp2("export", str(folder), "--answers", str(bench.root / "given.jsonl"), "--keys", *words[-2:]) == 0
+    asked = Counter(json.loads(line)["question_text"] for line in (bench.root / "given.jsonl").read_text().splitlines())
+    assert asked == {f"Is it the {name}? {{options}}": N for name in OCCUPATIONS}
 
 
 def test_questions_are_filled_in_and_one_image_is_opened_once(bench: Bench, tmp_path: Path) -> None:
