@@ -501,6 +501,7 @@ from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
+from fp2.report.eval_record import evaluation_id as evaluation_id
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
     DASH as DASH,

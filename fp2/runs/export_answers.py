@@ -63,7 +63,7 @@ def export_answers(
     config = logged_config(folder, here, results["run_id"])
     tables = read_tables(folder, scored=False).present(read_withdrawn(Path(here.paths.state)))
     answers = tables.answers
-    rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
+    rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, tables.people, config)
     if not keys:
         plain = asdict(config)
         allowed = [f"data.{name}" for name in local_options(plain["data"])]
@@ -95,14 +95,22 @@ def export_answers(
     return len(rows)
 
 
-def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
+def _text_rows(answers: Any, people: pd.DataFrame, config: Config) -> pd.DataFrame:
     """Return the answers of row storage; the numbers of yes/no answers in columns, those of choices as JSON."""
     import pandas as pd
 
     from fp2.probes.battery import load_battery
+    from fp2.probes.items import Items
 
     assert isinstance(answers, RowAnswers)
-    questions = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
+    battery = load_battery(asdict(config.probe))
+    questions = {question.question_id: question for question in battery.asked}
+    items = Items(battery.asked, battery.fields, people) if battery.fields else None
+    texts = {
+        (image, question.question_id): question.text
+        for row, image in enumerate(people["image_id"])
+        for question in (items.of(row) if items else battery.asked)
+    }
     frame = answers.frame
     read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
     kinds = [(questions[name].kind if name in questions else "text") for name in frame["question_id"].tolist()]
@@ -115,9 +123,7 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
             "variant": frame["variant"],
             "probe": frame["probe"],
             "question": frame["question_id"],
-            "question_text": [
-                questions[name].text if name in questions else None for name in frame["question_id"].tolist()
-            ],
+            "question_text": [*map(texts.get, zip(frame["image_id"], frame["question_id"], strict=True))],
             "text": frame["text"],
             "status": frame["status"],
             "error": frame["error"],

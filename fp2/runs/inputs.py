@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -307,19 +307,20 @@ def _read_images(
     if not needed and bad:
         progress.note(f"{plural(len(bad), 'image')} cannot be read here; none is needed: the answers are supplied")
         return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
-
-    def of_item(path: Path) -> str:
-        return f", {item_name(shown, paths.index(path))}" if ITEM_ROW in shown else ""
-
     if 2 * len(bad) > len(pixels) and config.answers.error_budget < 1:
         path, error = bad[0]
-        fix = f"{path}: {error}{of_item(path)}. fp2 data verify lists all of them"
+        fix = f"{path}: {error}{_of_item(shown, paths, path)}. fp2 data verify lists all of them"
         raise Fp2Error(f"{len(bad)} of {len(pixels)} images cannot be read", where=f"data={config.data.name}", fix=fix)
     for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
-        progress.note(f"cannot be read: {path} ({error}){of_item(path)}")
+        progress.note(f"cannot be read: {path} ({error}){_of_item(shown, paths, path)}")
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} more images")
     return pixels, digest
+
+
+def _of_item(shown: pd.DataFrame, paths: Sequence[Path], path: Path) -> str:
+    """Return the first item that shows an image, where there are items."""
+    return f", {item_name(shown, paths.index(path))}" if ITEM_ROW in shown else ""
 
 
 def plan_answers(protocol: Asks[Any], inputs: Inputs) -> Plan:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from bench import Bench, execute, fp2, results_of
 
 import fp2 as package
+from fp2.data.readers.table import load_table
 from fp2.errors import Fp2Error
+from fp2.probes.battery import load_battery
+from fp2.probes.items import Items
 
 N = 24
 OCCUPATIONS = ("teacher", "pilot")
@@ -96,6 +101,9 @@ def test_a_finished_run_of_items_is_scored_again(words: list[str], bench: Bench)
     assert fp2("rescore", str(folder), "scorer.choice_agreement.matches={pilot: '{named}'}", *words[-4:]) == 0
     again = next(path.parent for path in (bench.root / "outputs").rglob("results.json") if path.parent != folder)
     assert means(results_of(again)) == pytest.approx({"f": 0.5, "m": 0.5})
+    assert fp2("export", str(folder), "--answers", str(bench.root / "given.jsonl"), "--keys", *words[-2:]) == 0
+    asked = Counter(json.loads(line)["question_text"] for line in (bench.root / "given.jsonl").read_text().splitlines())
+    assert asked == {f"Is it the {name}? {{options}}": N for name in OCCUPATIONS}
 
 
 def test_questions_are_filled_in_and_one_image_is_opened_once(bench: Bench, tmp_path: Path) -> None:
@@ -155,3 +163,31 @@ def test_fields_that_do_not_fit_the_battery_are_one_line(words: list[str], bench
         words = [word.replace(", field_other: other", "") for word in words]
     with pytest.raises(Fp2Error, match=error):
         execute([*words, *([] if more.startswith("~") else [more])], bench.root / "outputs" / "wrong")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"other": ""}, r"column 'other' is empty in row 5 \(item '2_0'\)"),
+        ({"other": None}, r"column 'other' is empty in row 5 \(item '2_0'\)"),
+        ({"file": None}, r"column 'file' is empty in row 5 \(item '2_0'\)"),
+        ({"other": "teacher"}, r"item '2_0' \(row 5\) has the option 'teacher' twice"),
+    ],
+)
+def test_a_wrong_item_is_named_with_its_row_in_every_form(
+    bench: Bench, tmp_path: Path, form: str, change: dict[str, Any], error: str
+) -> None:
+    frame, path = items(bench), tmp_path / f"items.{form}"
+    for name, value in change.items():
+        frame.loc[4, name] = value
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    columns = {"image": "file", "item": "id", "subject": "person", "field_named": "named", "field_other": "other"}
+    battery = load_battery(yaml.safe_load(CHOICE))
+    with pytest.raises(Fp2Error, match=error):
+        Items(battery.questions, battery.fields, load_table(path, columns, bench.pictures).people).of(4)

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _FITZPATRICK = ("I", "II", "III", "IV", "V", "VI")
 _OLDEST = 100
 
 
-def load_celeba(root: Path, name: str) -> Dataset:
+def load_celeba(root: Path, name: str = "celeba") -> Dataset:
     """Return the images of CelebA (`celeba`) or CelebAMask-HQ (`celebamask_hq`) by its attribute file.
 
     With `identity_CelebA.txt`, which CelebA has, images of one person are one subject. Attributes: `gender` (from
@@ -51,6 +52,9 @@ def load_celeba(root: Path, name: str) -> Dataset:
         people.append(Boxed(image, person_of.get(image, image), attributes=gender | values))
     table, notes = boxed_people(people, Pictures(root), files[0])
     return Dataset(name, None, table, notes if person_of else (EACH_ITS_OWN, *notes))
+
+
+load_celebamask_hq = partial(load_celeba, name="celebamask_hq")
 
 
 def load_casual_conversations(root: Path) -> Dataset:

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, cast
 
 from fp2.extension import COLUMNS, Columns, DataOptions, Dataset, DataSource, LoadContext, Local, Required
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOfLabels(DataOptions):
-    """`root` is the folder with the label files, and the images somewhere below it."""
+    """`root` is the folder with the label files, if there are any, and the images somewhere below it."""
 
-    root: Annotated[Path, Local(), Required("the folder of the data set, with its label files and images")]
+    root: Annotated[Path, Local(), Required("the folder of the data set, with its labels and images")]
 
 
-class Coco(DataSource[FolderOfLabels]):
+class LabelFiles(DataSource[FolderOfLabels]):
+    """Label files over pictures.
+
+    Attributes
+    ----------
+    reader : str
+        The module beside this one and its function that returns what a folder holds.
+    """
+
+    Options = FolderOfLabels
+    reader: ClassVar[str]
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the people, faces or images of all label files."""
+        module, name = self.reader.split(":")
+        read = getattr(import_module(f"fp2.methods.public_sets.{module}"), name)
+        return cast("Dataset", read(self.options.root.expanduser()))
+
+
+class Coco(LabelFiles):
     """The people of COCO."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the people of all `instances_*.json` files; see `load_coco`."""
-        from fp2.methods.public_sets.detection_sets import load_coco
-
-        return load_coco(self.options.root.expanduser())
+    reader = "detection_sets:load_coco"
 
 
-class Facet(DataSource[FolderOfLabels]):
+class Facet(LabelFiles):
     """The people of FACET."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the people of `annotations.csv`; see `load_facet`."""
-        from fp2.methods.public_sets.detection_sets import load_facet
-
-        return load_facet(self.options.root.expanduser())
+    reader = "detection_sets:load_facet"
 
 
 class Miap(DataSource[FolderOfLabels]):
@@ -53,76 +61,40 @@ class Miap(DataSource[FolderOfLabels]):
             return load_miap(self.options.root.expanduser(), report)
 
 
-class Phase(DataSource[FolderOfLabels]):
+class Phase(LabelFiles):
     """The people of Phase (images of Google's Conceptual Captions)."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the people of all annotation files; see `load_phase`."""
-        from fp2.methods.public_sets.detection_sets import load_phase
-
-        return load_phase(self.options.root.expanduser())
+    reader = "detection_sets:load_phase"
 
 
-class WiderFace(DataSource[FolderOfLabels]):
+class WiderFace(LabelFiles):
     """The faces of WIDER FACE."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the faces of all label files; see `load_wider_face`."""
-        from fp2.methods.public_sets.detection_sets import load_wider_face
-
-        return load_wider_face(self.options.root.expanduser())
+    reader = "detection_sets:load_wider_face"
 
 
-class CelebAMaskHq(DataSource[FolderOfLabels]):
+class CelebAMaskHq(LabelFiles):
     """The images of CelebAMask-HQ."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of the attribute file; see `load_celeba`."""
-        from fp2.methods.public_sets.portraits import load_celeba
-
-        return load_celeba(self.options.root.expanduser(), "celebamask_hq")
+    reader = "portraits:load_celebamask_hq"
 
 
-class CelebA(DataSource[FolderOfLabels]):
+class CelebA(LabelFiles):
     """The images of CelebA."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of the attribute file; see `load_celeba`."""
-        from fp2.methods.public_sets.portraits import load_celeba
-
-        return load_celeba(self.options.root.expanduser(), "celeba")
+    reader = "portraits:load_celeba"
 
 
-class CasualConversations(DataSource[FolderOfLabels]):
+class CasualConversations(LabelFiles):
     """Frames of Casual Conversations, version 1 or 2."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the frames of labelled subjects; see `load_casual_conversations`."""
-        from fp2.methods.public_sets.portraits import load_casual_conversations
-
-        return load_casual_conversations(self.options.root.expanduser())
+    reader = "portraits:load_casual_conversations"
 
 
-class ImdbWiki(DataSource[FolderOfLabels]):
+class ImdbWiki(LabelFiles):
     """The images of IMDB-WIKI."""
 
-    Options = FolderOfLabels
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images of `imdb.mat` and `wiki.mat`; see `load_imdb_wiki`."""
-        from fp2.methods.public_sets.portraits import load_imdb_wiki
-
-        return load_imdb_wiki(self.options.root.expanduser())
+    reader = "portraits:load_imdb_wiki"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,32 +148,13 @@ class FairFace(DataSource[FairFaceOptions]):
         return load_fairface(self.options.root.expanduser(), image_root.expanduser() if image_root else None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UtkFaceOptions(DataOptions):
-    """`root` is the folder of the images."""
-
-    root: Annotated[Path, Local(), Required("the folder of the images")]
-
-
-class CausalFace(DataSource[UtkFaceOptions]):
+class CausalFace(LabelFiles):
     """CausalFace, whose labels are in the names of its files and folders."""
 
-    Options = UtkFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images below the folder; see `load_causalface`."""
-        from fp2.methods.public_sets.faces import load_causalface
-
-        return load_causalface(self.options.root.expanduser())
+    reader = "faces:load_causalface"
 
 
-class UtkFace(DataSource[UtkFaceOptions]):
+class UtkFace(LabelFiles):
     """UTKFace, whose labels are in the names of its files."""
 
-    Options = UtkFaceOptions
-
-    def load(self, context: LoadContext) -> Dataset:
-        """Return the images below the folder; see `load_utkface`."""
-        from fp2.methods.public_sets.faces import load_utkface
-
-        return load_utkface(self.options.root.expanduser())
+    reader = "faces:load_utkface"

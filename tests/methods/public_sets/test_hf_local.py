@@ -12,6 +12,7 @@ from PIL import Image
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.methods.public_sets.hf import load_hf
+from fp2.tables import item_name
 
 FEATURES = {
     "image": {"_type": "Image"},
@@ -128,3 +129,17 @@ def test_mistakes_are_one_line(tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(Fp2Error, match="no Hugging Face data set"):
         load_hf(tmp_path / "nothing", COLUMNS, tmp_path / "cache")
+
+
+def test_a_wrong_item_is_named_with_its_row_and_file(tmp_path):
+    (tmp_path / "data").mkdir()
+    for number, names in enumerate((["a", "b", "c"], ["d", "", "f"])):
+        content = table([1, 2, 3]).append_column("text", [names]).append_column("id", [[f"{number}{n}" for n in "abc"]])
+        pq.write_table(content, tmp_path / "data" / f"train-0000{number}-of-00002.parquet")
+    columns = {**COLUMNS, "item": "id", "field_text": "text"}
+    with pytest.raises(
+        Fp2Error, match=r"column 'text' is empty in row 2 of train-00001-of-00002.parquet \(item '1b'\)"
+    ):
+        load_hf(tmp_path, columns, tmp_path / "cache")
+    people = load_hf(tmp_path, {**columns, "field_text": "id"}, tmp_path / "cache").people
+    assert item_name(people, 4) == "item '1b' (row 2 of train-00001-of-00002.parquet)"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import YES_NO_NUMBERS, Form, place, read_table
+from fp2.extension import YES_NO_NUMBERS, Form, evaluation_id, place, read_table
 from fp2.methods.recorded.forms.tables import records, write_lines
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
         metadata = {name: value if isinstance(value, str) else json.dumps(value) for name, value in more.items()}
         score_is = "1 where the model answered; there is no correct answer"
         lines.append({
-            "schema_version": SCHEMA, "evaluation_id": f"fp2/{model}/{about['created']}",
+            "schema_version": SCHEMA, "evaluation_id": evaluation_id(model, about["created"]),
             "model_id": str(about["model_id"] or model),
             "evaluation_name": str(row.get("probe", row["question"])), "sample_id": str(row["image"]),
             "interaction_type": "single_turn",
