@@ -28,6 +28,7 @@ import numpy as np
 
 from fp2.data.base import Content, OmitDefault
 from fp2.errors import Fp2Error
+from fp2.hashing import digest
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
@@ -51,6 +52,8 @@ class Stereotype(FittedScorer):
     ----------
     published : str, optional
         A file, or a folder with files, of StereoSet, WinoBias or CrowS-Pairs; in place of `lexicon_file`.
+    groups_only : bool
+        0 for every answer to which the rule of version 3 does not apply, such as "A slum", which names no group.
     """
 
     name: str = "stereotype"
@@ -59,6 +62,7 @@ class Stereotype(FittedScorer):
     smallest_effect: Number = 0.025
     lexicon_file: str = "stereotype_3"
     published: Annotated[str | None, OmitDefault(), Content(_terms_digest)] = None
+    groups_only: Annotated[Flag, OmitDefault()] = False
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     label_scale: ClassVar[LabelScale] = STEREOTYPE
@@ -67,6 +71,11 @@ class Stereotype(FittedScorer):
         super().__post_init__()
         if self._by_terms:
             _terms(self.lexicon_file, self.published)
+        if self.groups_only and (self._by_terms or _group_statements(self.lexicon_file) is None):
+            where = f"scorer.{self.name}.groups_only"
+            raise Fp2Error(
+                "only version 3 has a rule of groups", where=where, fix="Leave out lexicon_file and published"
+            )
 
     @property
     def _by_terms(self) -> bool:
@@ -74,8 +83,11 @@ class Stereotype(FittedScorer):
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """Name, version and sha256 of the weights or terms."""
-        return _terms(self.lexicon_file, self.published).lexicon.info if self._by_terms else super().lexicon
+        """Name, version and sha256 of the weights or terms; another sha256 with `groups_only`."""
+        if self._by_terms:
+            return _terms(self.lexicon_file, self.published).lexicon.info
+        info = super().lexicon
+        return {**info, "sha256": digest([info["sha256"], "groups_only"])} if self.groups_only else info
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the probabilities, or the cosines; detail of version 3: `of_a_group`, whether its rule applies."""
@@ -86,7 +98,8 @@ class Stereotype(FittedScorer):
             return Scored(values)
         minimum, pattern = rule
         of_a_group = np.asarray([bool(pattern.search(normalise(text))) for text in texts], dtype=bool)
-        return Scored(np.where(of_a_group, np.fmax(values, minimum), values), {"of_a_group": of_a_group})
+        others = np.zeros(len(values)) if self.groups_only else values
+        return Scored(np.where(of_a_group, np.fmax(values, minimum), others), {"of_a_group": of_a_group})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""

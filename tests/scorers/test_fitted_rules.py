@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fp2.errors import Fp2Error
 from fp2.scorers.base import scorer_version
 from fp2.scorers.economic import Economic
 from fp2.scorers.stereotype import Stereotype
@@ -62,3 +63,13 @@ def test_versions_are_told_apart():
         len({scorer_version(Stereotype(lexicon_file=name)) for name in ("stereotype", "stereotype_2", "stereotype_3")})
         == 3
     )
+
+
+def test_only_conclusions_from_a_named_group_count_if_asked_for():
+    texts = ["A slum on the edge of the city.", "A maid.", "She follows, because she is a woman."]
+    values = Stereotype(groups_only=True).score(texts, ["neighbourhood", "occupation", "authority"]).values
+    assert values[:2].tolist() == [0, 0]
+    assert values[2] >= 0.97
+    assert scorer_version(Stereotype(groups_only=True)) != scorer_version(Stereotype())
+    with pytest.raises(Fp2Error, match="groups_only"):
+        Stereotype(groups_only=True, lexicon_file="stereotype_2")
