@@ -224,3 +224,10 @@ def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
     assert len(cuts or []) == 7
     assert {"word_share", "first_mention", "attention", "none"}.isdisjoint(scorers or [])
     assert {"valence", "default", "refusal"} <= set(scorers or [])
+
+
+def test_an_attribute_of_a_table_is_a_cut_by_its_name() -> None:
+    table = ["data=table", "data.path=p.csv", "data.columns={image: file, geschlecht: Sex}", "model=planted"]
+    assert load_config([*table, "cut=geschlecht"]).cut.by == ["geschlecht"]
+    with pytest.raises(Fp2Error, match="Did you mean 'geschlecht'"):
+        load_config([*table, "cut=geschlcht"])
