@@ -268,3 +268,10 @@ def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / "model" / "own.yaml").write_text(f"name: {name}\nengine: planted\n")
         assert [load_config([*words, f"seed={seed}"]).model.name for seed in (1, 2)] == [name, name]
+
+
+def test_an_attribute_of_a_table_is_a_cut_by_its_name() -> None:
+    table = ["data=table", "data.path=p.csv", "data.columns={image: file, geschlecht: Sex}", "model=planted"]
+    assert load_config([*table, "cut=geschlecht"]).cut.by == ["geschlecht"]
+    with pytest.raises(Fp2Error, match="Did you mean 'geschlecht'"):
+        load_config([*table, "cut=geschlcht"])

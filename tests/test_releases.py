@@ -29,10 +29,6 @@ pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
-GRAS_PAPER = "experiment=gras_paper data.root=/data"
-"""The one choice to which a later version added settings that name the user's files: 0.3.0's hash is without them."""
-PAGE = "experiment=page data.root=/data"
-"""It took five regions and the default scorers until it had those of the page."""
 LEXICON_SCORERS = ("stereotype", "confidence", "refusal", "economic")
 VERSION_1 = {
     "default": (
@@ -44,6 +40,11 @@ VERSION_1 = {
 """The scorers of 0.3.0, by the choice of scorers: later versions have other defaults, and so other hashes."""
 LEXICONS = {("0.3.0", "default"): ("scorer.economic.lexicon_file=economic",)}
 """The lexicon that a version's scorer had, where the default is another one since."""
+OF_030 = {
+    "experiment=gras_paper data.root=/data": ("probe.traits_file=null", "probe.published=null"),
+    "experiment=page data.root=/data": ("data.stratify=[region]",),
+}
+"""What choices of 0.3.0 were without: settings that name the user's files, and the six regions of the page."""
 INPUTS = {
     "fhibe_narrow": ("task.files.person_detection=boxes.json",),
     "fhibe_clip": ("model.id=clip",),
@@ -254,13 +255,9 @@ def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(re
         group: sorted(set(old["groups"][group]) - set(new["groups"].get(group, {}))) for group in old["groups"]
     } == {group: [] for group in old["groups"]}
     hashes = {words: value for words, value in old["hashes"].items() if not value.startswith("error")}
-    before, page = hashes.pop(GRAS_PAPER, None), hashes.pop(PAGE, None)
     for words, value in hashes.items():
-        assert any(hash_of(choice) == value for choice in (with_scorers_of_030(words), split(words))), words
-    if before is not None:
-        assert hash_of([*GRAS_PAPER.split(), "probe.traits_file=null", "probe.published=null"]) == before
-    if page is not None:
-        assert hash_of([*with_scorers_of_030(PAGE), "data.stratify=[region]"]) == page
+        choices = (split(words), [*with_scorers_of_030(words), *OF_030.get(words, ())])
+        assert any(hash_of(choice) == value for choice in choices), words
 
 
 def split(choice: str) -> list[str]:

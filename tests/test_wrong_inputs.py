@@ -110,7 +110,7 @@ COMMANDS = {
     "fp2 export {run} --answers answers.doc": ".doc",
     "fp2 verify {run}/passport.json": "--key",
     "fp2 verify no_such.json --key {key}": "no_such.json",
-    "fp2 verify {run}/results.json --key {key}": "not a DSSE envelope",
+    "fp2 verify {run}/results.json --key {key}": "not a passport",
     "fp2 verify {run}/passport.json --key people.csv": "people.csv",
     "fp2 sign {run}/passport.json --key {key}": "private key",
     "fp2 keygen {key}": "exists",

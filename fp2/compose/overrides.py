@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.compose.suggestions import GROUPS, usable, without_folders
+from fp2.compose.suggestions import GROUPS, stated_attributes, usable, without_folders
 from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
@@ -121,7 +121,8 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Dic
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
             group, _, name = str(getattr(error, "missing_cfg_file", "")).rpartition("/")
-            if group == "cut" and usable(group, overrides) is None:  # maybe an attribute of data that are not loaded
+            stated = stated_attributes(overrides) if group == "cut" else []
+            if stated is None or name in stated:  # an attribute, or maybe one of data that are not loaded
                 _store_cuts({name: {"name": name, "by": [name], "each": None, "groups": None}})
                 return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
             raise _explained(error, overrides) from error
@@ -352,11 +353,13 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         names = usable(group, overrides) if group in GROUPS else error.options or choices(group)
+        if group == "cut" and not names:
+            names = stated_attributes(overrides)
         hint = nearest(name, names) if names else f"See what there is: fp2 list {group}s"
         if group == "hydra/launcher":
             hint = "pip install 'fp2[slurm]' for slurm, 'fp2[sweep]' for joblib"
         if group == "cut":
-            hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"
+            hint += ". Any attribute of the data set: cut=NAME; an intersection: cut=A_x_B"
         return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=hint)
     text = str(error)
     cause = error.__cause__

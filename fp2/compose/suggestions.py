@@ -29,13 +29,25 @@ def usable(group: str, overrides: Sequence[str]) -> list[str] | None:
     Nothing is loaded. Returns None where it is not known: the other overrides are wrong as well, or the attributes of
     the data set are known only when it is loaded.
     """
+    return _of_others(_USABLE[group], group, overrides)
+
+
+def stated_attributes(overrides: Sequence[str]) -> list[str] | None:
+    """Return the attributes that the data set of `overrides` states before it is loaded; None where not known."""
+    return _of_others(_attributes, "cut", overrides)
+
+
+def _of_others(
+    read: Callable[[DictConfig], list[str] | None], group: str, overrides: Sequence[str]
+) -> list[str] | None:
+    """Return what is read from the config of the overrides of other groups; None if these are wrong as well."""
     from hydra import compose
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     other_overrides = [word for word in overrides if word.lstrip("+~").partition("=")[0].partition(".")[0] != group]
     try:
-        return _USABLE[group](without_folders(compose(CONFIG_NAME, overrides=other_overrides)))
+        return read(without_folders(compose(CONFIG_NAME, overrides=other_overrides)))
     except (Fp2Error, HydraException, OmegaConfBaseException, ValueError, TypeError):
         return None
 
@@ -50,17 +62,21 @@ def without_folders(composed: DictConfig) -> DictConfig:
     return composed
 
 
-def _cuts(composed: DictConfig) -> list[str] | None:
-    """Return the cuts by attributes that the data set states."""
+def _attributes(composed: DictConfig) -> list[str] | None:
     from omegaconf import OmegaConf
 
     from fp2.data.derived import derivable
 
     composed_data: Any = OmegaConf.to_container(composed.data, resolve=True)
     stated = data_source(composed_data).attributes()
-    if stated is None:
+    return None if stated is None else [*stated, *derivable(stated)]
+
+
+def _cuts(composed: DictConfig) -> list[str] | None:
+    """Return the cuts by attributes that the data set states."""
+    attributes = _attributes(composed)
+    if attributes is None:
         return None
-    attributes = [*stated, *derivable(stated)]
 
     def check(spec: Content) -> None:
         check_publishable(resolve_cuts(spec, attributes))

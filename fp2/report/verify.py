@@ -200,7 +200,7 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
     except _AmbiguousError as error:
         outcome.failures.append(f"{path.name}: {error}")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError):
-        outcome.failures.append(f"{path.name}: is not a DSSE envelope (payload, payloadType, signatures)")
+        outcome.failures.append(f"{path.name}: not a passport: no DSSE envelope (payload, payloadType, signatures)")
     return None
 
 

@@ -286,7 +286,7 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
 @pytest.mark.parametrize(
     ("name", "marks"),
     [
-        ("hostile dashboard", "section[aria-labelledby=h-summary] .beside figure.chart:first-of-type .point circle"),
+        ("hostile dashboard", "[aria-labelledby=h-summary] .beside .beside figure.chart:first-of-type .point circle"),
         ("sweep", "section[aria-labelledby=h-leaderboard] td"),
     ],
 )
@@ -347,7 +347,7 @@ def test_charts_are_drawn_where_they_are_seen_and_on_paper(browser: Any, address
         assert one.page.evaluate(drawn) == one.page.locator("[data-chart]").count()
 
 
-@pytest.mark.parametrize("name", ["dashboard", "passport"])
+@pytest.mark.parametrize("name", ["dashboard", "passport", "fhibe_scores"])
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 900), (1400, 900)])
 def test_the_first_screen_has_a_chart_and_few_words(
     browser: Any, addresses: dict[str, str], width: int, height: int, name: str
@@ -358,6 +358,8 @@ def test_the_first_screen_has_a_chart_and_few_words(
         words = one.page.evaluate("document.querySelector('header').innerText + "
                                   "document.querySelector('main section').innerText").split()  # fmt: skip
         assert len(words) <= 250
+        assert len(one.page.inner_text("body").split()) <= 900
+        assert one.page.evaluate("document.documentElement.scrollHeight") / height <= (9 if width == 390 else 6)
 
 
 @pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
