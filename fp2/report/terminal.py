@@ -148,7 +148,7 @@ def _table(tables: list[Table]) -> RichTable:
         table.add_column(
             column.label,
             justify="right" if right else "left",
-            no_wrap=right or column.kind is Kind.VERDICT,
+            no_wrap=column.kind in (Kind.ESTIMATE, Kind.VERDICT),  # of a number only the heading is broken
             overflow="fold",
             max_width=_MOST_CHARACTERS if column.kind is Kind.NAME else None,
         )

@@ -10,7 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fp2.report.terminal import print_results
+from fp2.report.terminal import print_results, terminal
+from fp2.report.values import Column, Kind, Row, Table
 
 
 def printed(results: dict[str, Any], width: int, **more: Any) -> str:
@@ -36,6 +37,15 @@ def test_lines_fit_and_nothing_is_lost(results: dict[str, Any], width: int) -> N
         "Positive control",
     ):
         assert word in " ".join(text.split())
+
+
+def test_a_table_with_many_numbers_keeps_its_names() -> None:
+    columns = [Column("Model", Kind.NAME), *(Column(f"P{n} Neighbourhood", Kind.NUMBER) for n in range(6))]
+    console = Console(file=io.StringIO(), width=60, force_terminal=False)
+    for table in terminal([Table("board", columns, [Row(["mine", *([0.1234] * 6)])], primary=True)], 0):
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines()[-1].split() == ["mine", *(["0.123"] * 6)]
 
 
 def test_a_line_says_disparity_chance_verdict_and_groups(results: dict[str, Any]) -> None:
