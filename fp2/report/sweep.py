@@ -5,7 +5,7 @@ It shows what `fp2.runs.sweep.sweep_results` computed, as a page and as Markdown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -254,6 +254,28 @@ def _notices(block: Block) -> Iterator[Sentence]:
         yield Sentence(segments, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
+def _largest(block: Block, panels: Iterable[Block]) -> Sentence:
+    """Return the largest significant difference of all runs and cuts in words."""
+    significant = [
+        (row, panel, line["run"], probe)
+        for panel in panels
+        for line in panel["lines"]
+        for probe, row in line["rows"].items()
+        if row["significant"]
+    ]
+    if not significant:
+        return Sentence([Strong("No difference between groups is significant"), " in any run."], Weight.LEAD)
+    row, panel, run, probe = max(significant, key=lambda entry: float(entry[0]["raw"]))
+    worst, best = map(str, extreme_groups(row))
+    gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
+    where = f" on {block['probes'][probe]} by {cut_label(panel['cut'])}: "
+    segments = [
+        "The largest significant difference is that of ", Name(block["runs"][run]["label"]), where, Strong(worst),
+        " (worst) against ", Strong(best), f", {number(gap)} in {scorer_label(panel['scorer'])}.",
+    ]  # fmt: skip
+    return Sentence(segments, Weight.LEAD)
+
+
 def _matrix(block: Block) -> Iterator[Value]:
     """Yield for each run and cut how many disparities of the cut's first scorer are significant, of those tested."""
     first: dict[str, Block] = {}
@@ -261,6 +283,7 @@ def _matrix(block: Block) -> Iterator[Value]:
         first.setdefault(panel["cut"], panel)
     if len(block["runs"]) < 2 or not first:
         return
+    yield _largest(block, first.values())
     counts = {cut: {entry["run"]: entry for entry in panel["significant"]} for cut, panel in first.items()}
     rows = []
     for index, run in enumerate(block["runs"]):
