@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +179,7 @@ def export(
     from fp2.runs.export_answers import FILES, export_answers
     from fp2.runs.folders import recording
 
-    def eval_record(*of: Any) -> str:
-        return to_every_eval_ever(*of, exports.answers if form == "every_eval_ever" else None)
+    eval_record = partial(to_every_eval_ever, answers=exports.answers if form == "every_eval_ever" else None)
 
     writers = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),

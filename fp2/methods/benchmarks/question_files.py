@@ -57,12 +57,13 @@ def _pairs_questions(file: Path) -> Iterator[tuple[str, str, int, Question]]:
             yield from ((part, str(scene), number, question) for number, question in enumerate(questions, start=1))
 
 
-def assigned(file: Path, fix: str | None = None) -> dict[str, Any]:
+def assigned(file: Path, fix: str = "") -> dict[str, Any]:
     """Return what is assigned to each name in a file of Python code, which is read and not run."""
     try:
         nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     except (OSError, SyntaxError, ValueError) as error:
         raise Fp2Error(f"the code cannot be read: {error}", where=str(file), fix=fix) from None
+    pairs: list[tuple[ast.expr, ast.expr | None]]
     pairs = [(node.target, node.value) for node in nodes if isinstance(node, ast.AnnAssign)]
     pairs += [(node.targets[0], node.value) for node in nodes if isinstance(node, ast.Assign)]
     return {target.id: value for target, value in pairs if isinstance(target, ast.Name)}

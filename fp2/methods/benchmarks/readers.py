@@ -325,8 +325,8 @@ def load_vl_gender(
         fix = "data.root has a folder per set, with annotations.csv and images"
         raise Fp2Error("no SET/annotations.csv was found", where=str(root), fix=fix)
     code, listed = checkout / "bias_eval_utils.py", checkout / "data" / "occupation_probabilities.json"
-    spelled = assigned(code).get("unknown_option_variations", ast.List()) if code.is_file() else ast.List()
-    unknown = [node.value for node in ast.walk(spelled) if isinstance(node, ast.Constant)]
+    spelled = assigned(code).get("unknown_option_variations") if code.is_file() else None
+    unknown = [node.value for node in ast.walk(spelled) if isinstance(node, ast.Constant)] if spelled else []
     at_work = {name for name, p in read_json(listed).items() if p > MOST_AT_WORK} if listed.is_file() else set()
     rng, of_unknown, rows = random.Random(seed), random.Random(seed), []
     for file in lists:

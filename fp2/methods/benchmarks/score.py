@@ -240,8 +240,7 @@ def _within_sets(results: Results) -> Iterator[Row]:
             0.0,
             Estimate(row["raw"], low, high),
         ]
-        cells += [row["null_mean"], Cell(row["verdict"])]
-        yield Row([*cells, row["n_sets"]], row["n_sets"])
+        yield Row([*cells, row["null_mean"], Cell(row["verdict"]), row["n_sets"]], row["n_sets"])
 
 
 def _has_value(cell: Any) -> bool:
