@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -181,7 +181,7 @@ def export(
 
     eval_record = partial(to_every_eval_ever, answers=exports.answers if form == "every_eval_ever" else None)
 
-    writers = [
+    writers: list[tuple[Path | None, Callable[..., str]]] = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
         (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, eval_record),
     ]  # fmt: skip

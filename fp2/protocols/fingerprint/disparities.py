@@ -114,10 +114,10 @@ class Disparities:
         of_probes: dict[tuple[str, str], int] = {}
         for cut in cuts:
             table = images.merge(memberships(people, cut), on=keys)
-            sizes: dict[Any, Any] = table.groupby(["group", "probe"]).size().to_dict()
+            sizes: Mapping[Any, int] = table.groupby(["group", "probe"]).size().to_dict()
             of_groups |= {(cut.name, *key): n for key, n in sizes.items()}
-            sizes = table.groupby("probe")["image_id"].nunique().to_dict()
-            of_probes |= {(cut.name, key): n for key, n in sizes.items()}
+            n_images: Mapping[Any, int] = table.groupby("probe")["image_id"].nunique().to_dict()
+            of_probes |= {(cut.name, key): n for key, n in n_images.items()}
         coverage = [
             {**row, "n_images": int(of_groups.get((row["cut"], row["group"], row["probe"]), 0))}
             for row in self.coverage
