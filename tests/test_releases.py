@@ -133,7 +133,7 @@ def repeated(release: Path, root: Path) -> Callable[[str], dict[str, Any]]:
     def repeat(name: str) -> dict[str, Any]:
         words = [word.partition("=") for word in INPUTS.get(name, ())]
         inputs = [f"{key}={release / 'inputs' / file}" for key, _, file in words]
-        return made(root, "rerun", str(release / "runs" / name), *inputs)
+        return made(root, "rerun", str(release / "runs" / name), "report.figures=false", *inputs)
 
     return repeat
 
