@@ -72,11 +72,13 @@ redrawn: {twins} people in four attributes. Everything is in `report/evaluation.
 {pair_rows}
 
 Combinations of cues are new in the evaluation; single heads, colours and patterns were all seen in training. With the
-background removed, black hair lies on black, so that its outline is hard or impossible to see. One training run was
-made, stage by stage while the recipe was written: version 1 was the result of `language3`, and version 2 was trained on
-from those weights by the stages after it; the weights are the mean of those of `language4` and `language6`. How much
-results vary with the seed was not measured, and the whole recipe has not been run again from the start. The tokenizer
-is that of version 1: words that only the open questions and the side-naming wordings have are spelt in pieces.
+background removed, black hair lies on black, so that its outline is hard or impossible to see.
+
+One training run was made, stage by stage while the recipe was written: version 1 was the result of `language3`, and
+version 2 was trained on from those weights by the stages after it; the weights are the mean of those of `language4` and
+`language6`. How much results vary with the seed was not measured, and the whole recipe has not been run again from the
+start. The tokenizer is that of version 1: words that only the open questions and the side-naming wordings have are
+spelt in pieces.
 
 ## Training
 `make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; images first, then vision tower
