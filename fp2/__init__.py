@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.moved import install
 
-__version__ = "0.4.0"
+__version__ = "0.5.0.dev0"
 __all__ = ["FunctionModel", "Scorer", "compare", "disparity", "evaluate", "load_run", "score"]
 
 if TYPE_CHECKING:
