@@ -52,6 +52,7 @@ from fp2.report.values import (
     Weight,
 )
 from fp2.tables import WITHOUT_ATTEMPT
+from fp2.text import in_number
 
 Block = Mapping[str, Any]
 MOST_EFFECTS = 10
@@ -250,7 +251,8 @@ def _notices(block: Block) -> Iterator[Sentence]:
             sum(run_missing[key] for run_missing in panel["significant"]) for key in ("n_significant", "n_compared")
         )
         name = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
-        segments = [name, Strong(f"{n} of {of} disparities are significant"), f" in {len(panel['lines'])} runs."]
+        tested = Strong(f"{n} of {of} {in_number(of, '[disparity is|disparities are]')} significant")
+        segments = [name, tested, in_number(n_runs := len(panel["lines"]), f" in {n_runs} [run|runs].")]
         yield Sentence(segments, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
