@@ -228,11 +228,12 @@ def _within_sets(results: Results) -> Iterator[Row]:
     for row in matched["rows"]:
         if row["scorer"] != matched["headline"]["scorer"] or row["raw"] is None:
             continue
-        ends = {row["best_version"], row["worst_version"]}
-        pair = next(pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends)
-        sign = 1 if pair["difference"] >= 0 else -1
+        ends = {row["best_version"], row["worst_version"]}  # None of sets that do not vary
+        pairs = [pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends] or row["pairs"]
+        pair = max(pairs, key=lambda pair: abs(pair["difference"] or 0.0))
+        sign = 1 if (pair["difference"] or 0.0) >= 0 else -1
         larger, smaller = (pair["first"], pair["second"])[::sign]
-        low, high = sorted(sign * (pair[end] or pair["difference"]) for end in ("ci_low", "ci_high"))
+        low, high = sorted(sign * (pair[end] or pair["difference"] or 0.0) for end in ("ci_low", "ci_high"))
         cells = [
             plain(row["probe"]),
             f"{plain(larger)} less {plain(smaller)}",

@@ -12,6 +12,8 @@ from recorded_run import benchmark_run, published, simulated_run
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_social_counterfactuals
+from fp2.methods.benchmarks.score import BenchmarkSection
+from fp2.report.values import Estimate, Table
 
 RACES, GENDERS, OCCUPATIONS = ("White", "Black"), ("male", "female"), 14
 
@@ -62,6 +64,12 @@ def test_the_largest_score_of_a_set_and_our_comparison_within_sets(tmp_path: Pat
     assert by_cut["gender"]["raw"] == pytest.approx(2 * 12 / 14)
     assert by_cut["gender"]["worst_version"] == "female"
     assert by_cut["race"]["verdict"] in ("no_difference_found", "equivalent")
+    # sets that do not vary have no best and no worst version, and a row on the page all the same
+    by_cut["race"].update(raw=0.0, best_version=None, worst_version=None)
+    by_cut["race"]["pairs"][0].update(difference=0.0, ci_low=0.0, ci_high=0.0)
+    (table,) = (one for one in BenchmarkSection().values(results["benchmark"], results) if isinstance(one, Table))
+    assert [Estimate(0.0, 0.0, 0.0)] == [cell for cell in table.rows[-2].cells if isinstance(cell, Estimate)]
+    assert "male less female" in table.rows[-1].cells
 
 
 def test_the_simulator_rates_women_lower_and_races_alike(tmp_path: Path) -> None:
