@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from fp2.extension import (
     nominal_levels,
 )
 from fp2.methods.stopping.estimates import median_unbiased, predictive_power
-
-if TYPE_CHECKING:
-    pass
 
 OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
 SPENDING: Final = "pocock"
