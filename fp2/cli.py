@@ -39,6 +39,7 @@ data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
 app.add_typer(data_app, name="data", rich_help_panel="Maintain")
 store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
 app.add_typer(store_app, name="store", rich_help_panel="Maintain")
+_GROUPS = {None: app, "data": data_app, "store": store_app}
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -650,7 +651,9 @@ def store_check(
 
 
 for _entry in read_installed(COMMANDS, lambda name: load(COMMANDS, name, COMMANDS)).values():
-    command(_entry.panel, *_entry.examples)(_entry.function)
+    command(
+        _entry.panel, *_entry.examples, name=_entry.name, to=_GROUPS[_entry.group], settings=_entry.settings
+    )(_entry.function)  # fmt: skip
 
 
 if __name__ == "__main__":

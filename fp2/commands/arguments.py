@@ -35,13 +35,22 @@ class CommandEntry:
     Attributes
     ----------
     function : callable
-        Its arguments are annotated as Typer reads them; its name is the command's.
+        Its arguments are annotated as Typer reads them.
     panel : str
         The heading under which the help lists it.
     examples : tuple of str
         Command lines for its help.
+    name : str, optional
+        Of the command, if not that of the function.
+    group : str, optional
+        The command that it is below: `data` or `store`.
+    settings : bool
+        Whether it takes overrides: KEY=VALUE.
     """
 
     function: Callable[..., None]
     panel: str
     examples: tuple[str, ...] = ()
+    name: str | None = None
+    group: str | None = None
+    settings: bool = True
