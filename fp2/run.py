@@ -27,6 +27,7 @@ from fp2.config import Config
 from fp2.engines.base import Engine, HasPrice, SuppliesAnswers, remote_code
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.notes import Stage, read_notes
+from fp2.plugins import WITHDRAWAL, load
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs
 from fp2.results import Results, looked_notes
@@ -135,10 +136,8 @@ PURGES = "purges"
 def finish_purges(config: Config, progress: Progress) -> None:
     """Finish every purge that was begun on this machine and was killed, before anything of people is read."""
     if any((Path(config.paths.state) / PURGES).glob("*[0-9].json*")):
-        from fp2.runs.purge import finish_pending
-
-        for text in finish_pending(config, progress):
-            progress.note(text)
+        for line in load(WITHDRAWAL, "finish", "fp2 purge")(config, progress):
+            progress.note(line)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:

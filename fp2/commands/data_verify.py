@@ -17,6 +17,7 @@ from fp2.commands.output import Output
 from fp2.compose import load_config
 from fp2.config import Config, choices
 from fp2.errors import Fp2Error
+from fp2.plugins import WITHDRAWAL, load
 from fp2.progress import Progress
 from fp2.text import first_few, in_number
 
@@ -250,20 +251,17 @@ def _compare(
 def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.data.base import folder_option
-    from fp2.runs.purge_search import plan_purge
-    from fp2.runs.purge_selection import absent
 
-    source = config.data.source
-    plan = plan_purge(config, lambda salt, recorded: absent(source, people, salt))
-    if not plan.runs and not any(plan.store.values()):
+    derived = load(WITHDRAWAL, "absent", "fp2 data verify")(config, people)
+    if not derived["runs"] and not derived["rows"]:
         out.say("nothing was derived from subjects or images that this release lacks")
         return True
     option = folder_option(type(config.data))
     folder = f" data.{option}={getattr(config.data, option)}" if option else ""
     out.say(
-        f"ERROR {len(plan.people)} subjects or their images are not in this release, and there are rows derived from "
-        f"them ({plan.store['answers']} stored answers, {len(plan.runs)} runs): "
+        f"ERROR {derived['people']} subjects or their images are not in this release, and there are rows derived from "
+        f"them ({derived['answers']} stored answers, {derived['runs']} runs): "
         f"fp2 purge --absent data={config.data.name}{folder}",
-        derived={"people": len(plan.people), "answers": plan.store["answers"], "runs": len(plan.runs)},
+        derived={name: derived[name] for name in ("people", "answers", "runs")},
     )
     return False

@@ -29,8 +29,8 @@ _PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
 FILES = (artifacts.PEOPLE, artifacts.SCORES, artifacts.RESPONSES, artifacts.OVERRIDES, artifacts.PASSPORT)
 """What a report reads of a run beside its results and config, as far as it is there."""
 DENSE = "the answers are in dense storage"
-FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerprints.png"
-REPORT_FILES = (artifacts.RESULTS, PAGE, MARKDOWN, FIGURE)
+FOLDER = artifacts.SWEEP_REPORT
+_, PAGE, MARKDOWN, FIGURE = artifacts.SWEEP_REPORT_FILES
 
 
 def make_report(
