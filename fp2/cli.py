@@ -220,14 +220,6 @@ def rescore(
     raise typer.Exit(again(run_id, ctx.args, json))
 
 
-@command(READ_AND_COMPARE, "fp2 multiverse RUN")
-def multiverse(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
-    """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
-    from fp2.commands.runs import show_multiverse
-
-    show_multiverse(run, ctx.args, json)
-
-
 @command(EVALUATE, "fp2 watch", "fp2 watch RUN --json")
 def watch(
     ctx: typer.Context,
@@ -572,31 +564,6 @@ def relocate(ctx: typer.Context, json: Json = False) -> None:
         folders = relocate_folders(Path(config.paths.state), Path(config.paths.outputs))
         changed = move(config)
         out.say(f"{changed} addresses changed", changed=changed, folders=folders)
-
-
-@command(MAINTAIN, "fp2 purge --subject ID --dry-run", "fp2 purge --absent data=fhibe data.root=PATH")
-def purge(
-    ctx: typer.Context,
-    subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
-    image: Annotated[list[str] | None, typer.Option(help="Id of an image; may be repeated.")] = None,
-    release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
-    absent: Annotated[
-        bool, typer.Option("--absent", help="Every subject and image that the configured release lacks.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
-    drop_reports: Annotated[
-        bool,
-        typer.Option(
-            "--drop-reports", help="Purge runs that cannot be recomputed, too: they lose results, figures and passport."
-        ),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    json: Json = False,
-) -> None:
-    """Remove everything derived from a subject, an image or a release; recompute and sign what is left."""
-    from fp2.commands.purge import run as remove
-
-    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args, json))
 
 
 @command(

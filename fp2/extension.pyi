@@ -315,7 +315,7 @@ from fp2.store.withdrawn import (
     read_withdrawn as read_withdrawn,
     writing as writing,
 )
-from fp2.identifiers import normal_id as normal_id
+from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
 from fp2.store.rows import ResponseStore as ResponseStore
 
 # Scorers: the interface, what a value means, outcomes of answers.
@@ -599,7 +599,6 @@ from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
-from fp2.runs.multiverse import RUN_ID as RUN_ID
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
@@ -615,3 +614,60 @@ from fp2.runs.inputs import (
     plan_answers as plan_answers,
 )
 from fp2.progress import Progress as Progress, Terminal as Terminal
+
+# TODO sort into the sections above:
+from fp2 import __version__ as __version__
+from fp2.artifacts import replace_file as replace_file
+from fp2.ask.answers import other_tables as other_tables
+from fp2.ask.dense_answers import QUESTIONS as QUESTIONS, SHARDS as SHARDS
+from fp2.config import PathsConfig as PathsConfig
+from fp2.data.base import (
+    configured_source as configured_source,
+    load_configured as load_configured,
+    source_class as source_class,
+    source_name as source_name,
+    with_releases as with_releases,
+)
+from fp2.notes import NoteKind as NoteKind, logged as logged
+from fp2.plugins import (
+    PROTOCOLS as PROTOCOLS,
+    PURGES as PURGES,
+    installed as installed,
+    load as load,
+    read_installed as read_installed,
+)
+from fp2.report.dashboard import write_dashboard as write_dashboard
+from fp2.report.drawing import write_charts as write_charts
+from fp2.report.passport import DELETION_TYPE as DELETION_TYPE
+from fp2.report.reproduce import how_to_repeat as how_to_repeat
+from fp2.report.section import load_sections as load_sections
+from fp2.report.values import charts as charts, suppressed as suppressed
+from fp2.runs.folders import (
+    folders_of_original as folders_of_original,
+    forget_folder as forget_folder,
+    forget_written as forget_written,
+    recorded_folders as recorded_folders,
+    recorded_written as recorded_written,
+)
+from fp2.runs.logged import (
+    passport_part as passport_part,
+    passport_statement as passport_statement,
+    run_sections as run_sections,
+)
+from fp2.runs.origin import read_plain as read_plain
+from fp2.runs.outputs import code_tags as code_tags, result_tags as result_tags
+from fp2.runs.reader import writing_about as writing_about
+from fp2.runs.reissue import reissue as reissue, strip as strip
+from fp2.store import origins as origins
+from fp2.store.origins import RecordedImage as RecordedImage
+from fp2.store.withdrawn import halted as halted, withdraw as withdraw
+from fp2.tables import TRACE as TRACE, everyone_shown as everyone_shown
+from fp2.tracking.client import refuse_foreign_artifacts as refuse_foreign_artifacts, tracking_uri as tracking_uri
+from fp2.tracking.files import (
+    Logged as Logged,
+    files_of as files_of,
+    free_texts as free_texts,
+    logged_runs as logged_runs,
+    remove as remove,
+    replace as replace,
+)

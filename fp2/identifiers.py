@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+RUN_ID = re.compile(r"[0-9A-Za-z_\-]{1,100}")
+"""Ids of runs: they name folders."""
 
 
 def normal_id(value: object) -> str:

@@ -37,8 +37,8 @@ PURGES = "fp2.purges"
 """What deletes files that a package has of a run elsewhere: a callable `(outputs, run_id, kept)`, where `kept` are the
 salted keys of the images that stay."""
 WITHDRAWAL = "fp2.withdrawal"
-"""What `fp2 purge` does elsewhere: `finish`, a callable `(config, progress) -> lines`, finishes what was begun; `absent`,
-`(config, people) -> counts`, counts what is here of people whom a release lacks."""
+"""What others ask of the purge: `finish`, a callable `(config, progress) -> lines`, finishes those that were begun;
+`absent`, `(config, people) -> counts`, counts what is stored of people whom a release lacks."""
 PASSPORT = "fp2.passport"
 """What the passport states besides the results: a callable `(config, tables, results) -> mapping of keys`."""
 STOPPING = "fp2.stopping"

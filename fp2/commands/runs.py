@@ -20,7 +20,7 @@ from fp2 import artifacts
 from fp2.commands.output import Output, print_json
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
-from fp2.progress import Progress, Terminal
+from fp2.progress import Progress
 from fp2.text import printable
 
 if TYPE_CHECKING:
@@ -259,33 +259,6 @@ def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_j
             print(printable(f"note: {finding.check}: {failure}"))
     print(f"{len(findings) - len(failed)} of {len(findings)} checks passed")
     return EXIT_FAILED if failed else 0
-
-
-def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -> None:
-    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table."""
-    from fp2.report.reading import plain
-    from fp2.report.terminal import terminal
-    from fp2.run import finish_purges
-    from fp2.runs.multiverse import BLOCK, FILE, NEEDED, TABLES, multiverse
-    from fp2.runs.origin import states_again
-    from fp2.runs.reader import run_folder
-
-    local_config = load_config([word for word in overrides if not states_again(word)])
-    finish_purges(local_config, Progress())
-    with tempfile.TemporaryDirectory(prefix="fp2-multiverse-") as scratch:
-        computed = multiverse(
-            run_folder(run, local_config, Path(scratch), NEEDED, TABLES), local_config, Progress(), overrides
-        )
-    if as_json:
-        print_json(computed.document)
-        return
-    console = Terminal()
-    for renderable in terminal(
-        computed.section.values(computed.results[BLOCK], computed.results), local_config.report.suppress_below
-    ):
-        console.print(renderable)
-    for name in (FILE, artifacts.DASHBOARD, artifacts.FIGURES):
-        console.print(f"{name.partition('.')[0]:<12} {plain(computed.folder / name)}", soft_wrap=True, highlight=False)
 
 
 def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:

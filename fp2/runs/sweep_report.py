@@ -58,7 +58,7 @@ def make_report(
         path = Path(words[0])
         is_sweep = len(words) == 1 and path.is_dir() and not (path / artifacts.RESULTS).is_file()
         folder = (path if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    files = [folder / name for name in REPORT_FILES]
+    files = [folder / name for name in artifacts.SWEEP_REPORT_FILES]
     with (
         recording(Path(here.paths.state), [run.results["run_id"] for run in runs], files),
         writing_about(here, [run.tables.people for run in runs if run.tables is not None]),

@@ -331,7 +331,7 @@ def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: py
         journal.unlink()
         return ["finished the purge that began today"]
 
-    monkeypatch.setattr("fp2.runs.purge.finish_pending", finish, raising=False)
+    monkeypatch.setattr("fp2.methods.withdrawal.purge.finish_pending", finish, raising=False)
     assert bench.launch() == 0
     assert not journal.exists()
 

@@ -14,16 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.base import source_class, source_name, with_releases
-from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
-from fp2.runs.origin import read_plain
-from fp2.store.salted_keys import salted
+from fp2.extension import Fp2Error, normal_id, read_plain, salted, source_class, source_name, with_releases
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.store.origins import RecordedImage
+    from fp2.extension import RecordedImage
 
 
 @dataclass(frozen=True)

@@ -17,21 +17,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.artifacts import replace_file
-from fp2.config import Config, PathsConfig
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.report.keys import load_or_create_key
-from fp2.report.passport import DELETION_TYPE, STATEMENT_TYPE, generator, sign
-from fp2.runs.purge_selection import Selection
-from fp2.tables import everyone_shown
+from fp2.extension import (
+    DELETION_TYPE,
+    STATEMENT_TYPE,
+    Config,
+    Fp2Error,
+    PathsConfig,
+    digest,
+    everyone_shown,
+    generator,
+    load_or_create_key,
+    replace_file,
+    sign,
+)
+from fp2.methods.withdrawal.selection import Selection
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.answers import RunTables
-    from fp2.results import Results
-    from fp2.store.origins import RecordedImage
+    from fp2.extension import RecordedImage, Results, RunTables
 
 FOLDER, CERTIFICATE = "purges", ".certificate.json"
 _WRITTEN = ("started", "where", "people", "unindexed", "texts", "store", "unreached", "remaining")

@@ -15,7 +15,7 @@ import pytest
 from bench import Bench, every_byte, fp2, notes_of, rest_of, results_of
 from fhibe_copy import write_copy
 
-from fp2.runs.purge_selection import kind_of
+from fp2.methods.withdrawal.selection import kind_of
 from fp2.store.salted_keys import local_salt, salted
 
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.

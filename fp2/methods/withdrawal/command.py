@@ -8,20 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fp2.commands.output import Output
-from fp2.compose import load_config
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
-from fp2.plugins import PROTOCOLS, load, read_installed
-from fp2.text import plural
+from fp2.extension import PROTOCOLS, Config, Fp2Error, Output, load, load_config, normal_id, plural, read_installed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.runs.purge_search import Select
-    from fp2.runs.purge_selection import Selection
-    from fp2.store.origins import RecordedImage
+    from fp2.extension import RecordedImage
+    from fp2.methods.withdrawal.search import Select
+    from fp2.methods.withdrawal.selection import Selection
 
 
 def run(
@@ -32,9 +26,8 @@ def run(
 
     Returns the exit status: 1 if something of the people is still there.
     """
-    from fp2.progress import Progress
-    from fp2.runs.purge import finish_pending
-    from fp2.tracking.client import refuse_foreign_artifacts
+    from fp2.extension import Progress, refuse_foreign_artifacts
+    from fp2.methods.withdrawal.purge import finish_pending
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
@@ -51,7 +44,7 @@ def run(
     absentees = _absentees(config) if absent else None
 
     def select(salt: bytes, recorded: list[RecordedImage]) -> Selection:
-        from fp2.runs import purge_selection as selection
+        from fp2.methods.withdrawal import selection as selection
 
         if absentees is not None:
             return selection.absent(config.data.source, absentees, salt)
@@ -69,10 +62,10 @@ def run(
 
 
 def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool, drop_reports: bool) -> int:
-    from fp2.runs.purge import purge
-    from fp2.runs.purge_journal import RUNS
-    from fp2.runs.purge_search import plan_purge
-    from fp2.store.withdrawn import withdraw
+    from fp2.extension import withdraw
+    from fp2.methods.withdrawal.journal import RUNS
+    from fp2.methods.withdrawal.purge import purge
+    from fp2.methods.withdrawal.search import plan_purge
 
     plan = plan_purge(config, select)
     for identifier in plan.ids:
@@ -121,8 +114,7 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
 
 def _absentees(config: Config) -> pd.DataFrame:
     """Return the people of the release that the config names."""
-    from fp2.data.base import configured_source, load_configured, with_releases
-    from fp2.progress import Progress
+    from fp2.extension import Progress, configured_source, load_configured, with_releases
 
     source = configured_source(config)
     if not source.has_withdrawals:

@@ -13,26 +13,41 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from fp2 import artifacts
-from fp2.ask.answers import other_tables, read_tables
-from fp2.ask.dense_answers import QUESTIONS, SHARDS
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.hashing import sha256_file
-from fp2.plugins import PURGES, installed, load
-from fp2.progress import Progress
-from fp2.runs.folders import forget_folder, forget_written
-from fp2.runs.logged import passport_part, passport_statement, run_sections
-from fp2.runs.multiverse import forget
-from fp2.runs.outputs import code_tags, result_tags
-from fp2.runs.purge_journal import Journal, Step, alone, drafts, pending
-from fp2.runs.purge_search import OF_PEOPLE, Source, left, results_in, search, texts_of
-from fp2.runs.reissue import reissue, strip
-from fp2.store import origins
-from fp2.store.rows import ResponseStore
-from fp2.store.withdrawn import halted, withdraw
-from fp2.text import plural
-from fp2.tracking.files import Logged, files_of, logged_runs, remove, replace
+from fp2.extension import (
+    PURGES,
+    QUESTIONS,
+    SHARDS,
+    Config,
+    Fp2Error,
+    Logged,
+    Progress,
+    ResponseStore,
+    artifacts,
+    code_tags,
+    files_of,
+    forget_folder,
+    forget_written,
+    halted,
+    installed,
+    load,
+    logged_runs,
+    origins,
+    other_tables,
+    passport_part,
+    passport_statement,
+    plural,
+    read_tables,
+    reissue,
+    remove,
+    replace,
+    result_tags,
+    run_sections,
+    sha256_file,
+    strip,
+    withdraw,
+)
+from fp2.methods.withdrawal.journal import Journal, Step, alone, drafts, pending
+from fp2.methods.withdrawal.search import OF_PEOPLE, Source, left, results_in, search, texts_of
 
 WRITTEN_OUT = "hf"  # below `paths.data`
 ORDER = ("run", "report", "texts", "store")
@@ -118,7 +133,6 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
         step.staged = True
         journal.write()
     remains = set(read_tables(stage).people["image_id"]) if stage.is_dir() else set()
-    forget(outputs, step.run_id)
     for name in installed(PURGES):
         load(PURGES, name, PURGES)(outputs, step.run_id, remains)
     if folder and folder.is_dir():

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 from bench import REPOSITORY, Bench, environment, every_byte, fp2, rest_of, results_of, write_pictures
 
+from fp2.methods.withdrawal.journal import Journal, alone, pending
 from fp2.runs.folders import record_folder
-from fp2.runs.purge_journal import Journal, alone, pending
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.withdrawn import read_withdrawn
 
@@ -505,7 +505,7 @@ def test_a_folder_that_is_gone_since_the_purge_was_killed_stops_no_purge(
 ) -> None:
     bench, people = finished, pd.read_csv(finished.table)["person"].unique()
     with monkeypatch.context() as patch:
-        patch.setattr("fp2.runs.purge._mirror", lambda *folders: signal.raise_signal(signal.SIGINT))
+        patch.setattr("fp2.methods.withdrawal.purge._mirror", lambda *folders: signal.raise_signal(signal.SIGINT))
         assert fp2("purge", "--subject", people[4], "--yes", *bench.paths) == 130
     if moved:
         root = tmp_path_factory.mktemp("moved") / "project"

@@ -14,25 +14,39 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
-from fp2.ask.answers import RunTables, read_tables
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
-from fp2.report.section import load_sections
-from fp2.results import Results
-from fp2.runs.folders import folders_of_original, recorded_folders, recorded_written
-from fp2.runs.logged import logged_config, logged_protocol
-from fp2.runs.purge_journal import Journal, Step, alone
-from fp2.runs.purge_selection import Selection, ids_in, kind_of
-from fp2.store import origins
-from fp2.store.rows import ResponseStore
-from fp2.store.salted_keys import local_salt, salted
-from fp2.tables import TRACE, everyone_shown
-from fp2.tracking.client import tracking_uri
-from fp2.tracking.files import Logged, files_of, free_texts, logged_runs
+from fp2.extension import (
+    TRACE,
+    Config,
+    Fp2Error,
+    Logged,
+    ResponseStore,
+    Results,
+    RunTables,
+    artifacts,
+    everyone_shown,
+    files_of,
+    folders_of_original,
+    free_texts,
+    load_sections,
+    local_salt,
+    logged_config,
+    logged_protocol,
+    logged_runs,
+    normal_id,
+    origins,
+    read_tables,
+    recorded_folders,
+    recorded_written,
+    salted,
+    tracking_uri,
+)
+from fp2.methods.withdrawal.journal import Journal, Step, alone
+from fp2.methods.withdrawal.selection import Selection, absent, ids_in, kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Select = Callable[[bytes, list[origins.RecordedImage]], Selection]
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z")
@@ -131,6 +145,14 @@ def plan_purge(here: Config, select: Select) -> Journal:
     with alone(Path(here.paths.state)) as downloads:
         search(here, journal, downloads, select)
     return journal
+
+
+def count_absent(config: Config, people: pd.DataFrame) -> dict[str, int]:
+    """Count what is stored of `people` or images that a release lacks: people, answers, rows, runs."""
+    source = config.data.source
+    plan = plan_purge(config, lambda salt, recorded: absent(source, people, salt))
+    rows = plan.store
+    return {"people": len(plan.people), "answers": rows["answers"], "rows": sum(rows.values()), "runs": len(plan.runs)}
 
 
 def search(here: Config, journal: Journal, downloads: Path, select: Select | None = None) -> None:
@@ -324,7 +346,9 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
 
 def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
-    for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{artifacts.SWEEP_REPORT}/{artifacts.RESULTS}"):
+    for report in (
+        Path(here.paths.outputs).expanduser().absolute().rglob(f"{artifacts.SWEEP_REPORT}/{artifacts.RESULTS}")
+    ):
         if {str(run.get("run_id")) for run in artifacts.json_object(report).get("runs") or ()}.intersection(changed):
             outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
             for name in artifacts.SWEEP_REPORT_FILES:

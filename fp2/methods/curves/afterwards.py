@@ -6,28 +6,34 @@ The run is not changed: its files are signed. The folder is `multiverse/RUN_ID` 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2 import __version__, artifacts
-from fp2.ask.answers import read_tables
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.notes import NoteKind, Stage, logged, read_notes
-from fp2.progress import Progress
-from fp2.protocols.base import Asks
-from fp2.protocols.requirements import check_settings
-from fp2.runs.logged import logged_config, logged_protocol
+from fp2.extension import (
+    RUN_ID,
+    Asks,
+    Config,
+    Fp2Error,
+    NoteKind,
+    Progress,
+    Stage,
+    __version__,
+    artifacts,
+    check_settings,
+    logged,
+    logged_config,
+    logged_protocol,
+    read_notes,
+    read_tables,
+)
 
 if TYPE_CHECKING:
-    from fp2.report.section import Section
+    from fp2.extension import Section
 
-RUN_ID = re.compile(r"[0-9A-Za-z_\-]{1,100}")
 BLOCK = "multiverse"
 FILE = "multiverse.json"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS)
@@ -63,7 +69,7 @@ def folder_of(outputs: Path, run_id: str) -> Path:
     return outputs.expanduser().resolve() / BLOCK / run_id
 
 
-def forget(outputs: Path, run_id: str) -> None:
+def forget(outputs: Path, run_id: str, kept: Collection[str] = ()) -> None:
     """Delete the specification curve of a run, if there is one: it follows from the answers about all its subjects."""
     if RUN_ID.fullmatch(run_id):
         shutil.rmtree(folder_of(outputs, run_id), ignore_errors=True)
@@ -74,8 +80,7 @@ def multiverse(source: Path, here: Config, progress: Progress, words: Sequence[s
 
     `words` state again what a run of somebody else names (`fp2.runs.origin`).
     """
-    from fp2.report.section import load_sections
-    from fp2.runs.reader import read_results, writing_about
+    from fp2.extension import load_sections, read_results, writing_about
 
     before = read_results(source)
     if missing := [name for name in TABLES if not (source / name).is_file()]:
@@ -102,10 +107,7 @@ def multiverse(source: Path, here: Config, progress: Progress, words: Sequence[s
 
 def _write(computed: Computed, source: Path, local_config: Config, progress: Progress) -> None:
     """Write the block, its figures and a dashboard of the run's disparities with it."""
-    from fp2.report.dashboard import write_dashboard
-    from fp2.report.drawing import write_charts
-    from fp2.report.reproduce import how_to_repeat
-    from fp2.report.values import charts, suppressed
+    from fp2.extension import charts, how_to_repeat, suppressed, write_charts, write_dashboard
 
     folder, min_cell, block = computed.folder, local_config.report.suppress_below, computed.results[BLOCK]
     n_steps = 1 + len(block["cuts"]) + 2 * len(block["rows"])
