@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders, read_status
-from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, jobs_of, prepare, validate
+from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, hydra_overrides, jobs_of, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
@@ -102,7 +102,7 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | list[Path] | None]
     argv = [FLAGS.get(word, word) for word in with_values(argv)]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
-    expanded = prepare(overrides)
+    expanded = hydra_overrides(overrides)
     if {"--help", "-h"} & set(flags):
         _print_help(expanded, program)
         return 0, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -22,6 +22,7 @@ from fp2.commands.arguments import (
     JsonFile,
     RunWord,
     run_names,
+    words_and_settings,
 )
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, load, read_installed
@@ -113,12 +114,6 @@ def command(
     )
 
 
-def _words(first: str | None, more: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command that are no settings, and its settings."""
-    words = [*([first] if first else []), *more]
-    return [word for word in words if "=" not in word], [word for word in words if "=" in word]
-
-
 def main() -> None:
     """Run the command line; a user error is one line and a non-zero exit status."""
     try:
@@ -158,36 +153,6 @@ def run(ctx: typer.Context, json: Json = False) -> None:
     raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
 
 
-@command(EVALUATE, "fp2 pin qwen2_5_vl_3b", "fp2 pin experiment=page")
-def pin(
-    ctx: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="[MODEL]...", help="Models, or a run's settings."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
-    from fp2.commands.pin import pin as write
-
-    raise typer.Exit(write(*_words(model, ctx.args), json))
-
-
-@command(EVALUATE, "fp2 list models", "fp2 list scorers hydra.searchpath=[file:///my/conf]", name="list")
-def list_choices(
-    ctx: typer.Context,
-    what: Annotated[
-        str | None,
-        typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, forms, ... (default: all)"),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
-    from fp2.commands.listing import list_choices as show
-
-    show(*_words(what, ctx.args), json)
-
-
 @command(EVALUATE, "fp2 rerun RUN", "fp2 rerun RUN --fresh 0.05")
 def rerun(
     ctx: typer.Context,
@@ -220,22 +185,6 @@ def rescore(
     raise typer.Exit(again(run_id, ctx.args, json))
 
 
-@command(EVALUATE, "fp2 watch", "fp2 watch RUN --json")
-def watch(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.", autocompletion=run_names),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Show what a run in another terminal is doing: stage, rates, refusals, failures, time left, last answer."""
-    from fp2.commands.watch import watch as follow
-
-    runs, settings = _words(run, ctx.args)
-    follow(runs[0] if runs else None, settings, json)
-
-
 @command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
 def ui(
     ctx: typer.Context,
@@ -252,7 +201,7 @@ def ui(
     """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
     from fp2.commands.ui import serve
 
-    raise typer.Exit(serve(*_words(run, ctx.args), port))
+    raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
@@ -268,7 +217,7 @@ def view(
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.commands.view import view as serve
 
-    serve(*_words(run, ctx.args), port, row)
+    serve(*words_and_settings(run, ctx.args), port, row)
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
@@ -421,7 +370,7 @@ def compare(
     """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
     from fp2.commands.compare import compare_runs
 
-    more, settings = _words(None, ctx.args)
+    more, settings = words_and_settings(None, ctx.args)
     compare_runs([first, second, *more], settings, json, figure, html)
 
 
@@ -452,7 +401,7 @@ def report(
     """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
     from fp2.commands.runs import report as write
 
-    write(*_words(run, ctx.args), to, json)
+    write(*words_and_settings(run, ctx.args), to, json)
 
 
 @command(MAINTAIN, "fp2 log FOLDER")
@@ -530,27 +479,6 @@ def keygen(
     make(path, chosen, overwrite, json)
 
 
-@command(MAINTAIN, "fp2 new scorer politeness", settings=False)
-def new(
-    kind: Annotated[str, typer.Argument(help="scorer, dataset, engine or protocol")],
-    name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
-    folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
-    json: Json = False,
-) -> None:
-    """Write a package of your own with a scorer, data set, engine or protocol that runs, and its test."""
-    from fp2.commands.new import new as write
-
-    write(kind, name, folder, json)
-
-
-@command(MAINTAIN, "fp2 doctor")
-def doctor(ctx: typer.Context, json: Json = False) -> None:
-    """Check the environment: versions, torchvision, device, disk, stores, drawing."""
-    from fp2.commands.doctor import examine
-
-    raise typer.Exit(examine(ctx.args, json))
-
-
 @command(MAINTAIN, "fp2 relocate")
 def relocate(ctx: typer.Context, json: Json = False) -> None:
     """Correct the artifact addresses of the MLflow store, and the records of run folders, after a project was moved."""
@@ -564,57 +492,6 @@ def relocate(ctx: typer.Context, json: Json = False) -> None:
         folders = relocate_folders(Path(config.paths.state), Path(config.paths.outputs))
         changed = move(config)
         out.say(f"{changed} addresses changed", changed=changed, folders=folders)
-
-
-@command(
-    MAINTAIN, "fp2 data verify", "fp2 data verify data=fhibe data.root=PATH --newer PATH", name="verify", to=data_app
-)
-def data_verify(
-    ctx: typer.Context,
-    pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
-    newer: Annotated[
-        Path | None,
-        typer.Option(help="The folder of a newer release: count the subjects and images that the newer one lacks."),
-    ] = None,
-    ids_to: Annotated[
-        Path | None, typer.Option(help="Write the ids that the newer release lacks to this file.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""
-    from fp2.commands.data_verify import verify as check
-
-    raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to, as_json=json))
-
-
-@command(MAINTAIN, "fp2 store merge 1.sqlite 2.sqlite --into all.sqlite", name="merge", to=store_app)
-def store_merge(
-    ctx: typer.Context,
-    stores: Annotated[list[Path], typer.Argument(help="Two response stores or more; they are only read.")],
-    into: Annotated[Path, typer.Option(help="The new store.")],
-    json: Json = False,
-) -> None:
-    """Merge the answers, failures and origins of several stores in a new one, without people who were withdrawn."""
-    from fp2.commands.store import merge
-
-    paths, settings = _words(None, [*map(str, stores), *ctx.args])
-    merge(list(map(Path, paths)), into, settings, json)
-
-
-@command(MAINTAIN, "fp2 store check", "fp2 store check all.sqlite", name="check", to=store_app)
-def store_check(
-    ctx: typer.Context,
-    path: Annotated[Path | None, typer.Argument(help="A response store (default: the configured one).")] = None,
-    json: Json = False,
-) -> None:
-    """Check the database of a response store, and the checksum of every row in it."""
-    from fp2.commands.store import check as check_store
-
-    if path is None:
-        from fp2.compose import load_config
-
-        path = Path(load_config(ctx.args).paths.store)
-    raise typer.Exit(check_store(path, json))
 
 
 for _entry in read_installed(COMMANDS, lambda name: load(COMMANDS, name, COMMANDS)).values():

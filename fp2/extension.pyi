@@ -581,12 +581,16 @@ from fp2.report.verify import (
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
     EVALUATE as EVALUATE,
+    MAINTAIN as MAINTAIN,
     PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
+    RUN_HELP as RUN_HELP,
     CommandEntry as CommandEntry,
+    words_and_settings as words_and_settings,
     Json as Json,
     JsonFile as JsonFile,
     RunWord as RunWord,
+    run_names as run_names,
 )
 from fp2.commands.loopback import (
     CSS as CSS,
@@ -671,3 +675,19 @@ from fp2.tracking.files import (
     remove as remove,
     replace as replace,
 )
+
+# TODO sort into the sections above:
+from fp2 import plugins as plugins
+from fp2.compose import hydra_overrides as hydra_overrides, is_from_hub as is_from_hub
+from fp2.config import conf_folders as conf_folders, groups as groups
+from fp2.data.base import ImageFile as ImageFile, folder_option as folder_option
+from fp2.data.group_sizes import cut_notes as cut_notes
+from fp2.engines.checkpoint import is_repository as is_repository
+from fp2.engines.pins import cached_checkpoint as cached_checkpoint, read_pins as read_pins, write_pins as write_pins
+from fp2.plugins import DATA as DATA, WITHDRAWAL as WITHDRAWAL
+from fp2.runs.inputs import with_cuts as with_cuts
+from fp2.runs.live import line_of as line_of
+from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
+from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
+from fp2.text import first_few as first_few
+from fp2.tracking.client import database_file as database_file, shown_uri as shown_uri, summaries as summaries

@@ -11,11 +11,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.commands.data_verify": "fp2.methods.maintenance.data_verify",
+    "fp2.commands.doctor": "fp2.methods.maintenance.doctor",
     "fp2.commands.forecast": "fp2.methods.planning.forecast",
     "fp2.commands.label": "fp2.methods.labels.command",
+    "fp2.commands.listing": "fp2.methods.maintenance.listing",
+    "fp2.commands.new": "fp2.methods.maintenance.new",
+    "fp2.commands.pin": "fp2.methods.maintenance.pin",
     "fp2.commands.plan": "fp2.methods.planning.plan",
     "fp2.commands.purge": "fp2.methods.withdrawal.command",
     "fp2.commands.sample_size": "fp2.methods.planning.sample_size",
+    "fp2.commands.store": "fp2.methods.maintenance.store",
+    "fp2.commands.watch": "fp2.methods.maintenance.watch",
     "fp2.data.peeps": "fp2.methods.peeps.data",
     "fp2.data.readers.boxed": "fp2.methods.public_sets.boxed",
     "fp2.data.readers.detection_sets": "fp2.methods.public_sets.detection_sets",

@@ -65,7 +65,8 @@ NOT_RUN: Mapping[str, str] = {
     r"launch.py experiment=gras_paper(?!.*llava_1_5_7b_gras)": "needs the weights of several published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
-    r"^pip install ": "changes the environment: tests/test_plugin.py and tests/commands/test_new.py install packages",
+    r"^pip install ": "changes the environment: tests/test_plugin.py and "
+    "tests/methods/maintenance/test_new.py install packages",
     r"^make ": "sets up an environment; what they start is in tests/test_run_default.py (run), "
     "tests/report/test_site.py (docs); the others measure or start tests",
     r"^python (-m )?benchmarks": "measures for minutes to days: tests/benchmarks/test_benchmark_options.py starts the "

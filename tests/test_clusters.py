@@ -78,10 +78,10 @@ def test_a_preempted_job_of_an_array_is_requeued_and_goes_on_where_it_was(bench:
 def test_a_sweep_on_slurm_is_one_array_that_is_requeued() -> None:
     from submitit.slurm.slurm import _make_sbatch_string
 
-    from fp2.compose import prepare
+    from fp2.compose import hydra_overrides
     from fp2.compose.overrides import compose_config
 
-    words = prepare(["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "model=planted"])
+    words = hydra_overrides(["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "model=planted"])
     launcher = compose_config(words, with_hydra=True).hydra.launcher
     assert launcher._target_.endswith("SlurmLauncher")
     assert launcher.max_num_timeout > 0

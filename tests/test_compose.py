@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from rooted import ROOTED
 
-from fp2.compose import CONFIG_NAME, check_overrides, compose_config, load_config, prepare, validate
+from fp2.compose import CONFIG_NAME, check_overrides, compose_config, hydra_overrides, load_config, validate
 from fp2.compose.suggestions import usable
 from fp2.config import choices, conf_dir, conf_folders
 from fp2.cuts import resolve_cuts
@@ -67,14 +67,14 @@ def test_every_choice_of_every_group_composes_and_validates(words: list[str | No
 def test_every_sweep_composes_with_each_of_its_choices(name: str) -> None:
     params = yaml.safe_load(choices("sweep")[name].read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"]
     assert all(len(choices.split(",")) >= 2 for choices in params.values())
-    check_overrides(prepare([f"sweep={name}"]))  # validates each choice
+    check_overrides(hydra_overrides([f"sweep={name}"]))  # validates each choice
 
 
 def test_a_wrong_choice_in_a_sweeps_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"cut": "region,pronuon"}, True, None
     monkeypatch.setattr("fp2.compose.overrides._sweep_of", lambda overrides: found)
     with pytest.raises(Fp2Error, match="'pronoun'"):
-        check_overrides(prepare(["model=planted"]))
+        check_overrides(hydra_overrides(["model=planted"]))
 
 
 def test_the_engine_follows_the_model() -> None:
@@ -120,7 +120,7 @@ def test_nothing_is_cut_by_where_exactly_or_when_an_image_was_taken(name: str) -
 )
 def test_types_ranges_and_what_must_fit_together(override: str, where: str) -> None:
     with pytest.raises(Fp2Error) as caught:
-        check_overrides(prepare([override]))
+        check_overrides(hydra_overrides([override]))
     assert where in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -133,13 +133,13 @@ def test_severity_bounds_may_come_in_any_order() -> None:
 
 def test_an_intersection_by_name_in_one_run_and_in_a_sweep() -> None:
     assert load_config(["cut=region_x_age_x_pronoun"]).cut.by == ["region", "age", "pronoun"]
-    check_overrides(prepare(["cut=region,age_x_pronoun"]), sweep=True)
+    check_overrides(hydra_overrides(["cut=region,age_x_pronoun"]), sweep=True)
 
 
 def test_a_glob_sweeps_over_the_files_of_a_group() -> None:
-    check_overrides(prepare(["report=glob(*)", "model=planted"]))
+    check_overrides(hydra_overrides(["report=glob(*)", "model=planted"]))
     with pytest.raises(Fp2Error, match="nothing matches"):
-        check_overrides(prepare(["cut=glob(x*)"]))
+        check_overrides(hydra_overrides(["cut=glob(x*)"]))
 
 
 def test_the_schema_has_every_key_of_every_yaml() -> None:
@@ -184,7 +184,7 @@ def test_every_key_of_version_0_3_is_accepted_as_an_override(choice: str) -> Non
     group, _, name = choice.partition("=")
     chosen = [f"model={MODELS[name]}"] if group == "engine" and name in MODELS else list(filter(None, [choice]))
     needs = NEEDS.get(choice, [])
-    composed = compose_config(prepare([*chosen, *needs]))
+    composed = compose_config(hydra_overrides([*chosen, *needs]))
     values = OmegaConf.to_container(composed, resolve=True)
     given = [
         f"{key}={written(reduce(lambda part, word: part.get(word), key.split('.'), values))}"
@@ -222,7 +222,7 @@ def test_cuts_and_scorers_that_would_be_refused_are_not_suggested(words: list[st
 def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
     people = planned_peeps(PeepsSpec(n_subjects=60, n_pairs=0)).people
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        words = prepare(["data=peeps"])
+        words = hydra_overrides(["data=peeps"])
         cuts, scorers = usable("cut", words), usable("scorer", words)
     for name in cuts or []:
         spec = yaml.safe_load(choices("cut")[name].read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
 )
 def test_settings_are_made_as_hydra_makes_them(words: list[str]) -> None:
     for _ in range(2):  # the second time in the composition of the first
-        composed, expected = (outcome_of(function, prepare(words)) for function in (compose_config, hydras_own))
+        composed, expected = (outcome_of(function, hydra_overrides(words)) for function in (compose_config, hydras_own))
         assert composed == expected
 
 

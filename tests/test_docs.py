@@ -23,7 +23,7 @@ from bench import REPOSITORY, load_config
 
 import fp2 as library
 from fp2.cli import app
-from fp2.compose import check_overrides, prepare
+from fp2.compose import check_overrides, hydra_overrides
 from fp2.config import choices
 from fp2.data.base import DataSource
 from fp2.engines.base import Engine
@@ -320,7 +320,7 @@ def _compose(words: tuple[str, ...]) -> str | None:
         with suppress(Fp2Error):
             load_config(words)
             return None
-        check_overrides(prepare(words))  # of a sweep each choice
+        check_overrides(hydra_overrides(words))  # of a sweep each choice
     except Fp2Error as error:
         return None if "pip install 'fp2[" in str(error) else str(error)  # of an extra that is not installed here
     return None

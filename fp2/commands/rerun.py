@@ -19,7 +19,7 @@ from rich.table import Table
 
 from fp2 import artifacts
 from fp2.commands.output import Output
-from fp2.compose import compose_config, config_hash, from_plain, load_config, prepare, validate
+from fp2.compose import compose_config, config_hash, from_plain, hydra_overrides, load_config, validate
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.results import Results, changed_methods, differences, equal, owned
@@ -265,7 +265,7 @@ def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int
     from fp2.runs.rescore import composable
     from fp2.runs.rescore import rescore as again
 
-    config = validate(compose_config(prepare(composable(overrides))))
+    config = validate(compose_config(hydra_overrides(composable(overrides))))
     finish_purges(config, Progress())
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
         source = run_folder(run_id, config, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)

@@ -54,7 +54,7 @@ def project_root() -> Path:
     return Path(os.environ.setdefault("FP2_ROOT", str(Path.cwd()))).resolve()
 
 
-def prepare(overrides: Sequence[str]) -> list[str]:
+def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands.
 
     The config groups of plug-ins are on its search path, which is that of `choices` too.
@@ -169,7 +169,7 @@ def _compose_settings(overrides: Sequence[str], with_hydra: bool) -> DictConfig:
 
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
-    prepared = prepare(overrides)
+    prepared = hydra_overrides(overrides)
     config = validate(compose_config(prepared))
     check_typed(prepared, [config])
     return config
@@ -252,7 +252,7 @@ def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
 
 def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
     """Return the (prepared) overrides of every run that `overrides` stand for: one, or all of a sweep."""
-    return [list(job) for job in itertools.product(*_all_choices(prepare(overrides), sweep=True)[0])]
+    return [list(job) for job in itertools.product(*_all_choices(hydra_overrides(overrides), sweep=True)[0])]
 
 
 def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]], DictConfig | None]:
@@ -282,7 +282,7 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     parser, parsed = OverridesParser.create(), []
     for word in overrides:
         is_open = word.startswith(tuple(f"++{name}" for name in OPEN))
-        override = word.removeprefix("++") if is_open else word  # as it was typed: see `prepare`
+        override = word.removeprefix("++") if is_open else word  # as it was typed: see `hydra_overrides`
         key, separator, value = override.partition("=")
         try:
             parsed.append(parser.parse_override(word))

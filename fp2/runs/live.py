@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import LIVE
-from fp2.errors import Fp2Error
 from fp2.tables import TRACE
 from fp2.text import printable
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 FILE_SECONDS, METRIC_SECONDS = 0.5, 10.0
 """Shortest time between two writes of the file, and between two sets of metrics."""
 _KIND_LENGTH, _LAST_LENGTH = 60, 160
-NAMES = ("run_id", "config_hash")
-"""What a run can be named by."""
 
 
 @dataclass
@@ -184,35 +181,3 @@ def line_of(facts: Mapping[str, Any]) -> str:
     if facts["last"]:
         segments.append(f"last: {facts['last']}")
     return " · ".join(segments)
-
-
-def running(outputs: Path, word: str | None = None) -> Path | None:
-    """Return the folder of the run that said last what it does, below the folder of all outputs; None if none goes on.
-
-    Parameters
-    ----------
-    word : str, optional
-        The run: a folder, or the beginning of its id or config hash.
-    """
-    if word is not None and Path(word).is_dir():
-        return Path(word)
-    statuses: dict[Path, dict[str, Any]] = {}
-    for path in (path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{LIVE}")):
-        facts = read(path.parent)
-        if facts is not None and any(str(facts.get(name, "")).startswith(word or "") for name in NAMES):
-            statuses[path.parent] = facts
-    ids = sorted(str(facts.get("run_id")) for facts in statuses.values())
-    if word is not None and len(statuses) > 1:
-        raise Fp2Error(f"{word!r} matches {len(statuses)} runs: {', '.join(ids)}", where=str(outputs))
-    return max(statuses, key=lambda folder: statuses[folder]["updated"], default=None)
-
-
-def read(folder: Path) -> dict[str, Any] | None:
-    """Return what the run in `folder` is doing; None if it has ended, or its process is gone."""
-    try:
-        facts: dict[str, Any] = json.loads((folder / LIVE).read_text(encoding="utf-8"))
-        with suppress(PermissionError):  # a process of another user
-            os.kill(int(facts["pid"]), 0)
-        return facts
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

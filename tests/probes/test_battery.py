@@ -7,7 +7,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from fp2.compose import conf_dir, prepare
+from fp2.compose import conf_dir, hydra_overrides
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 from fp2.tables import Decoding
@@ -40,7 +40,9 @@ ALL, SIX = {"choice_orders": "all"}, ["a", "b", "c", "d", "e", "f"]
 
 def composed(*overrides):
     with initialize_config_dir(str(conf_dir()), version_base=None):
-        return OmegaConf.to_container(compose(config_name=None, overrides=prepare(overrides)), resolve=True)["probe"]
+        return OmegaConf.to_container(compose(config_name=None, overrides=hydra_overrides(overrides)), resolve=True)[
+            "probe"
+        ]
 
 
 def test_the_six_probes_word_for_word():

@@ -190,7 +190,7 @@ def interface() -> dict[str, Any]:
     from omegaconf import OmegaConf
 
     from fp2.cli import app
-    from fp2.compose import compose_config, prepare
+    from fp2.compose import compose_config, hydra_overrides
     from fp2.config import choices, conf_folders
 
     command = typer.main.get_command(app)
@@ -200,7 +200,7 @@ def interface() -> dict[str, Any]:
         groups[group] = {
             name: sorted(leaves(OmegaConf.to_container(OmegaConf.load(path)))) for name, path in files.items()
         }
-    default = OmegaConf.to_container(compose_config(prepare([])))
+    default = OmegaConf.to_container(compose_config(hydra_overrides([])))
     return {
         "commands": options_of(command),
         "groups": groups,

@@ -15,8 +15,9 @@ from bench import Bench, fp2
 
 import fp2 as package
 from fp2.artifacts import LIVE
+from fp2.methods.maintenance.watch import read, running
 from fp2.progress import Progress
-from fp2.runs.live import LiveRun, line_of, read, running, watched
+from fp2.runs.live import LiveRun, line_of, watched
 from fp2.tables import Answer
 
 RUN, OTHER = "a1b2c3d4e5f6", "a1b2ffffffff"

@@ -6,7 +6,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from fp2.compose import conf_dir, prepare
+from fp2.compose import conf_dir, hydra_overrides
 from fp2.errors import Fp2Error
 from fp2.plugins import SCORERS, installed
 from fp2.scorers.registry import build_scorer, build_scorers
@@ -36,7 +36,7 @@ class Half:
 
 def composed(*overrides):
     with initialize_config_dir(str(conf_dir()), version_base=None):
-        cfg = compose(config_name=None, overrides=prepare(overrides))
+        cfg = compose(config_name=None, overrides=hydra_overrides(overrides))
     return OmegaConf.to_container(cfg, resolve=True)
 
 

@@ -8,10 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from fp2 import __version__
-from fp2.artifacts import as_user_error
-from fp2.commands.output import Output
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, Output, __version__, artifacts, nearest
 
 _TEMPLATES = Path(__file__).parent / "scaffold"
 _COMMON = "common"
@@ -50,7 +47,7 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
         comment_start_string="[##", comment_end_string="##]",
     )  # fmt: skip
     files = []
-    with as_user_error(target):
+    with artifacts.as_user_error(target):
         for template in (_COMMON, kind):
             for source in sorted((_TEMPLATES / template).rglob("*.tmpl")):
                 inner = source.relative_to(_TEMPLATES / template).as_posix().removesuffix(".tmpl")

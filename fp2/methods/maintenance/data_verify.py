@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from fp2.commands.output import Output
-from fp2.compose import load_config
-from fp2.config import Config, choices
-from fp2.errors import Fp2Error
-from fp2.plugins import WITHDRAWAL, load
-from fp2.progress import Progress
-from fp2.text import first_few, in_number
+from fp2.extension import (
+    WITHDRAWAL,
+    Config,
+    Fp2Error,
+    Output,
+    Progress,
+    choices,
+    first_few,
+    in_number,
+    load,
+    load_config,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.data.base import Dataset, ImageFile
-    from fp2.data.pixels import PixelDigest
+    from fp2.extension import Cut, Dataset, ImageFile, PixelDigest
 
 
 @dataclass
@@ -99,7 +102,7 @@ def check_pixels(
 
 def _header_size(path: Path) -> tuple[int, int] | None:
     """Return the image's (width, height) by its EXIF orientation, or None if it is not an image."""
-    from fp2.data.pixels import image_file
+    from fp2.extension import image_file
 
     try:
         with image_file(path) as image:
@@ -128,9 +131,7 @@ def verify(
     ids_to : Path, optional
         Where to write the ids that the newer release lacks, one per line.
     """
-    from fp2.data.base import configured_source, load_configured
-    from fp2.data.pixels import PixelIndex
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import PixelIndex, ResponseStore, configured_source, load_configured
 
     with Output(as_json) as out:
         config = load_config(overrides)
@@ -186,7 +187,7 @@ def _report(findings: Findings, out: Output) -> None:
 
 def _groups(config: Config, counted: pd.DataFrame, cuts: Sequence[Cut], out: Output) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
-    from fp2.data.group_sizes import cut_notes, group_sizes
+    from fp2.extension import cut_notes, group_sizes
 
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
@@ -207,9 +208,7 @@ def _groups(config: Config, counted: pd.DataFrame, cuts: Sequence[Cut], out: Out
 
 def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
     """Return the people and the config's cuts; where the data lack their attributes, one for each with few values."""
-    from fp2.cuts import Cut
-    from fp2.runs.inputs import with_cuts
-    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+    from fp2.extension import ATTRIBUTE_PREFIX, Cut, attribute_columns, with_cuts
 
     try:
         return with_cuts(people, config)
@@ -225,7 +224,7 @@ def _compare(
     config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress, out: Output
 ) -> None:
     """Count the subjects and images of this release that the newer one lacks."""
-    from fp2.data.base import configured_source, folder_option, load_configured, with_releases
+    from fp2.extension import configured_source, folder_option, load_configured, with_releases
 
     if not configured_source(config).has_withdrawals:
         problem = f"--newer compares releases, which data={config.data.name} does not have"
@@ -250,7 +249,7 @@ def _compare(
 
 def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
-    from fp2.data.base import folder_option
+    from fp2.extension import folder_option
 
     derived = load(WITHDRAWAL, "absent", "fp2 data verify")(config, people)
     if not derived["runs"] and not derived["rows"]:

@@ -9,12 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fp2 import plugins
-from fp2.compose import prepare
-from fp2.config import choices, conf_folders
-from fp2.config import groups as config_groups
-from fp2.errors import Fp2Error, nearest
-from fp2.progress import Terminal
+from fp2.extension import Fp2Error, Terminal, choices, conf_folders, hydra_overrides, nearest, plugins
+from fp2.extension import groups as config_groups
 
 CLASSES = {group.removeprefix("fp2."): group for group in plugins.GROUPS}
 """What is listed -> the entry-point group of the classes behind it."""
@@ -25,7 +21,7 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
 
     `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
     """
-    prepare(overrides)
+    hydra_overrides(overrides)
     groups = {_singular(name): name for name in config_groups()}
     classes = {_singular(kind): group for kind, group in CLASSES.items()}
     kinds = sorted({*groups, *classes})

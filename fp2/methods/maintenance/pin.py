@@ -6,11 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.commands.output import Output
-from fp2.compose import config_of, is_from_hub, jobs_of, prepare
-from fp2.engines.checkpoint import Checkpoint, is_repository
-from fp2.engines.pins import cached_checkpoint, read_pins, write_pins
-from fp2.errors import Fp2Error
+from fp2.extension import (
+    Checkpoint,
+    Fp2Error,
+    Output,
+    cached_checkpoint,
+    config_of,
+    hydra_overrides,
+    is_from_hub,
+    is_repository,
+    jobs_of,
+    read_pins,
+    write_pins,
+)
 
 EXIT_MISSING = 1
 
@@ -29,7 +37,7 @@ def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) 
         fix = "Give the names of models, or an experiment: fp2 pin experiment=page"
         raise Fp2Error("no model is named", where="fp2 pin", fix=fix)
     named = dict(_named(models, overrides))
-    lock = Path(config_of(prepare([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
+    lock = Path(config_of(hydra_overrides([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
     pins, missing, out = read_pins(lock), False, Output(as_json)
     said_of: dict[str, dict[str, Any]] = {}
     for repository in dict.fromkeys(repository for repository, _ in named.values() if repository is not None):

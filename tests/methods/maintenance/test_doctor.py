@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pytest
 from bench import Bench, fp2
 
-from fp2.commands import doctor
 from fp2.compose import load_config
+from fp2.methods.maintenance import doctor
 
 
 def test_it_is_content_here_and_names_a_broken_store(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

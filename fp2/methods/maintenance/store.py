@@ -6,15 +6,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fp2.commands.output import Output
-from fp2.compose import load_config
-from fp2.errors import Fp2Error
-from fp2.progress import Progress
-from fp2.run import finish_purges
-from fp2.store.integrity import count_checked, damaged_rows
-from fp2.store.merge import count_rows, merge_stores
-from fp2.store.withdrawn import writing
-from fp2.text import printable
+from fp2.extension import (
+    Fp2Error,
+    Output,
+    Progress,
+    count_checked,
+    count_rows,
+    damaged_rows,
+    finish_purges,
+    load_config,
+    merge_stores,
+    printable,
+    writing,
+)
 
 EXIT_FAILED = 1
 _SHOWN = 20  # damaged rows that are named

@@ -15,12 +15,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from fp2.compose import load_config
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.plugins import DATA, load, read_installed
-from fp2.progress import Terminal
-from fp2.text import plural, printable
+from fp2.extension import DATA, Config, Fp2Error, Terminal, load, load_config, plural, printable, read_installed
 
 Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
@@ -141,7 +136,7 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    from fp2.engines.worker_options import device_of
+    from fp2.extension import device_of
 
     wanted = device_of(config.engine)
     if wanted.startswith("cuda") and not torch.cuda.is_available():
@@ -154,7 +149,7 @@ def _device(config: Config) -> Check:
 
 def _workers(config: Config) -> Check:
     """Check the processes that share one model's questions: their GPUs, or Ray."""
-    from fp2.engines.worker_options import WorkerOptions, worker_devices
+    from fp2.extension import WorkerOptions, worker_devices
 
     options = config.engine
     try:
@@ -184,7 +179,7 @@ def _disk(config: Config) -> Check:
 
 def _local_disk(config: Config) -> Check:
     """Check that no store is on a network disk, where SQLite's write-ahead log does not work."""
-    from fp2.tracking.client import database_file, tracking_uri
+    from fp2.extension import database_file, tracking_uri
 
     advice_of = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
     if (database := database_file(tracking_uri(config))) is not None:
@@ -210,7 +205,7 @@ def _file_system(folder: Path) -> str:
 
 
 def _store(config: Config) -> Check:
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import ResponseStore
 
     try:
         with ResponseStore(Path(config.paths.store)) as store:
@@ -221,7 +216,7 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.tracking.client import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
+    from fp2.extension import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
 
     if fault := _unusable_uri(tracking_uri(config)) or _missing_driver((config.tracking.artifacts or "").split(":")[0]):
         return False, f"MLflow: {fault}"
@@ -263,7 +258,7 @@ def _missing_driver(scheme: str) -> str | None:
 
 def _modes(config: Config) -> Check:
     """Check that others on this host cannot read answers or keys: an existing file or folder keeps its mode."""
-    from fp2.tracking.client import database_file, tracking_uri
+    from fp2.extension import database_file, tracking_uri
 
     stores = [Path(config.paths.store), Path(config.paths.state) / "salt"]
     if (database := database_file(tracking_uri(config))) is not None:

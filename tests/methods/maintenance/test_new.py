@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench import environment, fp2
 
-from fp2.commands.new import KINDS
+from fp2.methods.maintenance.new import KINDS
 
 pytestmark = pytest.mark.long
 
