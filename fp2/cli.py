@@ -180,7 +180,7 @@ def rescore(
     json: Json = False,
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
-    from fp2.commands.rerun import rescore as again
+    from fp2.commands.rescore import rescore as again
 
     raise typer.Exit(again(run_id, ctx.args, json))
 

@@ -600,7 +600,8 @@ from fp2.commands.loopback import (
     Reply as Reply,
 )
 from fp2.commands.output import Output as Output, print_json as print_json
-from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
+from fp2.commands.rescore import rescore as rescore
+from fp2.runs.again import OPTIONAL as OPTIONAL, run_again as run_again
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
