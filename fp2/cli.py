@@ -153,22 +153,6 @@ def run(ctx: typer.Context, json: Json = False) -> None:
     raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
 
 
-@command(EVALUATE, "fp2 rerun RUN", "fp2 rerun RUN --fresh 0.05")
-def rerun(
-    ctx: typer.Context,
-    run_id: RunWord,
-    fresh: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Ask this random share of the run's stored answers again, and compare them."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Repeat a logged run from its config, and compare the numbers row by row. Stored answers are not asked again."""
-    from fp2.commands.rerun import rerun as again
-
-    raise typer.Exit(again(run_id, ctx.args, json, fresh))
-
-
 @command(
     EVALUATE,
     "fp2 rescore RUN scorer=stereotype analysis.primary=stereotype",

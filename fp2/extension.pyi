@@ -692,3 +692,11 @@ from fp2.store.integrity import count_checked as count_checked, damaged_rows as 
 from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
 from fp2.text import first_few as first_few
 from fp2.tracking.client import database_file as database_file, shown_uri as shown_uri, summaries as summaries
+
+# TODO sort into the sections above:
+from fp2.results import equal as equal
+from fp2.run import run as run
+from fp2.runs.local_paths import recall as recall
+from fp2.runs.origin import logged_overrides as logged_overrides
+from fp2.runs.outputs import fresh_folder as fresh_folder
+from fp2.stats.rows import RERUN as RERUN, columns_read_by as columns_read_by

@@ -21,9 +21,8 @@ import pytest
 from bench import fp2
 from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, hash_of, interface
 
-from fp2.commands.rerun import differences
 from fp2.report.verify import verify_passport
-from fp2.results import Method, changed_methods, owned
+from fp2.results import Method, changed_methods, differences, owned
 
 pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())

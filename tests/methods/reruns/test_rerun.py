@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of, write_pictures
 
-from fp2.commands.rerun import differences
+from fp2.results import differences
 from fp2.store.rows import ResponseStore
 
 UNTRACKED = "tracking.enabled=false"

@@ -15,12 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fp2.ask.answers import read_tables
-from fp2.errors import Fp2Error
-from fp2.store import origins
-from fp2.store.database import as_user_error
-from fp2.store.rows import ResponseStore
-from fp2.store.salted_keys import salted
+from fp2.extension import Fp2Error, ResponseStore, as_user_error, origins, read_tables, salted
 
 
 @dataclass(frozen=True)

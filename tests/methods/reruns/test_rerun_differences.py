@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fp2.commands.rerun import differences
+from fp2.results import differences
 
 OLD: dict[str, Any] = {
     "rows": [{"cut": "age", "raw": 0.25, "why": "an old sentence", "worst": "60+"}],

@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2 import artifacts
-from fp2.commands.output import Output
-from fp2.compose import config_hash, load_config
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.results import changed_methods, differences, equal, owned
-from fp2.runs.again import OPTIONAL, run_again
-from fp2.runs.local_paths import recall
-from fp2.stats.rows import RERUN, columns_read_by
-from fp2.text import first_few
+from fp2.extension import (
+    OPTIONAL,
+    RERUN,
+    Config,
+    Fp2Error,
+    Output,
+    artifacts,
+    changed_methods,
+    columns_read_by,
+    config_hash,
+    differences,
+    equal,
+    first_few,
+    load_config,
+    owned,
+    recall,
+    run_again,
+)
 
 if TYPE_CHECKING:
-    from fp2.runs.asked_again import AskedAgain
+    from fp2.methods.reruns.asked_again import AskedAgain
 
 EXIT_DIFFERENT = 1
 
@@ -38,9 +46,8 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
     `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
     is asked: the config hash must be the logged one.
     """
-    from fp2.runs.asked_again import compared, copy_without
-    from fp2.runs.origin import logged_overrides
-    from fp2.store.salted_keys import local_salt
+    from fp2.extension import local_salt, logged_overrides
+    from fp2.methods.reruns.asked_again import compared, copy_without
 
     out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
@@ -101,9 +108,7 @@ def _drift(
 
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:
-    from fp2.progress import Progress
-    from fp2.run import run
-    from fp2.runs.outputs import fresh_folder
+    from fp2.extension import Progress, fresh_folder, run
 
     return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
