@@ -8,6 +8,7 @@
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
 from fp2.text import (
+    first_few as first_few,
     in_number as in_number,
     plural as plural,
     printable as printable,
@@ -17,19 +18,36 @@ from fp2.text import (
 
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
 from fp2.plugins import (
+    DATA as DATA,
+    PROTOCOLS as PROTOCOLS,
+    PURGES as PURGES,
     Strict as Strict,
+    WITHDRAWAL as WITHDRAWAL,
     check_members as check_members,
+    installed as installed,
+    load as load,
     load_path as load_path,
+    read_installed as read_installed,
     read_options as read_options,
 )
-from fp2.protocols.option_types import Flag as Flag, Names as Names, Range as Range, OptionTable as OptionTable
-from fp2.config import Config as Config, VariantConfig as VariantConfig, choices as choices, variants_of as variants_of
+from fp2.protocols.option_types import Flag as Flag, Names as Names, OptionTable as OptionTable, Range as Range
+from fp2.config import (
+    Config as Config,
+    PathsConfig as PathsConfig,
+    VariantConfig as VariantConfig,
+    choices as choices,
+    conf_folders as conf_folders,
+    groups as groups,
+    variants_of as variants_of,
+)
 from fp2.compose import (
     build_protocol as build_protocol,
-    config_hash as config_hash,
     check_typed as check_typed,
+    config_hash as config_hash,
     config_of as config_of,
+    hydra_overrides as hydra_overrides,
     identity_of as identity_of,
+    is_from_hub as is_from_hub,
     jobs_of as jobs_of,
     load_config as load_config,
 )
@@ -38,13 +56,16 @@ from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 # Tables between the stages: questions, answers and people, the cuts that group them, files and digests.
 from fp2.tables import (
     ATTRIBUTE_PREFIX as ATTRIBUTE_PREFIX,
+    Answer as Answer,
     BY_REGION as BY_REGION,
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
+    Decoding as Decoding,
     HIDES_PERSON as HIDES_PERSON,
-    IN_WORDS as IN_WORDS,
     IMAGE_DIGEST as IMAGE_DIGEST,
+    IN_WORDS as IN_WORDS,
     ITEM_ROW as ITEM_ROW,
+    ImageTask as ImageTask,
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
@@ -52,12 +73,11 @@ from fp2.tables import (
     ORIGINAL as ORIGINAL,
     PEOPLE as PEOPLE,
     PLACE_AND_TIME as PLACE_AND_TIME,
-    YES_NO_NUMBERS as YES_NO_NUMBERS,
-    Answer as Answer,
-    Decoding as Decoding,
-    ImageTask as ImageTask,
     Question as Question,
+    TRACE as TRACE,
+    YES_NO_NUMBERS as YES_NO_NUMBERS,
     attribute_columns as attribute_columns,
+    everyone_shown as everyone_shown,
     item_name as item_name,
     question_of as question_of,
     row_model as row_model,
@@ -66,9 +86,9 @@ from fp2.tables import (
     with_values as with_values,
 )
 from fp2.cuts import (
+    Cut as Cut,
     JOIN as JOIN,
     LABEL_JOIN as LABEL_JOIN,
-    Cut as Cut,
     check_may_leave as check_may_leave,
     in_quotes as in_quotes,
     memberships as memberships,
@@ -82,11 +102,12 @@ from fp2.ask.answers import (
     Answers as Answers,
     RowAnswers as RowAnswers,
     RunTables as RunTables,
+    other_tables as other_tables,
     read_tables as read_tables,
 )
 from fp2.ask.labels import LABELS as LABELS
-from fp2.artifacts import write_parquet as write_parquet, write_text as write_text
-from fp2 import artifacts as artifacts
+from fp2.artifacts import replace_file as replace_file, write_parquet as write_parquet, write_text as write_text
+from fp2 import __version__ as __version__, artifacts as artifacts, plugins as plugins
 from fp2.hashing import (
     digest as digest,
     file_stamp as file_stamp,
@@ -100,13 +121,20 @@ from fp2.data.base import (
     DataOptions as DataOptions,
     DataSource as DataSource,
     Dataset as Dataset,
+    ImageFile as ImageFile,
     LoadContext as LoadContext,
     Local as Local,
     OmitDefault as OmitDefault,
     Required as Required,
+    configured_source as configured_source,
     file_digest as file_digest,
+    folder_option as folder_option,
+    load_configured as load_configured,
     people_table as people_table,
     required as required,
+    source_class as source_class,
+    source_name as source_name,
+    with_releases as with_releases,
 )
 from fp2.data.pixels import (
     PixelDigest as PixelDigest,
@@ -179,20 +207,20 @@ from fp2.probes.traits import (
 
 # Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
 from fp2.engines.base import (
-    ESTIMATED as ESTIMATED,
-    FORBID_EXTRA as FORBID_EXTRA,
-    NEVER as NEVER,
-    SOMETIMES as SOMETIMES,
-    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
-    TOKENS_A_WORD as TOKENS_A_WORD,
     AsksServers as AsksServers,
     BaseEngine as BaseEngine,
+    ESTIMATED as ESTIMATED,
     Engine as Engine,
     EngineOptions as EngineOptions,
+    FORBID_EXTRA as FORBID_EXTRA,
     ModelProfile as ModelProfile,
+    NEVER as NEVER,
     Positive as Positive,
     Price as Price,
+    SOMETIMES as SOMETIMES,
     SuppliesAnswers as SuppliesAnswers,
+    TEMPLATE_TOKENS as TEMPLATE_TOKENS,
+    TOKENS_A_WORD as TOKENS_A_WORD,
     failed as failed,
     open_image as open_image,
     open_images as open_images,
@@ -207,6 +235,7 @@ from fp2.engines.checkpoint import (
     Checkpoint as Checkpoint,
     CheckpointMissingError as CheckpointMissingError,
     FileDigests as FileDigests,
+    is_repository as is_repository,
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
@@ -217,6 +246,7 @@ from fp2.engines.worker_options import (
     device_of as device_of,
     worker_devices as worker_devices,
 )
+from fp2.engines.pins import cached_checkpoint as cached_checkpoint, read_pins as read_pins, write_pins as write_pins
 
 # Parts of our engines: transformers, servers.
 from fp2.engines.hf.encoding import Continuation as Continuation, EncodedPrompts as EncodedPrompts
@@ -234,10 +264,10 @@ from fp2.engines.hf.loading import (
     silence_loaders as silence_loaders,
 )
 from fp2.engines.hf.model import (
-    NEEDS_ID as NEEDS_ID,
-    PICKLED as PICKLED,
     HfSpec as HfSpec,
     LoadedModel as LoadedModel,
+    NEEDS_ID as NEEDS_ID,
+    PICKLED as PICKLED,
     cached_model as cached_model,
     free_memory as free_memory,
     is_out_of_memory as is_out_of_memory,
@@ -252,8 +282,8 @@ from fp2.engines.hf.placement import (
 )
 from fp2.engines.hf.prefix_policy import candidates as candidates
 from fp2.engines.hf.processors import (
-    RAW_PIXELS as RAW_PIXELS,
     LastImageProcessor as LastImageProcessor,
+    RAW_PIXELS as RAW_PIXELS,
     check_backend as check_backend,
     image_of as image_of,
     raw_pixels as raw_pixels,
@@ -267,8 +297,8 @@ from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
 from fp2.engines.server.client import (
     Channel as Channel,
     ServerClient as ServerClient,
-    without_folder as without_folder,
     UnreachableError as UnreachableError,
+    without_folder as without_folder,
 )
 from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
@@ -285,7 +315,7 @@ from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
-from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
+from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS, SHARDS as SHARDS
 from fp2.ask.cost import (
     check_cost as check_cost,
     expected_cost as expected_cost,
@@ -309,10 +339,12 @@ from fp2.store.salted_keys import (
     open_commitment as open_commitment,
     salted as salted,
 )
-from fp2.store.origins import register_origins as register_origins
+from fp2.store.origins import RecordedImage as RecordedImage, register_origins as register_origins
 from fp2.store.withdrawn import (
     WithdrawnImages as WithdrawnImages,
+    halted as halted,
     read_withdrawn as read_withdrawn,
+    withdraw as withdraw,
     writing as writing,
 )
 from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
@@ -356,15 +388,22 @@ from fp2.protocols.base import (
     Show as Show,
     Statements as Statements,
 )
-from fp2.notes import Stage as Stage, as_notes as as_notes, read_notes as read_notes
+from fp2.notes import (
+    NoteKind as NoteKind,
+    Stage as Stage,
+    as_notes as as_notes,
+    logged as logged,
+    read_notes as read_notes,
+)
 from fp2.results import (
+    Analysis as Analysis,
+    Block as Block,
     ENGLISH as ENGLISH,
     NO_MODEL as NO_MODEL,
     NULL_MEAN as NULL_MEAN,
-    Analysis as Analysis,
-    Block as Block,
     changed_methods as changed_methods,
     differences as differences,
+    equal as equal,
     owned as owned,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
@@ -392,9 +431,9 @@ from fp2.protocols.fingerprint.comparison import (
 )
 from fp2.protocols.fingerprint.disparities import Disparities as Disparities, fingerprint as fingerprint
 from fp2.protocols.fingerprint.family import shares as shares
-from fp2.protocols.fingerprint.looks import LOOKS as LOOKS, P_VALUES as P_VALUES, Looks as Looks, RowKey as RowKey
+from fp2.protocols.fingerprint.looks import LOOKS as LOOKS, Looks as Looks, P_VALUES as P_VALUES, RowKey as RowKey
 from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
-from fp2.data.group_sizes import group_sizes as group_sizes
+from fp2.data.group_sizes import cut_notes as cut_notes, group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
@@ -431,10 +470,10 @@ from fp2.stats.core.resampling import (
     with_agreement as with_agreement,
 )
 from fp2.stats.core.units import (
-    TIE as TIE,
     Labels as Labels,
     Permuter as Permuter,
     Prepared as Prepared,
+    TIE as TIE,
     Units as Units,
     permutation_p as permutation_p,
     prepare as prepare,
@@ -456,10 +495,7 @@ from fp2.stats.core.moments import (
 )
 from fp2.stats.core.sums import group_sums as group_sums
 from fp2.stats.composite import composite_test as composite_test
-from fp2.stats.disparities import (
-    disparity as disparity,
-    disparity_panel as disparity_panel,
-)
+from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
 from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
 from fp2.stats.matched import (
     FEW as FEW,
@@ -481,19 +517,21 @@ from fp2.stats.proportions import (
     wilson as wilson,
 )
 from fp2.stats.rows import (
-    OK as OK,
-    TOO_FEW as TOO_FEW,
-    UNINFORMATIVE as UNINFORMATIVE,
     DisparityRow as DisparityRow,
+    OK as OK,
     Outcome as Outcome,
     Panel as Panel,
     PanelSettings as PanelSettings,
+    RERUN as RERUN,
+    TOO_FEW as TOO_FEW,
+    UNINFORMATIVE as UNINFORMATIVE,
+    columns_read_by as columns_read_by,
     json_ready as json_ready,
 )
 from fp2.stats.adjusted import (
-    NOT_SEPARABLE as NOT_SEPARABLE,
     Design as Design,
     Fit as Fit,
+    NOT_SEPARABLE as NOT_SEPARABLE,
     difference as difference,
     fit_model as fit_model,
 )
@@ -543,16 +581,21 @@ from fp2.report.values import (
     Table as Table,
     Value as Value,
     Weight as Weight,
+    charts as charts,
+    suppressed as suppressed,
 )
 from fp2.report.section import (
     Results as Results,
     Section as Section,
+    load_sections as load_sections,
     row_finding as row_finding,
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
-from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels
+from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels, write_charts as write_charts
 from fp2.report.terminal import terminal as terminal
+from fp2.report.dashboard import write_dashboard as write_dashboard
+from fp2.report.reproduce import how_to_repeat as how_to_repeat
 
 # Passports: statements, keys, signatures.
 from fp2.report.keys import (
@@ -564,6 +607,7 @@ from fp2.report.keys import (
 )
 from fp2.report.passport import (
     AUDIT_TYPE as AUDIT_TYPE,
+    DELETION_TYPE as DELETION_TYPE,
     REGISTRATION_TYPE as REGISTRATION_TYPE,
     STATEMENT_TYPE as STATEMENT_TYPE,
     build_statement as build_statement,
@@ -580,35 +624,53 @@ from fp2.report.verify import (
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
 from fp2.commands.arguments import (
+    CommandEntry as CommandEntry,
     EVALUATE as EVALUATE,
+    Json as Json,
+    JsonFile as JsonFile,
     MAINTAIN as MAINTAIN,
     PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
     RUN_HELP as RUN_HELP,
-    CommandEntry as CommandEntry,
-    words_and_settings as words_and_settings,
-    Json as Json,
-    JsonFile as JsonFile,
     RunWord as RunWord,
     run_names as run_names,
+    words_and_settings as words_and_settings,
 )
 from fp2.commands.loopback import (
     CSS as CSS,
     HTML as HTML,
-    SCRIPT as SCRIPT,
     LoopbackServer as LoopbackServer,
     Reply as Reply,
+    SCRIPT as SCRIPT,
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rescore import rescore as rescore
 from fp2.runs.again import OPTIONAL as OPTIONAL, run_again as run_again
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
-from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
-from fp2.run import finish_purges as finish_purges
-from fp2.runs.origin import states_again as states_again
-from fp2.tracking.client import start_run as start_run
-from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
+from fp2.runs.logged import (
+    logged_config as logged_config,
+    logged_protocol as logged_protocol,
+    passport_part as passport_part,
+    passport_statement as passport_statement,
+    run_sections as run_sections,
+)
+from fp2.run import finish_purges as finish_purges, run as run
+from fp2.runs.origin import logged_overrides as logged_overrides, read_plain as read_plain, states_again as states_again
+from fp2.tracking.client import (
+    database_file as database_file,
+    refuse_foreign_artifacts as refuse_foreign_artifacts,
+    shown_uri as shown_uri,
+    start_run as start_run,
+    summaries as summaries,
+    tracking_uri as tracking_uri,
+)
+from fp2.runs.reader import (
+    read_results as read_results,
+    read_run as read_run,
+    run_folder as run_folder,
+    writing_about as writing_about,
+)
 from fp2.runs.inputs import (
     CallerObjects as CallerObjects,
     check_machine as check_machine,
@@ -617,36 +679,9 @@ from fp2.runs.inputs import (
     load_inputs as load_inputs,
     open_storage as open_storage,
     plan_answers as plan_answers,
+    with_cuts as with_cuts,
 )
 from fp2.progress import Progress as Progress, Terminal as Terminal
-
-# TODO sort into the sections above:
-from fp2 import __version__ as __version__
-from fp2.artifacts import replace_file as replace_file
-from fp2.ask.answers import other_tables as other_tables
-from fp2.ask.dense_answers import QUESTIONS as QUESTIONS, SHARDS as SHARDS
-from fp2.config import PathsConfig as PathsConfig
-from fp2.data.base import (
-    configured_source as configured_source,
-    load_configured as load_configured,
-    source_class as source_class,
-    source_name as source_name,
-    with_releases as with_releases,
-)
-from fp2.notes import NoteKind as NoteKind, logged as logged
-from fp2.plugins import (
-    PROTOCOLS as PROTOCOLS,
-    PURGES as PURGES,
-    installed as installed,
-    load as load,
-    read_installed as read_installed,
-)
-from fp2.report.dashboard import write_dashboard as write_dashboard
-from fp2.report.drawing import write_charts as write_charts
-from fp2.report.passport import DELETION_TYPE as DELETION_TYPE
-from fp2.report.reproduce import how_to_repeat as how_to_repeat
-from fp2.report.section import load_sections as load_sections
-from fp2.report.values import charts as charts, suppressed as suppressed
 from fp2.runs.folders import (
     folders_of_original as folders_of_original,
     forget_folder as forget_folder,
@@ -654,20 +689,9 @@ from fp2.runs.folders import (
     recorded_folders as recorded_folders,
     recorded_written as recorded_written,
 )
-from fp2.runs.logged import (
-    passport_part as passport_part,
-    passport_statement as passport_statement,
-    run_sections as run_sections,
-)
-from fp2.runs.origin import read_plain as read_plain
-from fp2.runs.outputs import code_tags as code_tags, result_tags as result_tags
-from fp2.runs.reader import writing_about as writing_about
+from fp2.runs.outputs import code_tags as code_tags, fresh_folder as fresh_folder, result_tags as result_tags
 from fp2.runs.reissue import reissue as reissue, strip as strip
 from fp2.store import origins as origins
-from fp2.store.origins import RecordedImage as RecordedImage
-from fp2.store.withdrawn import halted as halted, withdraw as withdraw
-from fp2.tables import TRACE as TRACE, everyone_shown as everyone_shown
-from fp2.tracking.client import refuse_foreign_artifacts as refuse_foreign_artifacts, tracking_uri as tracking_uri
 from fp2.tracking.files import (
     Logged as Logged,
     files_of as files_of,
@@ -676,27 +700,7 @@ from fp2.tracking.files import (
     remove as remove,
     replace as replace,
 )
-
-# TODO sort into the sections above:
-from fp2 import plugins as plugins
-from fp2.compose import hydra_overrides as hydra_overrides, is_from_hub as is_from_hub
-from fp2.config import conf_folders as conf_folders, groups as groups
-from fp2.data.base import ImageFile as ImageFile, folder_option as folder_option
-from fp2.data.group_sizes import cut_notes as cut_notes
-from fp2.engines.checkpoint import is_repository as is_repository
-from fp2.engines.pins import cached_checkpoint as cached_checkpoint, read_pins as read_pins, write_pins as write_pins
-from fp2.plugins import DATA as DATA, WITHDRAWAL as WITHDRAWAL
-from fp2.runs.inputs import with_cuts as with_cuts
 from fp2.runs.live import line_of as line_of
 from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
 from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
-from fp2.text import first_few as first_few
-from fp2.tracking.client import database_file as database_file, shown_uri as shown_uri, summaries as summaries
-
-# TODO sort into the sections above:
-from fp2.results import equal as equal
-from fp2.run import run as run
 from fp2.runs.local_paths import recall as recall
-from fp2.runs.origin import logged_overrides as logged_overrides
-from fp2.runs.outputs import fresh_folder as fresh_folder
-from fp2.stats.rows import RERUN as RERUN, columns_read_by as columns_read_by
