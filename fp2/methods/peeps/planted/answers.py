@@ -197,7 +197,7 @@ def draw_choice(truth: PlantedTruth, image: SubjectImage, question: Question, su
 def unknown_trait(planted: YesNoTruth, question: Question) -> str | None:
     """Return why a question cannot be answered: its valence is needed and unknown. None if it can."""
     word = _word(question)
-    if not planted.needs_valence or word in planted.unaffected or word in planted.valences:
+    if not planted.needs_valence or word in planted.unaffected or word in planted.valence_of:
         return None
     return f"the simulator knows no valence of the trait {word[:80]!r}"
 
@@ -207,7 +207,7 @@ def _log_odds(
 ) -> Floats:
     planted = truth.yes_no
     words = [_word(question) for question in questions]
-    valence = np.array([planted.valences.get(word, 0.0) for word in words])
+    valence = np.array([planted.valence_of.get(word, 0.0) for word in words])
     affected = valence * np.array([word not in planted.unaffected for word in words])
     group = np.array([sums.points(planted.effects, image.attributes) for image in images])
     found: Floats = _items(truth, questions, words) + np.outer(group, affected)

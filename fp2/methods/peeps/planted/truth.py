@@ -38,13 +38,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Ge, Le, Len
 from pydantic import AllowInfNan, BeforeValidator, Strict
 
 from fp2.extension import FORBID_EXTRA, Fp2Error, digest, nearest, read_options
+
+if TYPE_CHECKING:
+    from fp2.extension import TraitList
 
 LEVELS = 10
 EVERY_PROBE = "all"
@@ -117,7 +121,7 @@ class YesNoNoise:
 
 @dataclass(frozen=True)
 class YesNoTruth:
-    """The `yes_no` part of a truth; keys as in the module's docstring. `valences` has the words of our own list too."""
+    """The `yes_no` part of a truth; keys as in the module's docstring."""
 
     __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
 
@@ -134,6 +138,13 @@ class YesNoTruth:
     mass: Rate
     first_token: Share
 
+    @cached_property
+    def valence_of(self) -> dict[str, float]:
+        """The valence of each word: of our own list, if `valences` does not give another."""
+        from fp2.extension import own_traits
+
+        return _valences(own_traits()) | dict(self.valences)
+
     @property
     def needs_valence(self) -> bool:
         """Whether the answer to a trait depends on its valence."""
@@ -148,8 +159,10 @@ class PlantedTruth:
     ----------
     probe_of : Mapping
         The exact text of a question -> its probe.
-    digest, yes_no_digest : str
-        Of what answers in words follow from, and of `yes_no`.
+    yes_no_spec : Mapping
+        `yes_no` as it was stated.
+    digest : str
+        Of what answers in words follow from.
     """
 
     seed: int
@@ -163,8 +176,13 @@ class PlantedTruth:
     errors: Rate
     choices: Mapping[str, Points]
     yes_no: YesNoTruth
+    yes_no_spec: Mapping[str, Any]
     digest: str
-    yes_no_digest: str
+
+    @property
+    def yes_no_digest(self) -> str:
+        """The digest of what yes/no answers follow from."""
+        return digest({**self.yes_no_spec, "valences": self.yes_no.valence_of})
 
     @property
     def tables(self) -> list[Points]:
@@ -241,8 +259,8 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
         errors=Rate(errors.rate, errors.by),
         choices=_read_each(Points, merged["choices"], f"{where}.choices"),
         yes_no=yes_no,
+        yes_no_spec=merged["yes_no"],
         digest=digest({key: merged[key] for key in _WORDS}),
-        yes_no_digest=digest({**merged["yes_no"], "valences": yes_no.valences}),
     )
 
 
@@ -257,19 +275,22 @@ class _Start:
 
 
 def _read_yes_no(spec: Mapping[str, Any], where: str) -> YesNoTruth:
-    """Return the `yes_no` part; a word's valence is that of our own list, if `valences` does not give another."""
-    from fp2.extension import own_traits, read_traits
+    """Return the `yes_no` part."""
+    from fp2.extension import read_traits
 
-    lists, given = [own_traits()], spec["valences"]
+    given = spec["valences"]
     if isinstance(given, str):
-        lists, given = [*lists, read_traits(Path(given).expanduser())], {}
-    valences = {trait.word: trait.valence for words in lists for trait in words.traits if trait.valence is not None}
+        given = _valences(read_traits(Path(given).expanduser()))
     sections = {
-        "valences": valences | _mapping(given, f"{where}.valences"),
+        "valences": _mapping(given, f"{where}.valences"),
         "noise": _read(YesNoNoise, spec["noise"], f"{where}.noise"),
         "mass": _read(Rate, spec["mass"], f"{where}.mass"),
     }
     return _read(YesNoTruth, {**spec, **sections}, where)
+
+
+def _valences(words: TraitList) -> dict[str, float]:
+    return {trait.word: trait.valence for trait in words.traits if trait.valence is not None}
 
 
 def _read(kind: type[T], value: Any, where: str) -> T:
