@@ -30,6 +30,9 @@ FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 STATUS, LIVE = "status.json", "live.json"
 """How a job ended, and how far it is."""
+REPORT_FOLDER, REPORT_PAGE, REPORT_MARKDOWN, REPORT_FIGURE = "report", "report.html", "report.md", "fingerprints.png"
+REPORT_FILES = (RESULTS, REPORT_PAGE, REPORT_MARKDOWN, REPORT_FIGURE)
+"""Of a report on several runs, in a folder of its own."""
 SWEEP = "multirun.yaml"
 """Hydra's copy of the words of a sweep, in its folder while it goes on."""
 LOCAL_FILES = (STATUS, LIVE, SWEEP, "traceback.txt")

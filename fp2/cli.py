@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -19,9 +19,9 @@ from fp2.commands.arguments import (
     READ_AND_COMPARE,
     RUN_HELP,
     Json,
-    JsonFile,
     RunWord,
     run_names,
+    words_and_settings,
 )
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, load, read_installed
@@ -113,12 +113,6 @@ def command(
     )
 
 
-def _words(first: str | None, more: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command that are no settings, and its settings."""
-    words = [*([first] if first else []), *more]
-    return [word for word in words if "=" not in word], [word for word in words if "=" in word]
-
-
 def main() -> None:
     """Run the command line; a user error is one line and a non-zero exit status."""
     try:
@@ -170,7 +164,7 @@ def pin(
     """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
     from fp2.commands.pin import pin as write
 
-    raise typer.Exit(write(*_words(model, ctx.args), json))
+    raise typer.Exit(write(*words_and_settings(model, ctx.args), json))
 
 
 @command(EVALUATE, "fp2 list models", "fp2 list scorers hydra.searchpath=[file:///my/conf]", name="list")
@@ -185,7 +179,7 @@ def list_choices(
     """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
     from fp2.commands.listing import list_choices as show
 
-    show(*_words(what, ctx.args), json)
+    show(*words_and_settings(what, ctx.args), json)
 
 
 @command(EVALUATE, "fp2 rerun RUN", "fp2 rerun RUN --fresh 0.05")
@@ -240,7 +234,7 @@ def watch(
     """Show what a run in another terminal is doing: stage, rates, refusals, failures, time left, last answer."""
     from fp2.commands.watch import watch as follow
 
-    runs, settings = _words(run, ctx.args)
+    runs, settings = words_and_settings(run, ctx.args)
     follow(runs[0] if runs else None, settings, json)
 
 
@@ -260,7 +254,7 @@ def ui(
     """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
     from fp2.commands.ui import serve
 
-    raise typer.Exit(serve(*_words(run, ctx.args), port))
+    raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
 @command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
@@ -276,7 +270,7 @@ def view(
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.commands.view import view as serve
 
-    serve(*_words(run, ctx.args), port, row)
+    serve(*words_and_settings(run, ctx.args), port, row)
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
@@ -409,58 +403,6 @@ def export(
         keys=keys,
         as_json=json,
     )
-
-
-@command(
-    READ_AND_COMPARE,
-    "fp2 compare RUN OTHER_RUN --html comparison.html",
-    "fp2 compare RUN OTHER_RUN --json compared.json analysis.permutations=2000",
-)
-def compare(
-    ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=run_names)],
-    second: Annotated[
-        str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.", autocompletion=run_names)
-    ],
-    json: JsonFile = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the comparison as one page.")] = None,
-) -> None:
-    """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
-    from fp2.commands.compare import compare_runs
-
-    more, settings = _words(None, ctx.args)
-    compare_runs([first, second, *more], settings, json, figure, html)
-
-
-@command(READ_AND_COMPARE, "fp2 leaderboard SWEEP_ID", "fp2 leaderboard --csv ranks.csv")
-def leaderboard(
-    ctx: typer.Context,
-    sweep_id: Annotated[str | None, typer.Argument(help="Printed at the end of the sweep.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals to this PNG.")] = None,
-    json: Json = False,
-) -> None:
-    """Rank the finished runs of a sweep with rank intervals and ties; without an id all runs, without intervals."""
-    from fp2.commands.leaderboard import Outputs, show
-
-    show(sweep_id, ctx.args, Outputs(csv, markdown, figure, json))
-
-
-@command(READ_AND_COMPARE, "fp2 report SWEEP", "fp2 report RUN OTHER_RUN --to report")
-def report(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None, typer.Argument(metavar="SWEEP|RUN...", help="The folder of a sweep, its id, or any runs.")
-    ] = None,
-    to: Annotated[Path | None, typer.Option(help="The folder for the files (default: beside the runs).")] = None,
-    json: Json = False,
-) -> None:
-    """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
-    from fp2.commands.runs import report as write
-
-    write(*_words(run, ctx.args), to, json)
 
 
 @command(MAINTAIN, "fp2 log FOLDER")
@@ -630,7 +572,7 @@ def store_merge(
     """Merge the answers, failures and origins of several stores in a new one, without people who were withdrawn."""
     from fp2.commands.store import merge
 
-    paths, settings = _words(None, [*map(str, stores), *ctx.args])
+    paths, settings = words_and_settings(None, [*map(str, stores), *ctx.args])
     merge(list(map(Path, paths)), into, settings, json)
 
 

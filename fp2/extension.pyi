@@ -7,12 +7,14 @@
 
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
+from fp2 import __version__ as __version__
 from fp2.text import (
     in_number as in_number,
     plural as plural,
     printable as printable,
     quoted as quoted,
     unquoted as unquoted,
+    spreadsheet_cell as spreadsheet_cell,
 )
 
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
@@ -64,6 +66,7 @@ from fp2.tables import (
     sample_id as sample_id,
     sample_of as sample_of,
     with_values as with_values,
+    WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
 )
 from fp2.cuts import (
     JOIN as JOIN,
@@ -285,7 +288,7 @@ from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
-from fp2.ask.dense_answers import DenseAnswers as DenseAnswers
+from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS
 from fp2.ask.cost import (
     check_cost as check_cost,
     expected_cost as expected_cost,
@@ -424,11 +427,16 @@ from fp2.stats.core.numeric import (
     nested as nested,
     rounded as rounded,
     stream as stream,
+    CHUNK_BYTES as CHUNK_BYTES,
 )
 from fp2.stats.core.resampling import (
     resample_counts as resample_counts,
     studentised_moments as studentised_moments,
     with_agreement as with_agreement,
+    V0_PERMUTATION as V0_PERMUTATION,
+    permuted_moments as permuted_moments,
+    resampled_moments as resampled_moments,
+    v0_permutation as v0_permutation,
 )
 from fp2.stats.core.units import (
     TIE as TIE,
@@ -453,14 +461,20 @@ from fp2.stats.core.moments import (
     max_t_squared as max_t_squared,
     pair_table as pair_table,
     range_of_means as range_of_means,
+    MEAN_TIE as MEAN_TIE,
+    NO_GAP as NO_GAP,
+    YesNo as YesNo,
+    moments as moments,
+    pair_error as pair_error,
+    pairs as pairs,
 )
-from fp2.stats.core.sums import group_sums as group_sums
+from fp2.stats.core.sums import group_sums as group_sums, Cross as Cross, Sums as Sums, weighted_sums as weighted_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import (
     disparity as disparity,
     disparity_panel as disparity_panel,
 )
-from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
+from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range, cohens_d as cohens_d
 from fp2.stats.matched import (
     FEW as FEW,
     MatchedTest as MatchedTest,
@@ -474,6 +488,7 @@ from fp2.stats.profiles import (
     profiles as profiles,
     rank_table as rank_table,
     smaller_profiles as smaller_profiles,
+    rank_models as rank_models,
 )
 from fp2.stats.proportions import (
     Proportion as Proportion,
@@ -517,9 +532,36 @@ from fp2.report.reading import (
     sentence as sentence,
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
+    EFFECTS as EFFECTS,
+    MIN_CELL as MIN_CELL,
+    calibration_of as calibration_of,
+    calibration_words as calibration_words,
+    effect_words as effect_words,
+    extreme_groups as extreme_groups,
+    leaves as leaves,
+    model_name as model_name,
+    model_was_used as model_was_used,
+    rows_of as rows_of,
+    scorer_identity as scorer_identity,
+    scorer_names as scorer_names,
+    scorer_version as scorer_version,
+    severity_legend as severity_legend,
+    severity_words as severity_words,
+    shorten as shorten,
+    suppress_small_cells as suppress_small_cells,
+    variant_name as variant_name,
 )
-from fp2.report.page import PageSection as PageSection, render_document as render_document, write_page as write_page
-from fp2.report.samples import groups_of as groups_of
+from fp2.report.page import (
+    PageSection as PageSection,
+    render_document as render_document,
+    write_page as write_page,
+    render_page as render_page,
+)
+from fp2.report.samples import (
+    groups_of as groups_of,
+    MOST_RUNS as MOST_RUNS,
+    sample_side_by_side as sample_side_by_side,
+)
 from fp2.report.values import (
     Axis as Axis,
     Cell as Cell,
@@ -543,15 +585,50 @@ from fp2.report.values import (
     Table as Table,
     Value as Value,
     Weight as Weight,
+    as_cell as as_cell,
+    suppressed as suppressed,
 )
 from fp2.report.section import (
     Results as Results,
     Section as Section,
     row_finding as row_finding,
     worst_and_best as worst_and_best,
+    plain_cell as plain_cell,
+    tables_of as tables_of,
+)
+from fp2.report.run_sections import (
+    FACTS as FACTS,
+    NOTHING_ABOUT_PEOPLE as NOTHING_ABOUT_PEOPLE,
+    PLANTED as PLANTED,
+    limitation_values as limitation_values,
+    question_values as question_values,
+    repeat_rows as repeat_rows,
+)
+from fp2.report.text import markdown as markdown
+from fp2.report.reproduce import how_to_repeat as how_to_repeat
+from fp2.report.disparities import (
+    Scale as Scale,
+    mean_cell as mean_cell,
+    significant_of as significant_of,
+    verdict_detail as verdict_detail,
 )
 from fp2.report import reading as reading
-from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels
+from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels, run_heading as run_heading
+from fp2.report.plots import axis_end as axis_end, run_style as run_style
+from fp2.report.leaderboard import (
+    LeaderboardRow as LeaderboardRow,
+    boards as boards,
+    rank as rank,
+    rank_cell as rank_cell,
+    rank_interval as rank_interval,
+    summarise as summarise,
+)
+from fp2.report.disparity_charts import (
+    FEWEST_SPOKES as FEWEST_SPOKES,
+    MOST_GROUPS as MOST_GROUPS,
+    radar as radar,
+    radars as radars,
+)
 from fp2.report.terminal import terminal as terminal
 
 # Passports: statements, keys, signatures.
@@ -583,10 +660,13 @@ from fp2.commands.arguments import (
     EVALUATE as EVALUATE,
     PUBLISH as PUBLISH,
     READ_AND_COMPARE as READ_AND_COMPARE,
+    RUN_HELP as RUN_HELP,
     CommandEntry as CommandEntry,
     Json as Json,
     JsonFile as JsonFile,
     RunWord as RunWord,
+    run_names as run_names,
+    words_and_settings as words_and_settings,
 )
 from fp2.commands.loopback import (
     CSS as CSS,
@@ -600,11 +680,27 @@ from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_aga
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
-from fp2.runs.logged import logged_config as logged_config, logged_protocol as logged_protocol
+from fp2.runs.logged import (
+    logged_config as logged_config,
+    logged_protocol as logged_protocol,
+    run_sections as run_sections,
+)
+from fp2.runs.outputs import fresh_folder as fresh_folder
+from fp2.runs.folders import recording as recording
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
-from fp2.tracking.client import start_run as start_run
-from fp2.runs.reader import read_results as read_results, read_run as read_run, run_folder as run_folder
+from fp2.tracking.client import start_run as start_run, runs_of_sweep as runs_of_sweep, summaries as summaries
+from fp2.runs.reader import (
+    read_results as read_results,
+    read_run as read_run,
+    run_folder as run_folder,
+    KEYS as KEYS,
+    LoggedRun as LoggedRun,
+    Missing as Missing,
+    distinct_names as distinct_names,
+    runs_named as runs_named,
+    writing_about as writing_about,
+)
 from fp2.runs.inputs import (
     CallerObjects as CallerObjects,
     check_machine as check_machine,

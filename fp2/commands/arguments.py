@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,12 @@ def run_names(incomplete: str) -> list[tuple[str, str]]:
     from fp2.commands.completion import runs
 
     return runs(incomplete)
+
+
+def words_and_settings(first: str | None, more: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command that are no settings, and its settings."""
+    words = [*([first] if first else []), *more]
+    return [word for word in words if "=" not in word], [word for word in words if "=" in word]
 
 
 RunWord = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=run_names)]

@@ -1,4 +1,4 @@
-"""`fp2 show`, `diff`, `gate`, `export`, `check`, `multiverse`, `report` and `log`: commands on finished runs."""
+"""`fp2 show`, `diff`, `gate`, `export`, `check`, `multiverse` and `log`: commands on finished runs."""
 
 from __future__ import annotations
 
@@ -111,8 +111,7 @@ def gate(
     from fp2.report.reading import model_name
     from fp2.runs.folders import recording
     from fp2.runs.logged import load_run_sections
-    from fp2.runs.reader import distinct_names, read_results
-    from fp2.runs.sweep_report import runs_named
+    from fp2.runs.reader import distinct_names, read_results, runs_named
 
     local_config = load_config(overrides)
     runs, missing = runs_named([word], local_config)
@@ -286,35 +285,6 @@ def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -
         console.print(renderable)
     for name in (FILE, artifacts.DASHBOARD, artifacts.FIGURES):
         console.print(f"{name.partition('.')[0]:<12} {plain(computed.folder / name)}", soft_wrap=True, highlight=False)
-
-
-def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:
-    """Write the report of the runs that `words` name, and print where it is.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Runs, folders of sweeps, or ids of sweeps.
-    overrides : sequence of str
-        Where runs are (`paths.*`, `tracking.*`), and `report.*`.
-    folder : Path, optional
-        Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
-    """
-    from fp2.run import finish_purges
-    from fp2.runs.sweep_report import make_report, places_of
-
-    if not words:
-        fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
-        raise Fp2Error("no run is named", where="fp2 report", fix=fix)
-    local_config = load_config(overrides)
-    finish_purges(local_config, Progress())
-    block, written = make_report(words, local_config, folder, Progress())
-    with Output(as_json) as out:
-        for run in block["missing"]:
-            out.say(f"missing      {run['run']}: {run['reason']}")
-        out.say(missing=block["missing"])
-        for name, path in places_of(written).items():
-            out.path(name, path)
 
 
 def log_run(word: str, here: Config) -> tuple[str, str]:

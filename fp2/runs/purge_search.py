@@ -27,8 +27,6 @@ from fp2.runs.folders import folders_of_original, recorded_folders, recorded_wri
 from fp2.runs.logged import logged_config, logged_protocol
 from fp2.runs.purge_journal import Journal, Step, alone
 from fp2.runs.purge_selection import Selection, ids_in, kind_of
-from fp2.runs.sweep_report import FOLDER as REPORT
-from fp2.runs.sweep_report import REPORT_FILES
 from fp2.store import origins
 from fp2.store.rows import ResponseStore
 from fp2.store.salted_keys import local_salt, salted
@@ -326,10 +324,12 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
 
 def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
-    for report in Path(here.paths.outputs).expanduser().absolute().rglob(f"{REPORT}/{artifacts.RESULTS}"):
+    for report in (
+        Path(here.paths.outputs).expanduser().absolute().rglob(f"{artifacts.REPORT_FOLDER}/{artifacts.RESULTS}")
+    ):
         if {str(run.get("run_id")) for run in artifacts.json_object(report).get("runs") or ()}.intersection(changed):
             outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
-            for name in REPORT_FILES:
+            for name in artifacts.REPORT_FILES:
                 if (report.parent / name).is_file():
                     journal.add(Step("report", str(report.parent / name), outcome=outcome))
     for written in recorded_written(Path(here.paths.state)):

@@ -224,6 +224,7 @@ def test_latex_and_markdown_are_escaped() -> None:
     assert ElementTree.fromstring(to_junit(bad, "run")).find("testcase") is not None
 
 
+@pytest.mark.package(name="several_runs")
 def test_tables_are_printed_as_json_on_demand(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
     bench, strong, plain = runs
     found = json.loads(printed(capsys, "list", "scorers", "--json"))
@@ -234,6 +235,7 @@ def test_tables_are_printed_as_json_on_demand(runs: tuple[Bench, Any, Any], caps
 
 
 @pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.package(name="several_runs")
 def test_leaderboard_and_doctor_print_json(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = bench.run("tracking=mlflow", "scorer=refusal")
     board = json.loads(printed(capsys, "leaderboard", "--json", *bench.paths))

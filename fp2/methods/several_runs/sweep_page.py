@@ -1,6 +1,6 @@
 """The report of several runs, of a sweep or a comparison, as values: fingerprints, leaderboard, disparities, groups.
 
-It shows what `fp2.runs.sweep.sweep_results` computed, as a page and as Markdown.
+It shows what `sweep.sweep_results` computed, as a page and as Markdown.
 """
 
 from __future__ import annotations
@@ -9,21 +9,47 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.report import run_sections
-from fp2.report.comparison import comparison_values
-from fp2.report.disparities import Scale, mean_cell, significant_of, verdict_detail
-from fp2.report.disparity_charts import FEWEST_SPOKES, effect_bars, radar
-from fp2.report.leaderboard import rank_cell, rank_interval
-from fp2.report.page import PageSection, render_page
-from fp2.report.plots import axis_end, run_style
-from fp2.report.reading import (
+from fp2.extension import (
     DASH,
     EFFECTS,
+    FACTS,
+    FEWEST_SPOKES,
+    MOST_RUNS,
+    NOTHING_ABOUT_PEOPLE,
+    PLANTED,
+    WITHOUT_ATTEMPT,
+    Cell,
+    Code,
+    Column,
+    Estimate,
+    Kind,
+    Name,
+    PageSection,
+    Part,
+    Row,
+    Scale,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+    axis_end,
     correction_label,
     cut_label,
     extreme_groups,
+    in_number,
+    limitation_values,
+    markdown,
+    mean_cell,
     number,
     plain,
+    question_values,
+    radar,
+    rank_cell,
+    rank_interval,
+    render_page,
+    repeat_rows,
+    run_style,
     scorer_identity,
     scorer_label,
     scorer_version,
@@ -31,28 +57,13 @@ from fp2.report.reading import (
     severity_legend,
     severity_words,
     shorten,
+    significant_of,
+    verdict_detail,
     verdict_words,
 )
-from fp2.report.samples import MOST_RUNS
-from fp2.report.section import across_table
-from fp2.report.text import markdown
-from fp2.report.values import (
-    Cell,
-    Code,
-    Column,
-    Estimate,
-    Kind,
-    Name,
-    Part,
-    Row,
-    Sentence,
-    Strong,
-    Table,
-    Value,
-    Weight,
-)
-from fp2.tables import WITHOUT_ATTEMPT
-from fp2.text import in_number
+from fp2.methods.several_runs.across import across_table
+from fp2.methods.several_runs.charts import effect_bars
+from fp2.methods.several_runs.comparison import comparison_values
 
 Block = Mapping[str, Any]
 MOST_EFFECTS = 10
@@ -66,11 +77,11 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
     Parameters
     ----------
     block : mapping
-        What `fp2.runs.sweep.sweep_results` returned.
+        What `sweep.sweep_results` returned.
     sample : mapping, optional
         Answers side by side (`samples.sample_side_by_side`).
     compared : (mapping, float), optional
-        The distances between the runs (`fp2.runs.compare_many.compare_all`), which then stand first, and alpha.
+        The distances between the runs (`compare_many.compare_all`), which then stand first, and alpha.
     """
     sample = sample or {"runs": [], "rows": []}
     runs = block["runs"]
@@ -171,10 +182,10 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
         (
             "asked",
             "Questions asked" if asked_model else "What was measured",
-            run_sections.questions([(run["label"], run["questions"]) for run in runs], asked_model),
+            question_values([(run["label"], run["questions"]) for run in runs], asked_model),
         ),
         ("runs", "Runs", _runs(runs)),
-        ("limits", "Limitations", run_sections.limitations(_limitations(block))),
+        ("limits", "Limitations", limitation_values(_limitations(block))),
         ("again", "Reproduce and verify", _reproduce(block)),
     ]
     return [(name, title, list(values)) for name, title, values in sections]
@@ -230,9 +241,9 @@ def _notices(block: Block) -> Iterator[Sentence]:
         segments += [Strong("Simulated without planted effects: "), Name(simulated)]
         segments.append(". Every difference between groups is chance. ")
     if planted:
-        segments += [Strong("Positive control: "), Name(planted), f". {run_sections.PLANTED} "]
+        segments += [Strong("Positive control: "), Name(planted), f". {PLANTED} "]
     if segments:
-        yield Sentence([*segments, run_sections.NOTHING_ABOUT_PEOPLE], Weight.WARNING)
+        yield Sentence([*segments, NOTHING_ABOUT_PEOPLE], Weight.WARNING)
     for caution, names in by_value(runs, lambda run: run["caution"]):
         yield Sentence([Strong("Data."), " ", Name(caution), *_of(names)], Weight.WARNING)
     if partial := "; ".join(run["label"] for run in runs if not run["complete"]):
@@ -670,7 +681,7 @@ def _data(runs: Sequence[Block]) -> Iterator[Value]:
         facts |= {"Caution": about["caution"]} if about["caution"] else {}
         facts["Digest"] = about["dataset_digest"]
         caption = [Name(f"{about['dataset']}{release}"), *_of(names)]
-        yield Table("data", run_sections.FACTS, [Row([key, value]) for key, value in facts.items()], caption)
+        yield Table("data", FACTS, [Row([key, value]) for key, value in facts.items()], caption)
 
 
 def _runs(runs: Sequence[Block]) -> Iterator[Value]:
@@ -719,11 +730,11 @@ def _reproduce(block: Block) -> Iterator[Value]:
     for run in runs:
         if not (how := run["repeat"]):
             continue
-        rows = run_sections.repeat(how)
+        rows = repeat_rows(how)
         if passport := how["passport"]:
             signed = f"signed with {', '.join(passport['keys'])}{'; PARTIAL' if passport['partial'] else ''}"
             rows.append(Row(["Passport, payload (SHA-256)", Cell(passport["payload_sha256"], detail=signed)]))
-        table = Table("reproduce", run_sections.FACTS, rows)
+        table = Table("reproduce", FACTS, rows)
         yield Part([Name(run["label"])], [table], folded=len(runs) > 4)
     rerun, verify = Code("fp2 rerun RUN_ID"), Code("fp2 verify passport.json --key PUBLIC_KEY.pem")
     yield Sentence([rerun, " repeats a run and compares every number; ", verify, ", in the folder of a run, checks the "

@@ -9,15 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2.artifacts import as_user_error, write_text
-from fp2.compose import load_config
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.progress import Terminal
+from fp2.extension import Config, Fp2Error, Terminal, artifacts, load_config, write_text
 
 if TYPE_CHECKING:
-    from fp2.report.leaderboard import LeaderboardRow, Ranking
-    from fp2.results import Block
+    from fp2.extension import Block, LeaderboardRow
+    from fp2.methods.several_runs.ranked import Ranking
 
 NARROW = ("Composite", "Null mean", "Refused")
 """Columns that a terminal below `WIDE` columns leaves out; CSV, Markdown and JSON have all."""
@@ -47,10 +43,9 @@ class Outputs:
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
     """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them."""
-    from fp2.report.leaderboard import rank, to_csv, to_markdown, with_places
-    from fp2.report.section import across_table
-    from fp2.runs.folders import recording
-    from fp2.tracking.client import summaries
+    from fp2.extension import rank, recording, summaries
+    from fp2.methods.several_runs.across import across_table
+    from fp2.methods.several_runs.ranked import to_csv, to_markdown, with_places
 
     config = load_config(overrides)
     outputs = outputs or Outputs()
@@ -77,9 +72,9 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         if outputs.figure is not None:
             if not any(ranking.places for ranking in ranked):
                 raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
-            from fp2.report.disparity_charts import rank_figure
+            from fp2.methods.several_runs.charts import rank_figure
 
-            with as_user_error(outputs.figure.parent):
+            with artifacts.as_user_error(outputs.figure.parent):
                 rank_figure(rows, outputs.figure)
             print(f"{'figure':<12} {outputs.figure}")
 
@@ -87,9 +82,8 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
 def _print(
     rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], across: Sequence[Block], notes: Sequence[str]
 ) -> None:
-    from fp2.report.leaderboard import boards
-    from fp2.report.section import across_table
-    from fp2.report.terminal import terminal
+    from fp2.extension import boards, terminal
+    from fp2.methods.several_runs.across import across_table
 
     console = Terminal()
     left_out = NARROW if console.width < WIDE else ()
@@ -109,7 +103,7 @@ def _print(
 
 def _finished(config: Config, sweep_id: str | None) -> list[str]:
     """Return the finished runs of a sweep, with a composite or without."""
-    from fp2.tracking.client import runs_of_sweep
+    from fp2.extension import runs_of_sweep
 
     runs = {} if sweep_id is None else runs_of_sweep(config, sweep_id)
     return [run for run, status in runs.items() if status == "FINISHED"]
@@ -130,12 +124,12 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Se
 
     Return also the tables of their sections over the runs, and notes, such as why runs have no rank interval.
     """
-    from fp2.progress import Progress
-    from fp2.report.section import across_runs
-    from fp2.runs.panels import run_labels
-    from fp2.runs.ranking import n_rankings, rankings
-    from fp2.runs.sweep import SweepRun
-    from fp2.runs.sweep_report import read_runs
+    from fp2.extension import Progress
+    from fp2.methods.several_runs.across import across_runs
+    from fp2.methods.several_runs.panels import run_labels
+    from fp2.methods.several_runs.ranking import n_rankings, rankings
+    from fp2.methods.several_runs.sweep import SweepRun
+    from fp2.methods.several_runs.sweep_report import read_runs
 
     if len(run_ids) > MOST_RUNS:
         return [], [], [f"no rank intervals: {len(run_ids)} runs, and at most {MOST_RUNS} can be ranked together"]
@@ -164,7 +158,7 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], Se
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
-    from fp2.report.reading import calibration_words
+    from fp2.extension import calibration_words
 
     boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
     alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}

@@ -13,17 +13,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fp2 import artifacts
-from fp2.artifacts import as_user_error, write_text
-from fp2.compose import load_config
-from fp2.errors import Fp2Error
-from fp2.progress import Terminal
-from fp2.report.comparison import difference_words, differs, reading, sizes_words
-from fp2.report.page import write_page
-from fp2.text import plural
+from fp2.extension import Fp2Error, Terminal, artifacts, load_config, plural, write_page, write_text
+from fp2.methods.several_runs.comparison import difference_words, differs, reading, sizes_words
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
@@ -38,14 +32,9 @@ def compare_runs(
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
     in place of the tables.
     """
-    from fp2.progress import Progress
-    from fp2.report.section import tables_of
-    from fp2.run import finish_purges
-    from fp2.runs.compare_many import check_runs, compare_all
-    from fp2.runs.folders import recording
-    from fp2.runs.logged import run_sections
-    from fp2.runs.reader import read_run, writing_about
-    from fp2.runs.sweep_report import FILES, comparison_page
+    from fp2.extension import Progress, finish_purges, read_run, recording, run_sections, tables_of, writing_about
+    from fp2.methods.several_runs.compare_many import check_runs, compare_all
+    from fp2.methods.several_runs.sweep_report import FILES, comparison_page
 
     config = load_config(overrides)
     finish_purges(config, Progress())
@@ -106,17 +95,17 @@ def _write_files(block: Mapping[str, Any], json_path: Path | None, figure: Path 
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return
-    from fp2.report.disparity_charts import distance_figure, profile_figure
+    from fp2.methods.several_runs.charts import distance_figure, profile_figure
 
     if "profiles" in block and not block["profiles"]:
         raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
-    with as_user_error(figure.parent):
+    with artifacts.as_user_error(figure.parent):
         (profile_figure if "profiles" in block else distance_figure)(block, figure)
     print(f"{'figure':<12} {figure}")
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    from fp2.report.reading import calibration_words, cut_label, plain, scorer_label
+    from fp2.extension import calibration_words, cut_label, plain, scorer_label
 
     first, second = block["first"], block["second"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
@@ -143,7 +132,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
 
 def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import calibration_words, cut_label, plain, scorer_label
+    from fp2.extension import calibration_words, cut_label, plain, scorer_label
 
     pairs = comparison["pairs"]
     console.print(Text(f"{plural(len(comparison['runs']), 'run')}, {plural(len(pairs), 'pair')}", style="bold"))
@@ -190,7 +179,7 @@ def _new(title: str, labels: Sequence[str], numbers: Sequence[str] = _NUMBERS) -
 
 def _cells(row: Mapping[str, Any], alpha: float, numbers: Sequence[str] = _NUMBERS) -> list[Text]:
     """Return the cells of a distance: the chosen `numbers`, and whether there is a difference."""
-    from fp2.report.reading import DASH, number, probability
+    from fp2.extension import DASH, number, probability
 
     cells = {
         "distance": number(row["distance"]), "null mean": number(row["null_mean"]),
@@ -204,7 +193,7 @@ def _cells(row: Mapping[str, Any], alpha: float, numbers: Sequence[str] = _NUMBE
 
 def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scorer: bool = False) -> Table:
     """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
-    from fp2.report.reading import cut_label, scorer_label
+    from fp2.extension import cut_label, scorer_label
 
     numbers = _NUMBERS[:-1] if scorer else _NUMBERS
     table = _new(title, ("scorer", "cut") if scorer else ("cut",), numbers)
@@ -216,7 +205,7 @@ def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scor
 
 def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha: float) -> Table:
     """Return the probes in which the runs differ most, relative to the null mean."""
-    from fp2.report.reading import cut_label, plain
+    from fp2.extension import cut_label, plain
 
     numbers = ("distance", "null mean", "p")
     table = _new("Probes with the largest distances", ("probe", "cut"), numbers)
@@ -230,11 +219,16 @@ def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha:
 
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table."""
-    from fp2.ask.dense_answers import QUESTIONS
-    from fp2.report.reading import MIN_CELL, plain
-    from fp2.report.section import tables_of
-    from fp2.runs.logged import run_sections
-    from fp2.runs.reader import distinct_names, read_results, run_folder
+    from fp2.extension import (
+        MIN_CELL,
+        QUESTIONS,
+        distinct_names,
+        plain,
+        read_results,
+        run_folder,
+        run_sections,
+        tables_of,
+    )
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         needed = (artifacts.RESULTS, artifacts.CONFIG)
@@ -264,7 +258,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
 
 def print_tables(tables: Sequence[Mapping[str, Any]], names: Sequence[str], console: Terminal) -> None:
     """Print tables of several runs, a column for each run."""
-    from fp2.report.section import cell_words
+    from fp2.methods.several_runs.across import cell_words
 
     for one in tables:
         table = Table(title=one["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)

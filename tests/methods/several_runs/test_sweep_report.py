@@ -114,7 +114,7 @@ def test_mistakes_are_one_line(swept: Path, bench: Bench, tmp_path: Path, capsys
 def test_a_report_that_fails_costs_no_run(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fp2.report import sweep
+    from fp2.methods.several_runs import sweep_page as sweep
 
     def broken(block: Any, sample: Any) -> str:
         raise RuntimeError("a slip")
@@ -148,8 +148,8 @@ def test_a_purge_deletes_the_reports_in_which_the_person_is_counted(
 def test_runs_of_every_protocol_have_a_report(name: str, own_root: Path) -> None:
     """Runs as version 0.3.0 wrote them, with their blocks in place of disparities where they have none."""
     from fp2.compose import load_config
+    from fp2.methods.several_runs.sweep_report import make_report
     from fp2.progress import Progress
-    from fp2.runs.sweep_report import make_report
 
     here = load_config(["report.figures=false"])
     make_report([str(RELEASED / name)], here, own_root / "report", Progress(quiet=True))

@@ -8,15 +8,15 @@ import re
 from typing import Any
 
 import pytest
-from hostile_words import HOSTILE_TEXTS
+from report.hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page, assert_closed_to_the_network
 
+from fp2.methods.several_runs.panels import run_labels
+from fp2.methods.several_runs.sweep import SweepRun, sweep_results
+from fp2.methods.several_runs.sweep_page import render_sweep, sweep_markdown, sweep_sections
 from fp2.report.reading import effect_words
 from fp2.report.samples import MOST_RUNS
-from fp2.report.sweep import render_sweep, sweep_markdown, sweep_sections
 from fp2.report.values import as_cell, tables
-from fp2.runs.panels import run_labels
-from fp2.runs.sweep import SweepRun, sweep_results
 
 NO_TABLES = "the run has no scores per subject and image"
 

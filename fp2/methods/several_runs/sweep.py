@@ -7,30 +7,42 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from fp2 import __version__
-from fp2.errors import Fp2Error
-from fp2.report.leaderboard import Ranking, rank, summarise, with_places
-from fp2.report.reading import (
+from fp2.extension import (
+    Fp2Error,
+    LoggedRun,
+    Missing,
+    Section,
+    __version__,
     calibration_of,
     model_name,
     model_was_used,
     primary_scorer,
+    rank,
     scorer_identity,
     scorer_label,
     scorer_version,
+    summarise,
     suppress_small_cells,
+    tables_of,
     variant_name,
 )
-from fp2.report.section import Section, across_runs, tables_of
-from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
-from fp2.runs.ranking import n_rankings, rankings
-from fp2.runs.reader import LoggedRun, same_probes, shared_lines
+from fp2.methods.several_runs.across import across_runs
+from fp2.methods.several_runs.panels import (
+    Panel,
+    all_probe_labels,
+    effects_of,
+    headlines_of,
+    panels_of,
+    run_labels,
+    scorers_of,
+)
+from fp2.methods.several_runs.ranked import Ranking, with_places
+from fp2.methods.several_runs.ranking import n_rankings, rankings
+from fp2.methods.several_runs.shared import same_probes, shared_lines
 
 SCHEMA = 1
 N_PERMUTATIONS = 1000
 _CHANCE = ("expected", "p95", "p_value")
-Missing = dict[str, str]
-"""A run that is not in the report: its settings (`run`), and why (`reason`)."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +96,9 @@ def sweep_results(
     dict
         `runs`: who was compared, each with a `label`, its data, questions, scorers and answers by group, and how it is
         repeated; `missing`; `probes` (labels by id), `cuts`, `scorers`;
-        `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
+        `leaderboard`: a row for each run and cut; `panels`: see `panels.panels_of`, with `tallies` and
         `effects`; `headlines`: what other protocols found; `across`, `beside`: tables of the runs' report sections
-        over the runs (`fp2.report.section.across_runs`) and side by side; `notes`.
+        over the runs (`across.across_runs`) and side by side; `notes`.
     """
     if not runs:
         raise Fp2Error("no finished run", where="report")
@@ -202,8 +214,8 @@ def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
     """Return the tally on the subjects that all runs share."""
     import numpy as np
 
-    from fp2.scorers.outcomes import yes_no_columns
-    from fp2.stats.tallies import tally_extremes
+    from fp2.extension import yes_no_columns
+    from fp2.methods.several_runs.tallies import tally_extremes
 
     tables = [run.tables for run in runs if run.tables is not None]
     if len(tables) < len(runs):

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from stats_data import panel_of
+from stats.stats_data import panel_of
 
-from fp2.stats.tallies import Tally, tally_extremes
+from fp2.methods.several_runs.tallies import Tally, tally_extremes
 
 GROUPS = np.array(list("AAAABBBCCD"))
 

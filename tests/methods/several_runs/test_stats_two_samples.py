@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fp2.stats.two_samples import ModelOutcomes, independent_distance
+from fp2.methods.several_runs.two_samples import ModelOutcomes, independent_distance
 
 QUICK = {"n_permutations": 299, "n_bootstrap": 99, "seed": 4}
 

@@ -9,11 +9,12 @@ import pytest
 from scipy.stats import binom
 from simulated_runs import biased, crowd, run_of
 
-from fp2.commands.leaderboard import _legend
 from fp2.methods.peeps.planted.truth import load_truth
-from fp2.report.leaderboard import boards, rank, summarise, with_places
+from fp2.methods.several_runs.leaderboard_command import _legend
+from fp2.methods.several_runs.ranked import with_places
+from fp2.methods.several_runs.ranking import rankings
+from fp2.report.leaderboard import boards, rank, summarise
 from fp2.report.values import as_cell
-from fp2.runs.ranking import rankings
 from fp2.runs.reader import LoggedRun
 
 
@@ -53,7 +54,7 @@ def test_a_ranking_has_the_level_of_its_first_run_and_others_are_reported() -> N
 
 def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Family-wise: at most 5 % of sweeps may hold any false order (25 sweeps, binomial bound at 0.1 %)."""
-    monkeypatch.setattr("fp2.runs.ranking.MIN_BOOTSTRAP", 300)
+    monkeypatch.setattr("fp2.methods.several_runs.ranking.MIN_BOOTSTRAP", 300)
     people, wrong, sweeps = crowd(60), 0, 25
     truth = load_truth(biased(-0.5))
     for sweep in range(sweeps):

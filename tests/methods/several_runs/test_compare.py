@@ -10,8 +10,8 @@ import pytest
 from simulated_runs import TEXTS, biased, crowd, run_of
 
 from fp2.errors import Fp2Error
-from fp2.runs.compare import CompareSettings, compare
-from fp2.runs.ranking import rankings
+from fp2.methods.several_runs.compare import CompareSettings, compare
+from fp2.methods.several_runs.ranking import rankings
 from fp2.runs.reader import LoggedRun
 
 QUICK = CompareSettings(n_permutations=499, n_bootstrap=200, seed=3)

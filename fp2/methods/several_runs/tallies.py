@@ -13,11 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import MEAN_TIE, NO_GAP, GroupMoments, pair_error, pairs, range_of_means
-from fp2.stats.core.numeric import FloatArray, IntArray
-from fp2.stats.core.resampling import permuted_moments
-from fp2.stats.core.units import TIE, permutation_p, prepare
+from fp2.extension import (
+    MEAN_TIE,
+    NO_GAP,
+    TIE,
+    FloatArray,
+    GroupMoments,
+    IntArray,
+    cell_means,
+    pair_error,
+    pairs,
+    permutation_p,
+    permuted_moments,
+    prepare,
+    range_of_means,
+    read_entries,
+)
 
 
 @dataclass(frozen=True)

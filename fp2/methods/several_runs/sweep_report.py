@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import re
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
-from fp2.errors import Fp2Error
-from fp2.report.reproduce import how_to_repeat
-from fp2.runs.folders import recording
-from fp2.runs.local_paths import MARK, overrides_without_places
-from fp2.runs.logged import run_sections
-from fp2.runs.outputs import fresh_folder
-from fp2.runs.reader import LoggedRun, read_results, read_run, run_folder, writing_about
-from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
-from fp2.text import printable
+from fp2.extension import (
+    Fp2Error,
+    LoggedRun,
+    Output,
+    Progress,
+    artifacts,
+    finish_purges,
+    fresh_folder,
+    how_to_repeat,
+    load_config,
+    printable,
+    read_results,
+    read_run,
+    recording,
+    run_folder,
+    run_sections,
+    runs_named,
+    writing_about,
+)
+from fp2.methods.several_runs.sweep import SweepRun, n_steps, sweep_results
 
 if TYPE_CHECKING:
-    from fp2.config import Config
-    from fp2.progress import Progress
+    from fp2.extension import Config
 
-_PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
-"""A path in a message: a report names no folder of this machine."""
 FILES = (artifacts.PEOPLE, artifacts.SCORES, artifacts.RESPONSES, artifacts.OVERRIDES, artifacts.PASSPORT)
 """What a report reads of a run beside its results and config, as far as it is there."""
 DENSE = "the answers are in dense storage"
-FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerprints.png"
-REPORT_FILES = (artifacts.RESULTS, PAGE, MARKDOWN, FIGURE)
 
 
 def make_report(
@@ -57,54 +61,14 @@ def make_report(
     if folder is None:
         path = Path(words[0])
         is_sweep = len(words) == 1 and path.is_dir() and not (path / artifacts.RESULTS).is_file()
-        folder = (path if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    files = [folder / name for name in REPORT_FILES]
+        folder = (path if is_sweep else fresh_folder(Path(here.paths.outputs))) / artifacts.REPORT_FOLDER
+    files = [folder / name for name in artifacts.REPORT_FILES]
     with (
         recording(Path(here.paths.state), [run.results["run_id"] for run in runs], files),
         writing_about(here, [run.tables.people for run in runs if run.tables is not None]),
     ):
         write_report(block, runs, folder, sample, figures=here.report.figures)
     return block, folder
-
-
-def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
-    """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
-    from fp2.tracking.client import runs_of_sweep
-
-    messages: list[str] = []
-    missing: list[Missing] = []
-    for word in words:
-        folder = Path(word)
-        jobs = [] if (folder / artifacts.RESULTS).is_file() else artifacts.job_folders(folder)
-        if jobs:
-            messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
-            missing += _unfinished(jobs)
-            continue
-        logged: dict[str, str] = {}
-        if not folder.exists():
-            with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
-                logged = runs_of_sweep(here, word)
-        messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
-        missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
-    return list(dict.fromkeys(messages)), missing
-
-
-def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
-    """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
-    status = {job: artifacts.read_status(job) for job in jobs}
-    settings = {job: [str(word) for word in job_status.get("overrides", ())] for job, job_status in status.items()}
-    common = set.intersection(*map(set, settings.values()))
-    missing = []
-    for job in jobs:
-        if (job / artifacts.RESULTS).is_file():
-            continue
-        own_overrides = overrides_without_places(
-            [word for word in settings[job] if word not in common or len(jobs) == 1]
-        )
-        message = str(status[job].get("message") or "it did not finish")
-        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], message)
-        missing.append({"run": printable(" ".join(own_overrides) or f"job {job.name}"), "reason": printable(reason)})
-    return missing
 
 
 def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:
@@ -136,7 +100,7 @@ def swept(
 
 def comparison_page(runs: Sequence[LoggedRun], every: Mapping[str, Any], here: Config, progress: Progress) -> str:
     """Return the HTML of compared runs: their report, with their distances (`every`) at the top."""
-    from fp2.report.sweep import render_sweep
+    from fp2.methods.several_runs.sweep_page import render_sweep
 
     folders = [run.folder for run in runs if run.folder is not None]
     read_folders = [
@@ -151,9 +115,7 @@ def comparison_page(runs: Sequence[LoggedRun], every: Mapping[str, Any], here: C
 
 def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], local_config: Config) -> dict[str, Any]:
     """Return answers of the runs to the same questions; runs on the same answers, or without texts, are left out."""
-    from fp2.ask.answers import read_tables
-    from fp2.report.reading import primary_scorer
-    from fp2.report.samples import sample_side_by_side
+    from fp2.extension import primary_scorer, read_tables, sample_side_by_side
 
     texts = [{probe["id"]: probe["text"] for probe in run.results["probes"]} for run in runs]
     same = [
@@ -177,11 +139,8 @@ def write_report(
     *, figures: bool = True,
 ) -> None:  # fmt: skip
     """Write the files of a report; with the fingerprints of all runs, each under its label, where one has a radar."""
-    from fp2.report.disparity_charts import FEWEST_SPOKES, radars
-    from fp2.report.drawing import draw_panels, run_heading
-    from fp2.report.page import write_page
-    from fp2.report.reading import rows_of
-    from fp2.report.sweep import render_sweep, sweep_markdown
+    from fp2.extension import FEWEST_SPOKES, draw_panels, radars, rows_of, run_heading, write_page
+    from fp2.methods.several_runs.sweep_page import render_sweep, sweep_markdown
 
     named = [
         {**run.results, "model": {**run.results["model"], "name": about["label"]}}
@@ -194,11 +153,57 @@ def write_report(
         artifacts.write_results(folder, block)
         if figures and cuts and len({about["primary"] for about in block["runs"]}) == 1:
             charts = radars(named, cuts)
-            drawn = draw_panels(charts, folder / FIGURE, run_heading(charts[0].title, named)).name
-        (folder / MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
-    write_page(folder / PAGE, render_sweep(block, sample))
+            drawn = draw_panels(charts, folder / artifacts.REPORT_FIGURE, run_heading(charts[0].title, named)).name
+        (folder / artifacts.REPORT_MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
+    write_page(folder / artifacts.REPORT_PAGE, render_sweep(block, sample))
 
 
 def places_of(folder: Path) -> dict[str, Path]:
     """Return the files of a report by the name to print before them."""
-    return {"report": folder / PAGE, "markdown": folder / MARKDOWN, "results": folder / artifacts.RESULTS}
+    return {
+        "report": folder / artifacts.REPORT_PAGE,
+        "markdown": folder / artifacts.REPORT_MARKDOWN,
+        "results": folder / artifacts.RESULTS,
+    }
+
+
+def end_sweep(folder: Path, sweep_id: str, config: Config) -> None:
+    """Write the report of a sweep; if that fails, its runs are finished nevertheless, and a line says why."""
+    repeat = f"fp2 report {folder}"
+    if not config.report.dashboard:
+        print(f"  report:  {repeat}")
+        return
+    try:
+        make_report([str(folder)], config, folder / artifacts.REPORT_FOLDER, Progress(), sweep_id)
+    except Exception as error:
+        reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
+        print(printable(f"the report of the sweep was not made: {reason}. Make it with: {repeat}"), file=sys.stderr)
+        return
+    for name, path in places_of(folder / artifacts.REPORT_FOLDER).items():
+        print(f"{name:<12} {path}")
+
+
+def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:
+    """Write the report of the runs that `words` name, and print where it is.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Runs, folders of sweeps, or ids of sweeps.
+    overrides : sequence of str
+        Where runs are (`paths.*`, `tracking.*`), and `report.*`.
+    folder : Path, optional
+        Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
+    """
+    if not words:
+        fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
+        raise Fp2Error("no run is named", where="fp2 report", fix=fix)
+    local_config = load_config(overrides)
+    finish_purges(local_config, Progress())
+    block, written = make_report(words, local_config, folder, Progress())
+    with Output(as_json) as out:
+        for run in block["missing"]:
+            out.say(f"missing      {run['run']}: {run['reason']}")
+        out.say(missing=block["missing"])
+        for name, path in places_of(written).items():
+            out.path(name, path)

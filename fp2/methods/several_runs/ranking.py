@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fp2.errors import Fp2Error
-from fp2.report.leaderboard import Place, Ranking
-from fp2.report.reading import variant_name
-from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
-from fp2.verdicts import Verdict
+from fp2.extension import Fp2Error, LoggedRun, Verdict, variant_name
+from fp2.methods.several_runs.ranked import Place, Ranking
+from fp2.methods.several_runs.shared import SharedLines, n_people, same_probes, shared_lines, short_names
 
 MIN_BOOTSTRAP = 2000
 
@@ -39,7 +37,7 @@ def _boards(runs: Sequence[LoggedRun]) -> dict[tuple[str, str | None], list[Logg
 
 def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
     """Rank the runs of one cut, or say why they cannot be ranked."""
-    from fp2.stats.profiles import rank_models
+    from fp2.extension import rank_models
 
     try:
         if len(runs) < 2:

@@ -1,6 +1,6 @@
 """The distances between runs as values, and the words that page and terminal share.
 
-It shows what `fp2.runs.compare_many.compare_all` computed.
+It shows what `compare_many.compare_all` computed.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.report.reading import cut_label, scorer_label, sentence
-from fp2.report.values import (
+from fp2.extension import (
     Axis,
     Cell,
     Chart,
@@ -26,6 +25,9 @@ from fp2.report.values import (
     Table,
     Value,
     Weight,
+    cut_label,
+    scorer_label,
+    sentence,
 )
 
 READING = (

@@ -1,8 +1,8 @@
 """Two runs: the distance of their fingerprints per cut and scorer, and where they differ most.
 
 Runs that share subjects are compared on those, within subjects; runs about different subjects as two independent
-samples (`fp2.stats.two_samples`). A fingerprint is the profile of group means, centred within each probe
-(`fp2.stats.distance`): a model that rates all groups higher by the same amount has the same fingerprint.
+samples (`fp2.methods.several_runs.two_samples`). A fingerprint is the profile of group means, centred within each probe
+(`fp2.methods.several_runs.distance`): a model that rates all groups higher by the same amount has the same fingerprint.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.errors import Fp2Error
-from fp2.report.reading import MIN_CELL, calibration_of, scorer_version
-from fp2.runs.reader import LoggedRun, SharedLines, are_independent, n_people, same_probes, shared_lines, short_names
+from fp2.extension import MIN_CELL, Fp2Error, LoggedRun, calibration_of, scorer_version
+from fp2.methods.several_runs.shared import (
+    SharedLines,
+    are_independent,
+    n_people,
+    same_probes,
+    shared_lines,
+    short_names,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
-    from fp2.cuts import Cut
-    from fp2.stats.core.numeric import BoolArray
-    from fp2.stats.distance import FingerprintDistance
-    from fp2.stats.two_samples import ModelOutcomes
+    from fp2.extension import BoolArray, Config, Cut
+    from fp2.methods.several_runs.distance import FingerprintDistance
+    from fp2.methods.several_runs.two_samples import ModelOutcomes
 
 N_PERMUTATIONS = 10_000
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
@@ -158,7 +162,7 @@ Found = tuple["FingerprintDistance", list[dict[str, Any]]]
 def _shared_subjects(
     runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings
 ) -> Found:
-    from fp2.stats.distance import fingerprint_distance
+    from fp2.methods.several_runs.distance import fingerprint_distance
 
     shared_rows = shared_lines(runs, cut, scorer, probes)
     distance = fingerprint_distance(
@@ -172,7 +176,7 @@ def _shared_subjects(
 def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings) -> Found:
     import pandas as pd
 
-    from fp2.stats.two_samples import independent_distance
+    from fp2.methods.several_runs.two_samples import independent_distance
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
     distance = independent_distance(
@@ -196,9 +200,8 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> ModelOutcomes:
     """Return the values of one run with the groups of a cut."""
-    from fp2.cuts import with_present_values
-    from fp2.scorers.outcomes import entries_of, members
-    from fp2.stats.two_samples import ModelOutcomes
+    from fp2.extension import entries_of, members, with_present_values
+    from fp2.methods.several_runs.two_samples import ModelOutcomes
 
     table = members(run.people, with_present_values(run.people, cut))
     entries = entries_of(run.wide(scorer)[list(probes)], table)
@@ -224,7 +227,7 @@ def _row(distance: FingerprintDistance, cut: str, scorer: str, probes: Sequence[
 
 def adjust_distances(rows: Sequence[dict[str, Any]]) -> None:
     """Add `adjusted_p` to every row and every entry of a probe, corrected over the rows of each scorer."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.extension import adjust_p_values
 
     for scorer in dict.fromkeys(row["scorer"] for row in rows):
         rows_of_scorer = [row for row in rows if row["scorer"] == scorer]

@@ -9,13 +9,12 @@ from itertools import combinations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error
-from fp2.runs.compare import adjust_distances, common, compare, settings_of
-from fp2.runs.panels import run_labels
-from fp2.runs.reader import LoggedRun
+from fp2.extension import Fp2Error, LoggedRun
+from fp2.methods.several_runs.compare import adjust_distances, common, compare, settings_of
+from fp2.methods.several_runs.panels import run_labels
 
 if TYPE_CHECKING:
-    from fp2.config import Config
+    from fp2.extension import Config
 
 FAMILY = "Holm over the pairs of runs and the cuts of one scorer; for single probes over pairs x probes x cuts"
 
@@ -30,7 +29,7 @@ def compare_all(
     Returns
     -------
     dict
-        `runs`: their names; `pairs`: a block for each pair, as `fp2.runs.compare.compare` returns it, with p-values
+        `runs`: their names; `pairs`: a block for each pair, as `compare.compare` returns it, with p-values
         corrected over all pairs; `not_compared`: pairs that share no cut, scorer, probe or subject, each with the
         reason; `family`: what p-values are corrected over; `notes`.
     """

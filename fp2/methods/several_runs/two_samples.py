@@ -14,13 +14,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import NO_GAP, GroupMoments, YesNo, moments, pair_error, pairs
-from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, stream
-from fp2.stats.core.resampling import V0_PERMUTATION, resampled_moments
-from fp2.stats.core.sums import weighted_sums
-from fp2.stats.core.units import Prepared, prepare
-from fp2.stats.distance import FingerprintDistance, correlation, length, lengths, profile, summarised
+from fp2.extension import (
+    CHUNK_BYTES,
+    NO_GAP,
+    V0_PERMUTATION,
+    BoolArray,
+    FloatArray,
+    GroupMoments,
+    IntArray,
+    Prepared,
+    YesNo,
+    cell_means,
+    moments,
+    pair_error,
+    pairs,
+    prepare,
+    read_entries,
+    resampled_moments,
+    stream,
+    weighted_sums,
+)
+from fp2.methods.several_runs.distance import FingerprintDistance, correlation, length, lengths, profile, summarised
 
 _STREAM = 7
 
@@ -192,7 +206,7 @@ def _resampled(cell: _Cells, groups_used: IntArray, n: int, seed: int) -> Iterat
 def _interval(
     cells: Sequence[_Cells], eligible: BoolArray, groups_used: IntArray, n: int, seed: int, alpha: float
 ) -> tuple[float, float]:
-    """Return the ends, as `fp2.stats.distance` does for one sample."""
+    """Return the ends, as `fp2.methods.several_runs.distance` does for one sample."""
     from scipy.special import ndtri
 
     draws = [list(_resampled(cell, groups_used, n, seed + index)) for index, cell in enumerate(cells)]

@@ -19,12 +19,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import GroupMoments, YesNo, max_t_squared, moments
-from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
-from fp2.stats.core.resampling import permuted_moments, resampled_moments, v0_permutation
-from fp2.stats.core.sums import Cross, Sums, weighted_sums
-from fp2.stats.core.units import Prepared, permutation_p, prepare
+from fp2.extension import (
+    CHUNK_BYTES,
+    BoolArray,
+    Cross,
+    FloatArray,
+    GroupMoments,
+    IntArray,
+    Prepared,
+    Sums,
+    YesNo,
+    cell_means,
+    finite,
+    max_t_squared,
+    moments,
+    permutation_p,
+    permuted_moments,
+    prepare,
+    read_entries,
+    resampled_moments,
+    stream,
+    v0_permutation,
+    weighted_sums,
+)
 
 _STREAM = 8
 

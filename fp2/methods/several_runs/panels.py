@@ -10,8 +10,12 @@ from typing import Any
 
 import yaml
 
-from fp2.report.reading import (
+from fp2.extension import (
+    Section,
+    Verdict,
+    cohens_d,
     cut_label,
+    distinct_names,
     effect_words,
     leaves,
     model_name,
@@ -24,10 +28,6 @@ from fp2.report.reading import (
     suppress_small_cells,
     variant_name,
 )
-from fp2.report.section import Section
-from fp2.runs.reader import distinct_names
-from fp2.stats.effects import cohens_d
-from fp2.verdicts import Verdict
 
 Results = Mapping[str, Any]
 Panel = dict[str, Any]
