@@ -34,6 +34,7 @@ from fp2.compose import (
     identity_of as identity_of,
     jobs_of as jobs_of,
     load_config as load_config,
+    from_plain as from_plain,
 )
 from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 
@@ -110,6 +111,8 @@ from fp2.data.base import (
     file_digest as file_digest,
     people_table as people_table,
     required as required,
+    load_configured as load_configured,
+    local_options as local_options,
 )
 from fp2.data.pixels import (
     PixelDigest as PixelDigest,
@@ -167,6 +170,7 @@ from fp2.data.fhibe.vocab import (
 
 # Questions: batteries, and traits with their templates.
 from fp2.probes.battery import Battery as Battery, load_battery as load_battery
+from fp2.probes.items import Items as Items
 from fp2.probes.trait_battery import (
     TraitTemplates as TraitTemplates,
     facts as facts,
@@ -213,7 +217,7 @@ from fp2.engines.checkpoint import (
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
-from fp2.engines.forms import Form as Form, form_of as form_of, place as place
+from fp2.engines.forms import Form as Form, evaluation_id as evaluation_id, form_of as form_of, place as place
 from fp2.engines.worker_options import (
     RayOptions as RayOptions,
     WorkerOptions as WorkerOptions,
@@ -288,7 +292,7 @@ from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
 from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
-from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS
+from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS, SHARDS as SHARDS
 from fp2.ask.cost import (
     check_cost as check_cost,
     expected_cost as expected_cost,
@@ -369,6 +373,8 @@ from fp2.results import (
     changed_methods as changed_methods,
     differences as differences,
     owned as owned,
+    NESTED as NESTED,
+    flat_rows as flat_rows,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
@@ -516,7 +522,6 @@ from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
-from fp2.report.eval_record import evaluation_id as evaluation_id
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
     DASH as DASH,
@@ -550,6 +555,7 @@ from fp2.report.reading import (
     shorten as shorten,
     suppress_small_cells as suppress_small_cells,
     variant_name as variant_name,
+    were_supplied as were_supplied,
 )
 from fp2.report.page import (
     PageSection as PageSection,
@@ -595,6 +601,10 @@ from fp2.report.section import (
     worst_and_best as worst_and_best,
     plain_cell as plain_cell,
     tables_of as tables_of,
+    DISPARITIES as DISPARITIES,
+    findings_of as findings_of,
+    heading as heading,
+    load_sections as load_sections,
 )
 from fp2.report.run_sections import (
     FACTS as FACTS,
@@ -604,7 +614,7 @@ from fp2.report.run_sections import (
     question_values as question_values,
     repeat_rows as repeat_rows,
 )
-from fp2.report.text import markdown as markdown
+from fp2.report.text import markdown as markdown, escape_markdown as escape_markdown
 from fp2.report.reproduce import how_to_repeat as how_to_repeat
 from fp2.report.disparities import (
     Scale as Scale,
@@ -677,6 +687,7 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.commands.rerun import OPTIONAL as OPTIONAL, rescore as rescore, run_again as run_again
+from fp2.commands.runs import EXIT_FAILED as EXIT_FAILED, run_files as run_files
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.multiverse import RUN_ID as RUN_ID
@@ -684,6 +695,8 @@ from fp2.runs.logged import (
     logged_config as logged_config,
     logged_protocol as logged_protocol,
     run_sections as run_sections,
+    load_run_sections as load_run_sections,
+    logged_settings as logged_settings,
 )
 from fp2.runs.outputs import fresh_folder as fresh_folder
 from fp2.runs.folders import recording as recording

@@ -93,7 +93,7 @@ class Run:
         """One row per probe, scorer and cut (the columns of `disparities.parquet` without the nested ones)."""
         import pandas as pd
 
-        from fp2.report.export import flat_rows
+        from fp2.results import flat_rows
 
         return pd.DataFrame(flat_rows(self.results))
 

@@ -232,6 +232,7 @@ def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
     assert predicate(certificates(bench)[0])["not_reached"]
 
 
+@pytest.mark.package(name="exports")
 def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -257,6 +258,8 @@ def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     assert not (elsewhere / "rows.csv").exists()
 
 
+@pytest.mark.package(name="gate")
+@pytest.mark.package(name="exports")
 @pytest.mark.package(name="several_runs")
 def test_reports_and_exports_elsewhere_are_removed_or_named(
     finished: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]

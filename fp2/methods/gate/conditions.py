@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from fp2.report.reading import cut_label, number, plain
-from fp2.report.section import Section, findings_of
-from fp2.report.values import Finding
+from fp2.extension import Finding, Section, cut_label, findings_of, number, plain
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ def to_junit(checks: Sequence[Check], name: str) -> str:
 
 def to_markdown(checks: Sequence[Check], name: str) -> str:
     """Return a summary in Markdown: the conditions that are not met, and how many there are."""
-    from fp2.report.text import escape_markdown
+    from fp2.extension import escape_markdown
 
     failed = [item for item in checks if item.failed]
     rows = [f"## {escape_markdown(name)}: {'failed' if failed else 'passed'}", "", f"{summary(checks)}."]

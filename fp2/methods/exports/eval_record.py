@@ -12,16 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fp2.report.export import of_a_model, required, sized_rows
-from fp2.report.reading import MIN_CELL, model_name, plain, scorer_label
-from fp2.report.section import Section
+from fp2.extension import MIN_CELL, Section, evaluation_id, model_name, plain, scorer_label
+from fp2.methods.exports.formats import of_a_model, required, sized_rows
 
 SCHEMA = "0.3.0"
-
-
-def evaluation_id(model: str, created: int) -> str:
-    """Return what identifies the run of a model; `created` is in seconds since 1970."""
-    return f"fp2/{model}/{created}"
 
 
 def to_every_eval_ever(

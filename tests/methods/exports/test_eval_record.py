@@ -11,7 +11,7 @@ import pytest
 from bench import REPOSITORY, results_of
 from jsonschema import Draft7Validator, ValidationError
 
-from fp2.report.eval_record import to_every_eval_ever
+from fp2.methods.exports.eval_record import to_every_eval_ever
 from fp2.report.reading import primary_scorer
 
 RUN = REPOSITORY / "tests" / "releases" / "0.3.0" / "runs" / "default"

@@ -16,8 +16,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from fp2.errors import Fp2Error
+from fp2.methods.exports.formats import to_csv, to_latex, to_ml_bom, to_model_card
 from fp2.plugins import PROTOCOLS, installed, load
-from fp2.report.export import to_csv, to_latex, to_ml_bom, to_model_card
 from fp2.report.reading import leaves
 from fp2.report.section import DISPARITIES, load_sections
 from fp2.report.values import findings

@@ -16,18 +16,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fp2 import artifacts
-from fp2.ask.answers import RowAnswers, read_tables
-from fp2.ask.dense_answers import QUESTIONS, SHARDS, DenseAnswers
-from fp2.config import Config
-from fp2.engines.forms import form_of
-from fp2.errors import Fp2Error, nearest
-from fp2.progress import Progress
-from fp2.report.reading import calibration_of, model_name
-from fp2.runs.logged import logged_config
-from fp2.runs.reader import read_results, writing_about
-from fp2.store.withdrawn import read_withdrawn
-from fp2.tables import YES_NO_NUMBERS
+from fp2.extension import (
+    QUESTIONS,
+    SHARDS,
+    YES_NO_NUMBERS,
+    Config,
+    DenseAnswers,
+    Fp2Error,
+    Progress,
+    RowAnswers,
+    artifacts,
+    calibration_of,
+    form_of,
+    logged_config,
+    model_name,
+    nearest,
+    read_results,
+    read_tables,
+    read_withdrawn,
+    writing_about,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +61,7 @@ def export_answers(
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
     """
-    from fp2.compose import from_plain
-    from fp2.data.base import local_options
+    from fp2.extension import from_plain, local_options
 
     chosen = form_of(path, form, where="--format", exists=False)
     results = read_results(folder)
@@ -99,8 +106,7 @@ def _text_rows(answers: Any, people: pd.DataFrame, config: Config) -> pd.DataFra
     """Return the answers of row storage; the numbers of yes/no answers in columns, those of choices as JSON."""
     import pandas as pd
 
-    from fp2.probes.battery import load_battery
-    from fp2.probes.items import Items
+    from fp2.extension import Items, load_battery
 
     assert isinstance(answers, RowAnswers)
     battery = load_battery(asdict(config.probe))
@@ -168,8 +174,7 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:
     """Return the rows with the ids of the data set in place of salted keys."""
-    from fp2.data.base import load_configured
-    from fp2.store.salted_keys import local_salt, salted
+    from fp2.extension import load_configured, local_salt, salted
 
     fix = "Give its place as another argument (data.path=FILE), or add --keys for salted keys in place of ids"
     try:

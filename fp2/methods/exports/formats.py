@@ -13,11 +13,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fp2.errors import Fp2Error
-from fp2.report.reading import (
+from fp2.extension import (
+    DISPARITIES,
     MIN_CELL,
+    NESTED,
+    Finding,
+    Fp2Error,
+    Section,
+    Verdict,
     cut_label,
+    findings_of,
+    flat_rows,
+    heading,
     leaves,
+    load_sections,
     model_name,
     model_was_used,
     number,
@@ -27,22 +36,13 @@ from fp2.report.reading import (
     probe_labels,
     rows_of,
     scorer_label,
+    tables_of,
     verdict_words,
     were_supplied,
 )
-from fp2.report.section import DISPARITIES, Section, findings_of, heading, load_sections, tables_of
-from fp2.report.values import Finding
-from fp2.verdicts import Verdict
 
-NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
-"""Columns of a disparity that hold several values."""
 LEADING = ("section", "name", "value", "low", "high", "details")
 """The first columns of a run that found more than disparities."""
-
-
-def flat_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the disparities without the columns that hold several values."""
-    return [{key: value for key, value in row.items() if key not in NESTED} for row in results["disparities"]]
 
 
 def result_rows(
@@ -144,7 +144,7 @@ def to_csv(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cel
     Fp2Error
         If the run found nothing.
     """
-    from fp2.text import spreadsheet_cell
+    from fp2.extension import spreadsheet_cell
 
     rows = required(result_rows(results, sections, min_cell), results, "results")
     stream = io.StringIO()
