@@ -257,22 +257,6 @@ def ui(
     raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
-@command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
-def view(
-    ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=run_names)],
-    port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
-    row: Annotated[
-        str, typer.Option(help="Open at a difference, CUT/PROBE or CUT/PROBE/SCORER: answers about its two groups.",
-                          metavar="CUT/PROBE")
-    ] = "",
-) -> None:  # fmt: skip
-    """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
-    from fp2.commands.view import view as serve
-
-    serve(*words_and_settings(run, ctx.args), port, row)
-
-
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
 def show(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Print the results of a run, as at its end."""

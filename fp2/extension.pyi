@@ -68,6 +68,7 @@ from fp2.tables import (
     sample_of as sample_of,
     with_values as with_values,
     WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
+    IMAGE_B as IMAGE_B,
 )
 from fp2.cuts import (
     JOIN as JOIN,
@@ -567,6 +568,13 @@ from fp2.report.samples import (
     groups_of as groups_of,
     MOST_RUNS as MOST_RUNS,
     sample_side_by_side as sample_side_by_side,
+    values_of as values_of,
+)
+from fp2.report.answers import (
+    blinded as blinded,
+    row_name as row_name,
+    row_words as row_words,
+    striking_first as striking_first,
 )
 from fp2.report.values import (
     Axis as Axis,
@@ -697,7 +705,9 @@ from fp2.runs.logged import (
     run_sections as run_sections,
     load_run_sections as load_run_sections,
     logged_settings as logged_settings,
+    logged_cuts as logged_cuts,
 )
+from fp2.runs.pictures import paths_by_key as paths_by_key, thumbnail as thumbnail
 from fp2.runs.outputs import fresh_folder as fresh_folder
 from fp2.runs.folders import recording as recording
 from fp2.run import finish_purges as finish_purges

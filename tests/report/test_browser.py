@@ -23,12 +23,12 @@ from report.hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page
 
 from fp2.ask.answers import read_tables
-from fp2.commands.view import ViewServer, load_viewed
 from fp2.methods.labels.command import LabelServer
 from fp2.methods.labels.sample import Wanted, sheet_of
 from fp2.methods.several_runs.sweep import SweepRun, sweep_results
 from fp2.methods.several_runs.sweep_page import render_sweep
 from fp2.methods.several_runs.sweep_report import make_report
+from fp2.methods.viewer.command import ViewServer, load_viewed
 from fp2.notes import read_notes
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from fp2.errors import Fp2Error
-from fp2.report.answers import DisparityRow, blinded, named_row, row_name, row_words, striking_first
-from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.templating import environment
+from fp2.extension import (
+    Fp2Error,
+    blinded,
+    cut_label,
+    environment,
+    first_of,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    row_name,
+    row_words,
+    scorer_label,
+    striking_first,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Template
 
+HERE = Path(__file__).parent
+
+DisparityRow = Mapping[str, Any]
 PER_PAGE = 24
 PER_GROUP = 6
 """Answers of a group, where two are compared."""
@@ -26,7 +41,6 @@ OF_SECOND = "-b"
 SHOWN = "shown"
 """The groups of a comparison are named."""
 KINDS = {"": "answers and refusals", "answers": "answers", "refusals": "refusals"}
-_SIDE = 512  # pixels of the long side at most
 _ORDERS = {"": "as asked", "low": "lowest value first", "high": "highest value first"}
 _TWO_RUNS = {"apart": "largest difference first"}
 
@@ -85,23 +99,6 @@ def read_query(query: str) -> Query:
     return Query(**recognised, page=max(1, int(page[:9])) if page.isdecimal() else 1)
 
 
-def thumbnail(path: Path, side: int = _SIDE) -> bytes:
-    """Return an image as JPEG with a long side of at most `side` pixels.
-
-    Raises
-    ------
-    OSError, ValueError
-        If it cannot be read.
-    """
-    from fp2.data.pixels import open_rgb
-
-    image = open_rgb(path)
-    image.thumbnail((side, side))
-    data = io.BytesIO()
-    image.save(data, "JPEG", quality=88)
-    return data.getvalue()
-
-
 def render(viewed: Viewed, query: Query) -> str:
     """Return one page: answers as the query filters them, or of the two groups of the disparity that it names."""
     row = _compared(viewed, query)
@@ -117,7 +114,13 @@ def render(viewed: Viewed, query: Query) -> str:
         page |= _comparison(viewed, row, query)
     else:
         page |= _filtered(viewed, query)
-    return environment().get_template("view.html.j2").render(page)
+    return _template().render(page)
+
+
+@cache
+def _template() -> Template:
+    """Return the template of the pages, compiled."""
+    return environment().from_string((HERE / "view.html.j2").read_text(encoding="utf-8"))
 
 
 def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
@@ -252,3 +255,30 @@ def _value(row: Mapping[Any, Any], column: str) -> float | None:
 def _link(query: Query, step: int = 0) -> str:
     turned = asdict(replace(query, page=query.page + step))
     return "?" + urlencode({key: value for key, value in turned.items() if value and (key, value) != ("page", 1)})
+
+
+def named_row(name: str, results: Mapping[str, Any]) -> DisparityRow:
+    """Return the disparity that a user names: `region/lifestyle`, `region/P5 Lifestyle`, `region/lifestyle/valence`.
+
+    Cut, probe and scorer are ids or labels, in letters of either case; without a scorer it is the primary one.
+
+    Raises
+    ------
+    Fp2Error
+        If there is none, or no two groups were compared; the message has the most striking ones.
+    """
+    labels, queried = probe_labels(results), [piece.strip().casefold() for piece in name.split("/")]
+    wanted = queried if len(queried) == 3 else [*queried, primary_scorer(results).casefold()]
+    rows: Sequence[DisparityRow] = results["disparities"] if len(wanted) == 3 else ()
+    for row in rows:
+        forms = (
+            {row["cut"], cut_label(row["cut"])},
+            {row["probe"], labels.get(row["probe"], "")},
+            {row["scorer"], scorer_label(row["scorer"])},
+        )
+        same = (word in map(str.casefold, each) for word, each in zip(wanted, forms, strict=True))
+        if row["worst_group"] and all(same):
+            return row
+    compared = striking_first(results) or [row for row in results["disparities"] if row["worst_group"]]
+    choices = f"Choose from: {first_of([row_name(row) for row in compared])}" if compared else "No groups were compared"
+    raise Fp2Error(f"no disparity is called {name!r}", where="--row", fix=choices)

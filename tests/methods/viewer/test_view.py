@@ -18,11 +18,11 @@ import pytest
 from bench import Bench, fp2
 from PIL import Image
 
-from fp2.commands.view import ViewServer, load_viewed
 from fp2.errors import Fp2Error
+from fp2.methods.viewer.command import ViewServer, load_viewed
+from fp2.methods.viewer.pages import PER_GROUP, Viewed, named_row, read_query, render
 from fp2.progress import Progress
-from fp2.report.answers import blinded, named_row, row_name, striking_first
-from fp2.report.view import PER_GROUP, Viewed, read_query, render
+from fp2.report.answers import blinded, row_name, striking_first
 
 TRUTH = (
     "model.truth={seed: 4, refusals: {lifestyle: {base: 0.5}}, effects: {occupation: {gender: {f: -3}}, "

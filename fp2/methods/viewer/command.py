@@ -12,24 +12,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from fp2 import artifacts
-from fp2.ask.answers import RowAnswers, read_tables
-from fp2.commands.loopback import CSS, HTML, LoopbackServer, Reply
-from fp2.compose import load_config
-from fp2.errors import Fp2Error
-from fp2.progress import Progress, Terminal
-from fp2.report.answers import named_row, row_name
-from fp2.report.samples import groups_of, values_of
-from fp2.report.view import OF_SECOND, Viewed, read_query, render, thumbnail
-from fp2.runs.logged import logged_config, logged_cuts
-from fp2.runs.pictures import paths_by_key
-from fp2.runs.reader import distinct_names, read_results, run_folder
-from fp2.tables import IMAGE_B
+from fp2.extension import (
+    CSS,
+    HTML,
+    IMAGE_B,
+    Fp2Error,
+    LoopbackServer,
+    Progress,
+    Reply,
+    RowAnswers,
+    Terminal,
+    artifacts,
+    distinct_names,
+    groups_of,
+    load_config,
+    logged_config,
+    logged_cuts,
+    paths_by_key,
+    read_results,
+    read_tables,
+    row_name,
+    run_folder,
+    thumbnail,
+    values_of,
+)
+from fp2.methods.viewer.pages import HERE, OF_SECOND, Viewed, named_row, read_query, render
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
+    from fp2.extension import Config
+
+
+SIDE = 512
+"""Pixels of the long side of an image, at most."""
 
 
 def view(words: Sequence[str], overrides: Sequence[str], port: int, row: str = "") -> None:
@@ -55,17 +71,17 @@ class ViewServer(LoopbackServer):
         """Return a page, the styles or an image."""
         from PIL.Image import DecompressionBombError
 
-        from fp2.report.templating import stylesheet
+        from fp2.extension import stylesheet
 
         viewed = self.viewed
         if not name:
             return Reply(HTML, render(viewed, read_query(query)).encode())
         if name == "style.css":
-            return Reply(CSS, stylesheet("view.css").encode())
+            return Reply(CSS, stylesheet(HERE / "view.css").encode())
         if (path := viewed.images.get(name.removeprefix("image/"))) is None:
             return None
         try:
-            return Reply("image/jpeg", thumbnail(path))
+            return Reply("image/jpeg", thumbnail(path, SIDE))
         except (OSError, ValueError, SyntaxError, DecompressionBombError):
             return None
 
@@ -76,8 +92,7 @@ _KEY = ["image_id", "subject_id", "question_id"]
 
 def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Progress) -> Viewed:
     """Load the answers of one or two runs, and find their images."""
-    from fp2.data.base import load_configured
-    from fp2.report.reading import probe_labels, scorer_names
+    from fp2.extension import load_configured, probe_labels, scorer_names
 
     folders = []
     for number, word in enumerate(words):
