@@ -333,29 +333,6 @@ def sign(
     add(passport, key, typer.prompt("Passphrase", hide_input=True, err=True) if passphrase else None, json)
 
 
-@command(
-    PUBLISH,
-    "fp2 passport passport.json --html passport.html",
-    "fp2 passport passport.json --pdf passport.pdf --key PUBLIC_KEY.pem",
-    name="passport",
-)
-def readable_passport(
-    ctx: typer.Context,
-    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
-    html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
-    pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
-    key: Annotated[
-        list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
-    ] = None,
-    threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
-    json: Json = False,
-) -> None:
-    """Write a passport as a page to read: what it states, who signed it, how to verify it."""
-    from fp2.commands.passports import readable
-
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, ctx.args, json))
-
-
 @command(PUBLISH, "fp2 keygen signer.pem", settings=False)
 def keygen(
     path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],

@@ -614,6 +614,8 @@ from fp2.report.section import (
     heading as heading,
     load_sections as load_sections,
 )
+from fp2.report.summary import summary as summary
+from fp2.report.cells import cell_text as cell_text
 from fp2.report.run_sections import (
     FACTS as FACTS,
     NOTHING_ABOUT_PEOPLE as NOTHING_ABOUT_PEOPLE,
@@ -671,6 +673,7 @@ from fp2.report.verify import (
     payload_digest as payload_digest,
     signed_statement as signed_statement,
     verify_passport as verify_passport,
+    read_unverified as read_unverified,
 )
 
 # Commands and runs that exist: arguments, local servers, reading and rescoring a run.
@@ -709,7 +712,7 @@ from fp2.runs.logged import (
 )
 from fp2.runs.pictures import paths_by_key as paths_by_key, thumbnail as thumbnail
 from fp2.runs.outputs import fresh_folder as fresh_folder
-from fp2.runs.folders import recording as recording
+from fp2.runs.folders import recording as recording, recorded_folders as recorded_folders
 from fp2.run import finish_purges as finish_purges
 from fp2.runs.origin import states_again as states_again
 from fp2.tracking.client import start_run as start_run, runs_of_sweep as runs_of_sweep, summaries as summaries

@@ -47,6 +47,7 @@ MOVED = {
     "fp2.report.eval_record": "fp2.methods.exports.eval_record",
     "fp2.report.export": "fp2.methods.exports.formats",
     "fp2.report.gate": "fp2.methods.gate.conditions",
+    "fp2.report.readable": "fp2.methods.passport_page.page",
     "fp2.report.sweep": "fp2.methods.several_runs.sweep_page",
     "fp2.report.view": "fp2.methods.viewer.pages",
     "fp2.runs.compare": "fp2.methods.several_runs.compare",

@@ -258,6 +258,7 @@ def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     assert not (elsewhere / "rows.csv").exists()
 
 
+@pytest.mark.package(name="passport_page")
 @pytest.mark.package(name="gate")
 @pytest.mark.package(name="exports")
 @pytest.mark.package(name="several_runs")

@@ -7,27 +7,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.report import reading
-from fp2.report.cells import cell_text
-from fp2.report.page import PageSection, render_document
-from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label
-from fp2.report.run_sections import FACTS
-from fp2.report.summary import summary
-from fp2.report.values import (
+from fp2.extension import (
+    FACTS,
     Column,
     Estimate,
     Kind,
     Name,
+    PageSection,
     Part,
     Row,
     Sentence,
     Strong,
     Table,
     Value,
+    Verification,
     Weight,
     as_cell,
+    cell_text,
+    cut_label,
+    number,
+    plain,
+    reading,
+    render_document,
+    rows_of,
+    scorer_label,
+    summary,
 )
-from fp2.report.verify import Verification
 
 TITLE = "Bias Passport"
 MOST_ROWS = 12
