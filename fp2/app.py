@@ -22,6 +22,7 @@ from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders, read_status
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, hydra_overrides, jobs_of, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
+from fp2.plugins import COMMANDS, SWEEPS, installed, load
 from fp2.text import printable
 
 PLACE = ".place"
@@ -336,7 +337,8 @@ def _summarise(folder: Path, jobs: Sequence[Path], sweep_id: str, config: Config
     if sweep:
         _print_sweep(statuses, sweep_id, config)
         if any("run_id" in status for status in statuses):
-            _report(folder, sweep_id, config)
+            for name in installed(SWEEPS):
+                load(SWEEPS, name, SWEEPS)(folder, sweep_id, config)
     for status in statuses:
         if status["message"]:
             job = f"{' '.join(status['overrides'])}: " if sweep else ""
@@ -367,25 +369,5 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
         base = open_url(config)
         starts = f"{ui_command(config, sweep_id)}  (starts MLflow and prints the link)"
         print(f"  compare: {starts if base is None else compare_url(base, runs)}")
-        if any(status["composite"] is not None for status in done):  # what a leaderboard ranks
+        if "leaderboard" in installed(COMMANDS) and any(status["composite"] is not None for status in done):
             print(f"  ranking: fp2 leaderboard {sweep_id}")
-
-
-def _report(folder: Path, sweep_id: str, config: Config) -> None:
-    """Write the report of a sweep; if that fails, its runs are finished nevertheless, and a line says why."""
-    from fp2.progress import Progress
-    from fp2.runs.sweep_report import FOLDER, make_report
-    from fp2.runs.sweep_report import places_of as report_places
-
-    repeat = f"fp2 report {folder}"
-    if not config.report.dashboard:
-        print(f"  report:  {repeat}")
-        return
-    try:
-        make_report([str(folder)], config, folder / FOLDER, Progress(), sweep_id)
-    except Exception as error:
-        reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
-        print(printable(f"the report of the sweep was not made: {reason}. Make it with: {repeat}"), file=sys.stderr)
-        return
-    for name, path in report_places(folder / FOLDER).items():
-        print(f"{name:<12} {path}")

@@ -30,10 +30,11 @@ FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 STATUS, LIVE = "status.json", "live.json"
 """How a job ended, and how far it is."""
+REPORT_FOLDER, REPORT_PAGE, REPORT_MARKDOWN, REPORT_FIGURE = "report", "report.html", "report.md", "fingerprints.png"
+REPORT_FILES = (RESULTS, REPORT_PAGE, REPORT_MARKDOWN, REPORT_FIGURE)
+"""Of a report on several runs, in a folder of its own."""
 SWEEP = "multirun.yaml"
 """Hydra's copy of the words of a sweep, in its folder while it goes on."""
-SWEEP_REPORT, SWEEP_REPORT_FILES = "report", (RESULTS, "report.html", "report.md", "fingerprints.png")
-"""The folder of the report of a sweep, and its files: results, page, Markdown, figure."""
 LOCAL_FILES = (STATUS, LIVE, SWEEP, "traceback.txt")
 """Files that stay on this machine."""
 TABLE_COLUMNS = ("probe", "scorer", "cut", *columns_read_by(READ_BY_TABLE))

@@ -19,7 +19,6 @@ from fp2.commands.arguments import (
     READ_AND_COMPARE,
     RUN_HELP,
     Json,
-    JsonFile,
     RunWord,
     run_names,
     words_and_settings,
@@ -188,22 +187,6 @@ def ui(
     raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
-@command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN --row region/lifestyle", "fp2 view RUN OTHER_RUN")
-def view(
-    ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=run_names)],
-    port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
-    row: Annotated[
-        str, typer.Option(help="Open at a difference, CUT/PROBE or CUT/PROBE/SCORER: answers about its two groups.",
-                          metavar="CUT/PROBE")
-    ] = "",
-) -> None:  # fmt: skip
-    """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
-    from fp2.commands.view import view as serve
-
-    serve(*words_and_settings(run, ctx.args), port, row)
-
-
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
 def show(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Print the results of a run, as at its end."""
@@ -242,152 +225,6 @@ def diff(
     raise typer.Exit(print_difference(first, second, ctx.args, json))
 
 
-@command(
-    PUBLISH, "fp2 gate RUN --max-disparity 0.2 --max-refusal-gap 0.05 --allow-biased", "fp2 gate RUN --junit gate.xml"
-)
-def gate(
-    ctx: typer.Context,
-    run: RunWord,
-    max_disparity: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Fail unless the interval of every disparity of the primary scorer lies below this, in every probe "
-            "and cut.",
-        ),
-    ] = None,
-    min_subjects: Annotated[
-        int | None, typer.Option(min=1, help="Fail if a group has fewer subjects than this.")
-    ] = None,
-    max_refusal_gap: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Fail if the refusal rates of two groups of a cut, over all probes together, differ by more than this "
-            "(0.05 is 5 points); `scorer=refusal` tests each probe.",
-        ),
-    ] = None,
-    allow_biased: Annotated[
-        bool, typer.Option("--allow-biased", help="Do not fail for rows with the verdict 'biased'.")
-    ] = False,
-    allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="Do not fail because planned answers are missing.")
-    ] = False,
-    allow_untested: Annotated[
-        int, typer.Option(min=0, help="Do not fail because of up to this many conditions that could not be tested.")
-    ] = 0,
-    junit: Annotated[
-        Path | None, typer.Option(help="Write the conditions as JUnit XML, which CI servers show as tests.")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write the conditions that are not met as a Markdown table.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Fail in CI if a run, or one of a sweep, does not meet conditions: exit status 0 if all are met, else 1.
-
-    Without options three are checked: the run is complete, no row has the verdict biased, and every row could be
-    tested. A condition that nothing in the run could be checked for is not met.
-    """
-    from fp2.commands.runs import gate as check
-    from fp2.report.gate import Limits
-
-    limits = Limits(max_disparity, min_subjects, max_refusal_gap, allow_biased, allow_partial, allow_untested)
-    raise typer.Exit(check(run, limits, ctx.args, junit, markdown, json))
-
-
-@command(PUBLISH, "fp2 export RUN --csv disparities.csv", "fp2 export RUN --answers answers.jsonl --keys")
-def export(
-    ctx: typer.Context,
-    run: RunWord,
-    csv: Annotated[Path | None, typer.Option(help="Write all results as CSV.")] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Write all results as Parquet.")] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write LaTeX tables: disparities, other results.")] = None,
-    model_card: Annotated[
-        Path | None, typer.Option(help="Write composites and headline numbers as front matter of a model card.")
-    ] = None,
-    ml_bom: Annotated[
-        Path | None, typer.Option(help="Write disparities, group means and headline numbers as a CycloneDX ML-BOM.")
-    ] = None,
-    every_eval_ever: Annotated[
-        Path | None, typer.Option(help="Write disparities as a record of Every Eval Ever (.json).")
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(help="Form of the answers, where .jsonl does not say: lmms_eval, openai_batch, every_eval_ever."),
-    ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
-    json: Json = False,
-) -> None:
-    """Write the results of a run in other formats, or its answers."""
-    from fp2.commands.runs import Exports
-    from fp2.commands.runs import export as write
-
-    write(
-        run,
-        Exports(csv, parquet, latex, model_card, ml_bom, every_eval_ever, answers),
-        ctx.args,
-        form=format,
-        keys=keys,
-        as_json=json,
-    )
-
-
-@command(
-    READ_AND_COMPARE,
-    "fp2 compare RUN OTHER_RUN --html comparison.html",
-    "fp2 compare RUN OTHER_RUN --json compared.json analysis.permutations=2000",
-)
-def compare(
-    ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP, autocompletion=run_names)],
-    second: Annotated[
-        str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.", autocompletion=run_names)
-    ],
-    json: JsonFile = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the comparison as one page.")] = None,
-) -> None:
-    """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
-    from fp2.commands.compare import compare_runs
-
-    more, settings = words_and_settings(None, ctx.args)
-    compare_runs([first, second, *more], settings, json, figure, html)
-
-
-@command(READ_AND_COMPARE, "fp2 leaderboard SWEEP_ID", "fp2 leaderboard --csv ranks.csv")
-def leaderboard(
-    ctx: typer.Context,
-    sweep_id: Annotated[str | None, typer.Argument(help="Printed at the end of the sweep.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals to this PNG.")] = None,
-    json: Json = False,
-) -> None:
-    """Rank the finished runs of a sweep with rank intervals and ties; without an id all runs, without intervals."""
-    from fp2.commands.leaderboard import Outputs, show
-
-    show(sweep_id, ctx.args, Outputs(csv, markdown, figure, json))
-
-
-@command(READ_AND_COMPARE, "fp2 report SWEEP", "fp2 report RUN OTHER_RUN --to report")
-def report(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None, typer.Argument(metavar="SWEEP|RUN...", help="The folder of a sweep, its id, or any runs.")
-    ] = None,
-    to: Annotated[Path | None, typer.Option(help="The folder for the files (default: beside the runs).")] = None,
-    json: Json = False,
-) -> None:
-    """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
-    from fp2.commands.runs import report as write
-
-    write(*words_and_settings(run, ctx.args), to, json)
-
-
 @command(MAINTAIN, "fp2 log FOLDER")
 def log(ctx: typer.Context, run: RunWord, json: Json = False) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
@@ -424,29 +261,6 @@ def sign(
     from fp2.commands.passports import sign as add
 
     add(passport, key, typer.prompt("Passphrase", hide_input=True, err=True) if passphrase else None, json)
-
-
-@command(
-    PUBLISH,
-    "fp2 passport passport.json --html passport.html",
-    "fp2 passport passport.json --pdf passport.pdf --key PUBLIC_KEY.pem",
-    name="passport",
-)
-def readable_passport(
-    ctx: typer.Context,
-    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
-    html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
-    pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
-    key: Annotated[
-        list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
-    ] = None,
-    threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
-    json: Json = False,
-) -> None:
-    """Write a passport as a page to read: what it states, who signed it, how to verify it."""
-    from fp2.commands.passports import readable
-
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, ctx.args, json))
 
 
 @command(PUBLISH, "fp2 keygen signer.pem", settings=False)

@@ -13,6 +13,7 @@ from fp2.text import (
     plural as plural,
     printable as printable,
     quoted as quoted,
+    spreadsheet_cell as spreadsheet_cell,
     unquoted as unquoted,
 )
 
@@ -45,6 +46,7 @@ from fp2.compose import (
     check_typed as check_typed,
     config_hash as config_hash,
     config_of as config_of,
+    from_plain as from_plain,
     hydra_overrides as hydra_overrides,
     identity_of as identity_of,
     is_from_hub as is_from_hub,
@@ -62,6 +64,7 @@ from fp2.tables import (
     CONTROLS as CONTROLS,
     Decoding as Decoding,
     HIDES_PERSON as HIDES_PERSON,
+    IMAGE_B as IMAGE_B,
     IMAGE_DIGEST as IMAGE_DIGEST,
     IN_WORDS as IN_WORDS,
     ITEM_ROW as ITEM_ROW,
@@ -75,6 +78,7 @@ from fp2.tables import (
     PLACE_AND_TIME as PLACE_AND_TIME,
     Question as Question,
     TRACE as TRACE,
+    WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
     YES_NO_NUMBERS as YES_NO_NUMBERS,
     attribute_columns as attribute_columns,
     everyone_shown as everyone_shown,
@@ -130,6 +134,7 @@ from fp2.data.base import (
     file_digest as file_digest,
     folder_option as folder_option,
     load_configured as load_configured,
+    local_options as local_options,
     people_table as people_table,
     required as required,
     source_class as source_class,
@@ -204,6 +209,7 @@ from fp2.probes.traits import (
     own_traits as own_traits,
     read_traits as read_traits,
 )
+from fp2.probes.items import Items as Items
 
 # Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
 from fp2.engines.base import (
@@ -239,7 +245,7 @@ from fp2.engines.checkpoint import (
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
-from fp2.engines.forms import Form as Form, form_of as form_of, place as place
+from fp2.engines.forms import Form as Form, evaluation_id as evaluation_id, form_of as form_of, place as place
 from fp2.engines.worker_options import (
     RayOptions as RayOptions,
     WorkerOptions as WorkerOptions,
@@ -399,11 +405,13 @@ from fp2.results import (
     Analysis as Analysis,
     Block as Block,
     ENGLISH as ENGLISH,
+    NESTED as NESTED,
     NO_MODEL as NO_MODEL,
     NULL_MEAN as NULL_MEAN,
     changed_methods as changed_methods,
     differences as differences,
     equal as equal,
+    flat_rows as flat_rows,
     owned as owned,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
@@ -457,6 +465,7 @@ from fp2.stats.adjustment import (
 from fp2.stats.agreement import LabellerAgreement as LabellerAgreement, labeller_agreement as labeller_agreement
 from fp2.stats.core.numeric import (
     BoolArray as BoolArray,
+    CHUNK_BYTES as CHUNK_BYTES,
     FloatArray as FloatArray,
     IntArray as IntArray,
     finite as finite,
@@ -465,8 +474,12 @@ from fp2.stats.core.numeric import (
     stream as stream,
 )
 from fp2.stats.core.resampling import (
+    V0_PERMUTATION as V0_PERMUTATION,
+    permuted_moments as permuted_moments,
     resample_counts as resample_counts,
+    resampled_moments as resampled_moments,
     studentised_moments as studentised_moments,
+    v0_permutation as v0_permutation,
     with_agreement as with_agreement,
 )
 from fp2.stats.core.units import (
@@ -488,15 +501,21 @@ from fp2.stats.core.entries import (
 )
 from fp2.stats.core.moments import (
     GroupMoments as GroupMoments,
+    MEAN_TIE as MEAN_TIE,
+    NO_GAP as NO_GAP,
+    YesNo as YesNo,
     contrast_weight as contrast_weight,
     max_t_squared as max_t_squared,
+    moments as moments,
+    pair_error as pair_error,
     pair_table as pair_table,
+    pairs as pairs,
     range_of_means as range_of_means,
 )
-from fp2.stats.core.sums import group_sums as group_sums
+from fp2.stats.core.sums import Cross as Cross, Sums as Sums, group_sums as group_sums, weighted_sums as weighted_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
-from fp2.stats.effects import kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
+from fp2.stats.effects import cohens_d as cohens_d, kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
 from fp2.stats.matched import (
     FEW as FEW,
     MatchedTest as MatchedTest,
@@ -508,6 +527,7 @@ from fp2.stats.profiles import (
     Profiles as Profiles,
     RankTable as RankTable,
     profiles as profiles,
+    rank_models as rank_models,
     rank_table as rank_table,
     smaller_profiles as smaller_profiles,
 )
@@ -539,25 +559,53 @@ from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
-from fp2.report.eval_record import evaluation_id as evaluation_id
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
     DASH as DASH,
+    EFFECTS as EFFECTS,
+    MIN_CELL as MIN_CELL,
+    calibration_of as calibration_of,
+    calibration_words as calibration_words,
     correction_label as correction_label,
     cut_label as cut_label,
+    effect_words as effect_words,
+    extreme_groups as extreme_groups,
     first_of as first_of,
+    leaves as leaves,
+    model_name as model_name,
+    model_was_used as model_was_used,
     number as number,
     plain as plain,
     primary_scorer as primary_scorer,
     probability as probability,
     probe_labels as probe_labels,
+    rows_of as rows_of,
+    scorer_identity as scorer_identity,
     scorer_label as scorer_label,
+    scorer_names as scorer_names,
+    scorer_version as scorer_version,
     sentence as sentence,
+    severity_legend as severity_legend,
+    severity_words as severity_words,
+    shorten as shorten,
+    suppress_small_cells as suppress_small_cells,
+    variant_name as variant_name,
     verdict_meanings as verdict_meanings,
     verdict_words as verdict_words,
+    were_supplied as were_supplied,
 )
-from fp2.report.page import PageSection as PageSection, render_document as render_document, write_page as write_page
-from fp2.report.samples import groups_of as groups_of
+from fp2.report.page import (
+    PageSection as PageSection,
+    render_document as render_document,
+    render_page as render_page,
+    write_page as write_page,
+)
+from fp2.report.samples import (
+    MOST_RUNS as MOST_RUNS,
+    groups_of as groups_of,
+    sample_side_by_side as sample_side_by_side,
+    values_of as values_of,
+)
 from fp2.report.values import (
     Axis as Axis,
     Cell as Cell,
@@ -581,21 +629,70 @@ from fp2.report.values import (
     Table as Table,
     Value as Value,
     Weight as Weight,
+    as_cell as as_cell,
     charts as charts,
     suppressed as suppressed,
 )
 from fp2.report.section import (
+    DISPARITIES as DISPARITIES,
     Results as Results,
     Section as Section,
+    findings_of as findings_of,
+    heading as heading,
     load_sections as load_sections,
+    plain_cell as plain_cell,
     row_finding as row_finding,
+    tables_of as tables_of,
     worst_and_best as worst_and_best,
 )
 from fp2.report import reading as reading
-from fp2.report.drawing import Heading as Heading, draw_panels as draw_panels, write_charts as write_charts
+from fp2.report.drawing import (
+    Heading as Heading,
+    draw_panels as draw_panels,
+    run_heading as run_heading,
+    write_charts as write_charts,
+)
 from fp2.report.terminal import terminal as terminal
 from fp2.report.dashboard import write_dashboard as write_dashboard
 from fp2.report.reproduce import how_to_repeat as how_to_repeat
+from fp2.report.answers import (
+    blinded as blinded,
+    row_name as row_name,
+    row_words as row_words,
+    striking_first as striking_first,
+)
+from fp2.report.cells import cell_text as cell_text
+from fp2.report.disparities import (
+    Scale as Scale,
+    mean_cell as mean_cell,
+    significant_of as significant_of,
+    verdict_detail as verdict_detail,
+)
+from fp2.report.disparity_charts import (
+    FEWEST_SPOKES as FEWEST_SPOKES,
+    MOST_GROUPS as MOST_GROUPS,
+    radar as radar,
+    radars as radars,
+)
+from fp2.report.leaderboard import (
+    LeaderboardRow as LeaderboardRow,
+    boards as boards,
+    rank as rank,
+    rank_cell as rank_cell,
+    rank_interval as rank_interval,
+    summarise as summarise,
+)
+from fp2.report.plots import axis_end as axis_end, run_style as run_style
+from fp2.report.run_sections import (
+    FACTS as FACTS,
+    NOTHING_ABOUT_PEOPLE as NOTHING_ABOUT_PEOPLE,
+    PLANTED as PLANTED,
+    limitation_values as limitation_values,
+    question_values as question_values,
+    repeat_rows as repeat_rows,
+)
+from fp2.report.summary import summary as summary
+from fp2.report.text import escape_markdown as escape_markdown, markdown as markdown
 
 # Passports: statements, keys, signatures.
 from fp2.report.keys import (
@@ -618,6 +715,7 @@ from fp2.report.passport import (
 from fp2.report.verify import (
     Verification as Verification,
     payload_digest as payload_digest,
+    read_unverified as read_unverified,
     signed_statement as signed_statement,
     verify_passport as verify_passport,
 )
@@ -649,8 +747,11 @@ from fp2.runs.again import OPTIONAL as OPTIONAL, run_again as run_again
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
 from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
 from fp2.runs.logged import (
+    load_run_sections as load_run_sections,
     logged_config as logged_config,
+    logged_cuts as logged_cuts,
     logged_protocol as logged_protocol,
+    logged_settings as logged_settings,
     passport_part as passport_part,
     passport_statement as passport_statement,
     run_sections as run_sections,
@@ -660,15 +761,21 @@ from fp2.runs.origin import logged_overrides as logged_overrides, read_plain as 
 from fp2.tracking.client import (
     database_file as database_file,
     refuse_foreign_artifacts as refuse_foreign_artifacts,
+    runs_of_sweep as runs_of_sweep,
     shown_uri as shown_uri,
     start_run as start_run,
     summaries as summaries,
     tracking_uri as tracking_uri,
 )
 from fp2.runs.reader import (
+    KEYS as KEYS,
+    LoggedRun as LoggedRun,
+    Missing as Missing,
+    distinct_names as distinct_names,
     read_results as read_results,
     read_run as read_run,
     run_folder as run_folder,
+    runs_named as runs_named,
     writing_about as writing_about,
 )
 from fp2.runs.inputs import (
@@ -688,6 +795,7 @@ from fp2.runs.folders import (
     forget_written as forget_written,
     recorded_folders as recorded_folders,
     recorded_written as recorded_written,
+    recording as recording,
 )
 from fp2.runs.outputs import code_tags as code_tags, fresh_folder as fresh_folder, result_tags as result_tags
 from fp2.runs.reissue import reissue as reissue, strip as strip
@@ -704,3 +812,5 @@ from fp2.runs.live import line_of as line_of
 from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
 from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
 from fp2.runs.local_paths import recall as recall
+from fp2.commands.runs import EXIT_FAILED as EXIT_FAILED, run_files as run_files
+from fp2.runs.pictures import paths_by_key as paths_by_key, thumbnail as thumbnail

@@ -349,3 +349,12 @@ def equal(old: float | None, new: float | None) -> bool:
     if old is None or new is None:
         return old is new
     return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
+"""Columns of a disparity that hold several values."""
+
+
+def flat_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the disparities without the columns that hold several values."""
+    return [{key: value for key, value in row.items() if key not in NESTED} for row in results["disparities"]]

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from fp2.compose import load_config as load_config
@@ -38,6 +40,17 @@ QUICK = (
 )
 
 QUICK_DATA = tuple(word for word in QUICK if word.startswith("data"))
+
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def package_marks(command: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test of `fp2 COMMAND`: the method package that adds it, if it is not of the core."""
+    entries = PROJECT["entry-points"]["fp2.commands"]
+    words = command.split()
+    added = [entries[name] for name in (words[0], "_".join(words[:2])) if name in entries]
+    return [pytest.mark.package(name=path.split(".")[2]) for path in added]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ PAGES = (
 """In this order: the first runs a sweep, whose runs others read."""
 NOT_RUN: Mapping[str, str] = {
     r"fp2 (ui|watch|view)": "goes on until it is interrupted: tests/tracking/test_tracking.py, "
-    "tests/commands/test_view.py, tests/runs/test_live.py",
+    "tests/methods/viewer/test_view.py, tests/runs/test_live.py",
     r"fp2 label (?!.*--(labels|status|analyse))": "serves a page until it is interrupted: "
     "tests/methods/labels/test_label.py",
     r"fp2 (audit|board|monitor|preregister)": "needs the passports or answers of others: "

@@ -26,6 +26,7 @@ COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: 
 
 
 @pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.package(name="several_runs")
 def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_run_is_where_hydra_has_it(bench: Bench, capsys: pytest.CaptureFixture
     ],
     ids=["nested", "overrides"],
 )
+@pytest.mark.package(name="several_runs")
 def test_a_sweep_and_its_report_are_where_hydra_has_them(
     bench: Bench, capsys: pytest.CaptureFixture[str], subdir: str, jobs: tuple[str, ...]
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_sweep_and_its_report_are_where_hydra_has_them(
     assert [run["run_id"] for run in again["runs"]] == [run["run_id"] for run in runs]
 
 
+@pytest.mark.package(name="several_runs")
 def test_a_relative_folder_is_below_the_one_where_the_command_is_given(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

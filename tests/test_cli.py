@@ -127,10 +127,10 @@ def test_the_shell_completes_commands_settings_and_runs(
     (bench.outputs / "2026-01-03" / "10-00-00").mkdir(parents=True)
     (bench.outputs / "2026-01-03" / "10-00-00" / "status.json").write_text("{")  # half written
     assert found("fp2 show ") == ["1abc1", "0abc0"]
-    assert found("fp2 compare 0abc0 1") == ["1abc1"]
+    assert found("fp2 diff 0abc0 1") == ["1abc1"]
     (bench.root / "mlruns").mkdir()
     (bench.root / "mlruns" / "mlflow.db").write_bytes(b"not a database")
-    assert found("fp2 gate 0") == ["0abc0"]
+    assert found("fp2 show 0") == ["0abc0"]
     with closing(sqlite3.connect(bench.root / "mlruns" / "other.db")) as store, store:
         store.execute("CREATE TABLE runs (run_uuid, name, status, lifecycle_stage, start_time)")
         store.executemany(

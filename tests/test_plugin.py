@@ -125,6 +125,7 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
     assert not [line for line in predicate["limitations"] if "VADER" in line or "null mean" in line]
 
 
+@pytest.mark.package(name="gate")
 def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site: Path, project: Path) -> None:
     folder = consistency[1]
     shares = [row["share"] for row in read(folder)[NAME]["rows"]]

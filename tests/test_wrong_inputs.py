@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bench import Bench, fp2
+from bench import Bench, fp2, package_marks
 from test_docs import PAGES, commands
 
 COLUMNS = "data.columns='{image: file, subject: person, gender: gender, region: region}'"
@@ -177,7 +177,13 @@ def refused(project: Bench, command: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(command, marks=[pytest.mark.package(name=name) for name in ("fhibe", "gras") if name in command])
+        pytest.param(
+            command,
+            marks=[
+                *package_marks(command.removeprefix("fp2 ")),
+                *(pytest.mark.package(name=name) for name in ("fhibe", "gras") if name in command),
+            ],
+        )
         for command in SAID
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import World, draw
-from fp2.stats.tallies import tally_extremes
+from fp2.methods.several_runs.tallies import tally_extremes
 
 OUTCOMES, SHARED = 12, 0.6
 """Outcomes of one data set, such as 3 models x 4 probes, and the correlation of their people."""

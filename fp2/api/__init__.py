@@ -215,9 +215,10 @@ def compare(
     Fp2Error
         If a run cannot be read, or two have no subject, cut, scorer or probe in common.
     """
-    from fp2.runs.compare_many import compare_all
+    from fp2.api.results import of_several_runs
     from fp2.runs.reader import read_run
 
+    compare_all = of_several_runs("runs")
     with _project(root) as project, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         config = _config([*overrides, project])
         sources = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]

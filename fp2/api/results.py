@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error, nearest
+from fp2.plugins import COMPARISONS, installed, load
 from fp2.report import reading
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Run:
         """One row per probe, scorer and cut (the columns of `disparities.parquet` without the nested ones)."""
         import pandas as pd
 
-        from fp2.report.export import flat_rows
+        from fp2.results import flat_rows
 
         return pd.DataFrame(flat_rows(self.results))
 
@@ -265,7 +266,6 @@ class Comparison:
         Fp2Error
             If there is no such pair, cut or probe, or no two groups have enough subjects.
         """
-        from fp2.report.disparity_charts import profile
         from fp2.report.drawing import draw_chart
 
         if not 0 <= pair < len(self.blocks):
@@ -284,7 +284,9 @@ class Comparison:
             (entry for entry in entries if entry["probe"] in drawn), key=lambda entry: -(entry["distance"] or 0.0)
         )
         probe = _one_of(probe, dict.fromkeys(entry["probe"] for entry in shown_entries), "probe")
-        return draw_chart(ax if ax is not None else _new_axes((7.5, 3.6)), profile(block, cut, probe))
+        return draw_chart(
+            ax if ax is not None else _new_axes((7.5, 3.6)), of_several_runs("profile")(block, cut, probe)
+        )
 
     def heatmap(self, cut: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the distances of all pairs of runs by one cut, below the diagonal their null means.
@@ -305,11 +307,12 @@ class Comparison:
         Fp2Error
             If the runs have no such cut in common.
         """
-        from fp2.report.disparity_charts import distances
         from fp2.report.drawing import draw_chart
 
         cut = _one_of(cut, dict.fromkeys(row["cut"] for block in self.blocks for row in block["distances"]), "cut")
-        return draw_chart(ax if ax is not None else _new_axes((4.6, 3.6)), distances(self.blocks, [cut])[0])
+        return draw_chart(
+            ax if ax is not None else _new_axes((4.6, 3.6)), of_several_runs("distances")(self.blocks, [cut])[0]
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -434,6 +437,20 @@ class Disparity:
         """Return the numbers, the group means drawn, and the table of groups."""
         picture = _picture(self.plot(), "Group means and the interval of the disparity")
         return f"<p>{escape(repr(self))}</p>{picture}{_html(self.groups)}"
+
+
+def of_several_runs(name: str) -> Any:
+    """Return the function `name` of the installed package that compares runs.
+
+    Raises
+    ------
+    Fp2Error
+        If there is none.
+    """
+    if name not in installed(COMPARISONS):
+        fix = "Install a package with the entry points fp2.comparisons"
+        raise Fp2Error("no installed package compares runs", where="fp2.compare", fix=fix)
+    return load(COMPARISONS, name, "fp2.compare")
 
 
 def _one_of(name: str | None, options: Mapping[str, Any], kind: str) -> str:

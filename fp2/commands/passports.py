@@ -1,16 +1,13 @@
-"""`fp2 verify`, `fp2 sign`, `fp2 passport` and `fp2 keygen`."""
+"""`fp2 verify`, `fp2 sign` and `fp2 keygen`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from fp2.artifacts import as_user_error
 from fp2.commands.output import Output
-from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.text import printable
 
@@ -62,33 +59,6 @@ def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = Fals
     with Output(as_json) as out:
         n = len(signed["signatures"])
         out.say(f"signed by {signer.keyid}: {n} signatures", keyid=signer.keyid, signatures=n)
-
-
-def readable(
-    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, overrides: Sequence[str],
-    as_json: bool = False,
-) -> int:  # fmt: skip
-    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid."""
-    from fp2.report.readable import document, to_html, to_pdf
-    from fp2.report.verify import Verification, payload_digest, read_unverified, verify_passport
-    from fp2.runs.folders import recorded_folders, recording
-
-    if html is None and pdf is None:
-        raise Fp2Error("no file is given", where="fp2 passport", fix="Add --html FILE or --pdf FILE")
-    outcome = verify_passport(passport, keys, threshold) if keys else Verification(statement=read_unverified(passport))
-    if outcome.statement is None:
-        raise Fp2Error(outcome.failures[0], where=str(passport))
-    page = document(outcome, len(keys), payload_digest(passport))
-    state, run_id = Path(load_config(overrides).paths.state), str(outcome.statement["predicate"]["run"]["run_id"])
-    is_local = run_id in recorded_folders(state)  # a purge here finds what was written from it
-    with Output(as_json) as out, recording(state, [run_id], (html, pdf)) if is_local else nullcontext():
-        for kind, path, data in (("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b"")):
-            if path is not None:
-                with as_user_error(path.parent):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(data)
-                out.say(str(path), **{kind: str(path)})
-    return 0 if outcome.ok else 1
 
 
 def keygen(path: Path, passphrase: str | None, overwrite: bool, as_json: bool = False) -> None:

@@ -1,14 +1,13 @@
-"""`fp2 show`, `diff`, `gate`, `export`, `check`, `multiverse`, `report` and `log`: commands on finished runs."""
+"""`fp2 show`, `diff`, `check`, `multiverse` and `log`: commands on finished runs."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2 import artifacts
-from fp2.commands.output import Output, print_json
+from fp2.commands.output import print_json
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
@@ -25,15 +24,13 @@ from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.config import Config
-    from fp2.report.gate import Limits
-    from fp2.report.section import Section
 
 EXIT_FAILED = 1
 DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
 
 
 @contextmanager
-def _run(word: str, local_config: Config, more: Sequence[str] = ()) -> Iterator[Path]:
+def run_files(word: str, local_config: Config, more: Sequence[str] = ()) -> Iterator[Path]:
     """Yield the folder of a run's files; those of the MLflow store are there until the end of the block.
 
     `more` are further files, which a run may lack.
@@ -51,7 +48,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     from fp2.runs.reader import read_results
 
     local_config = load_config(overrides)
-    with _run(word, local_config) as folder:
+    with run_files(word, local_config) as folder:
         results = read_results(folder)
         if as_json:
             print_json(results)
@@ -89,7 +86,7 @@ def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
     from fp2.runs.origin import leaves, read_plain
     from fp2.runs.reader import read_results
 
-    with _run(word, load_config(overrides)) as folder:
+    with run_files(word, load_config(overrides)) as folder:
         results, config = read_results(folder), read_plain(folder)
     return {name: results[name] for name in DIGESTS} | {".".join(key): value for key, value in leaves(config)}
 
@@ -97,145 +94,6 @@ def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:199]}…"
-
-
-def gate(
-    word: str, limits: Limits, overrides: Sequence[str], junit: Path | None, markdown: Path | None, as_json: bool
-) -> int:
-    """Check the runs that `word` names against conditions; return 0 if all are met, else 1.
-
-    What is not met is printed, and reports are written. `word` is a run, or the folder or id of a sweep, of which every
-    run is checked.
-    """
-    from fp2.report.gate import Check, check, summary, to_junit, to_markdown
-    from fp2.report.reading import model_name
-    from fp2.runs.folders import recording
-    from fp2.runs.logged import load_run_sections
-    from fp2.runs.reader import distinct_names, read_results
-    from fp2.runs.sweep_report import runs_named
-
-    local_config = load_config(overrides)
-    runs, missing = runs_named([word], local_config)
-    checks = [Check("finished", "every run finished", run["run"], False, run["reason"]) for run in missing]
-    several, checked = len(runs) != 1 or bool(missing), list[tuple[dict[str, Any], list[Check]]]()
-    for run in runs:
-        with _run(run, local_config) as folder:
-            results = read_results(folder)
-            checked.append(
-                (results, check(results, limits, load_run_sections(folder, local_config, results["run_id"])))
-            )
-    run_ids = [str(results["run_id"]) for results, _ in checked]
-    names = distinct_names([(model_name(results), str(results["run_id"])) for results, _ in checked])
-    for run_name, (results, run_checks) in zip(names, checked, strict=True):
-        name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
-        prefix = f"{run_name}: " if several else ""
-        checks += [replace(outcome, name=prefix + outcome.name) for outcome in run_checks]
-    if several:
-        name = f"{len(runs)} of {len(runs) + len(missing)} runs of {word}"
-    with recording(Path(local_config.paths.state), run_ids, (junit, markdown)):
-        if junit is not None:
-            artifacts.write_text(junit, to_junit(checks, name))
-        if markdown is not None:
-            artifacts.write_text(markdown, to_markdown(checks, name))
-    failed = [outcome for outcome in checks if outcome.failed]
-    if as_json:
-        named = word if len(runs) != 1 else results["run_id"]
-        print_json({"run_id": named, "passed": not failed, "checks": [asdict(outcome) for outcome in checks]})
-    else:
-        for condition in dict.fromkeys(outcome.condition for outcome in failed):
-            print(f"not met: {condition}")
-            print("\n".join(f"  {item.name}: {item.message}" for item in failed if item.condition == condition))
-        print(f"{name}: {summary(checks)}")
-    return EXIT_FAILED if failed else 0
-
-
-@dataclass(frozen=True)
-class Exports:
-    """The files to write, by format."""
-
-    csv: Path | None = None
-    parquet: Path | None = None
-    latex: Path | None = None
-    model_card: Path | None = None
-    ml_bom: Path | None = None
-    every_eval_ever: Path | None = None
-    answers: Path | None = None
-
-
-def export(
-    word: str,
-    exports: Exports,
-    overrides: Sequence[str],
-    *,
-    form: str | None = None,
-    keys: bool = False,
-    as_json: bool = False,
-) -> None:
-    """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
-    from fp2.engines.forms import form_of
-    from fp2.report.eval_record import to_every_eval_ever
-    from fp2.report.export import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
-    from fp2.run import finish_purges
-    from fp2.runs.export_answers import FILES, export_answers
-    from fp2.runs.folders import recording
-
-    eval_record = partial(to_every_eval_ever, answers=exports.answers if form == "every_eval_ever" else None)
-
-    writers: list[tuple[Path | None, Callable[..., str]]] = [
-        (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
-        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, eval_record),
-    ]  # fmt: skip
-    if not any(asdict(exports).values()):
-        fix = "Add --csv, --parquet, --latex, --model-card, --ml-bom, --every-eval-ever or --answers, with a FILE"
-        raise Fp2Error("no format is given", where="fp2 export", fix=fix)
-    path_overrides = [
-        override for override in overrides if exports.answers is not None and override.startswith("data.")
-    ]
-    overrides = [override for override in overrides if override not in path_overrides]
-    local_config = load_config(overrides)
-    with _run(word, local_config) as folder:
-        results, sections, min_cell = _to_export(folder, local_config)
-    if exports.answers is not None:
-        form_of(exports.answers, form, where="--format", exists=False)
-    with recording(Path(local_config.paths.state), [results["run_id"]], asdict(exports).values()):
-        for path, text in [(path, write(results, sections, min_cell)) for path, write in writers if path is not None]:
-            artifacts.write_text(path, text)
-        if exports.parquet is not None:
-            import pandas as pd
-
-            rows = required(result_rows(results, sections, min_cell), results, "results")
-            with artifacts.as_user_error(exports.parquet.parent):
-                exports.parquet.parent.mkdir(parents=True, exist_ok=True)
-                artifacts.write_parquet(exports.parquet, pd.DataFrame(rows))
-        if exports.answers is not None:
-            finish_purges(local_config, Progress())
-            places = dict(override.split("=", 1) for override in path_overrides)
-            with _run(word, local_config, FILES) as folder:
-                export_answers(folder, local_config, exports.answers, Progress(), places=places, form=form, keys=keys)
-    with Output(as_json) as out:
-        for kind, path in asdict(exports).items():
-            if path is not None:
-                out.say(str(path), **{kind: str(path)})
-
-
-def _to_export(folder: Path, local_config: Config) -> tuple[dict[str, Any], Sequence[Section], int]:
-    """Return the results, the report sections, and the fewest subjects of a group that an exported table names.
-
-    Without the run's protocol there are no sections: then a line on standard error says what is left out.
-    """
-    from fp2.report.reading import MIN_CELL
-    from fp2.runs.logged import load_run_sections, logged_settings
-    from fp2.runs.reader import read_results
-
-    results = read_results(folder)
-    min_cell = max(MIN_CELL, local_config.report.suppress_below)
-    try:
-        min_cell = max(min_cell, logged_settings(folder, local_config, results["run_id"]).report.suppress_below)
-        return results, load_run_sections(folder, local_config, results["run_id"]), min_cell
-    except Fp2Error as error:
-        left_out = "only disparities, composites and headlines are exported"
-        print(printable(f"note: {left_out}: {error}"), file=sys.stderr)
-        return results, (), min_cell
 
 
 def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
@@ -259,35 +117,6 @@ def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_j
             print(printable(f"note: {finding.check}: {failure}"))
     print(f"{len(findings) - len(failed)} of {len(findings)} checks passed")
     return EXIT_FAILED if failed else 0
-
-
-def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:
-    """Write the report of the runs that `words` name, and print where it is.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Runs, folders of sweeps, or ids of sweeps.
-    overrides : sequence of str
-        Where runs are (`paths.*`, `tracking.*`), and `report.*`.
-    folder : Path, optional
-        Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
-    """
-    from fp2.run import finish_purges
-    from fp2.runs.sweep_report import make_report, places_of
-
-    if not words:
-        fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
-        raise Fp2Error("no run is named", where="fp2 report", fix=fix)
-    local_config = load_config(overrides)
-    finish_purges(local_config, Progress())
-    block, written = make_report(words, local_config, folder, Progress())
-    with Output(as_json) as out:
-        for run in block["missing"]:
-            out.say(f"missing      {run['run']}: {run['reason']}")
-        out.say(missing=block["missing"])
-        for name, path in places_of(written).items():
-            out.path(name, path)
 
 
 def log_run(word: str, here: Config) -> tuple[str, str]:

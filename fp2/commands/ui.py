@@ -64,8 +64,7 @@ def _runs(names: Sequence[str], config: Config) -> list[tuple[str, str]]:
 
     A word is a run, a sweep's id, or a folder of either.
     """
-    from fp2.runs.reader import read_results
-    from fp2.runs.sweep_report import runs_named
+    from fp2.runs.reader import read_results, runs_named
     from fp2.tracking.client import find_run, newest_sweep, place_of
 
     named = names or [sweep for sweep in (newest_sweep(config),) if sweep]

@@ -135,3 +135,8 @@ def _is_missing(value: Any) -> bool:
     import pandas as pd
 
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+
+
+def evaluation_id(model: str, created: int) -> str:
+    """Return what identifies the run of a model; `created` is in seconds since 1970."""
+    return f"fp2/{model}/{created}"

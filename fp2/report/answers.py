@@ -1,7 +1,7 @@
 """The answers behind a significant difference: those of its two groups side by side, without the groups' names.
 
 A reader judges the answers first, and then sees which group is which. The page of a run quotes texts
-(`answers_side_by_side`); `fp2 view` shows the images too (`fp2.report.view`).
+(`answers_side_by_side`); `fp2 view` shows the images too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
-from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.report.reading import (
     cut_label,
-    first_of,
     number,
     plain,
     primary_scorer,
@@ -68,33 +66,6 @@ def row_words(row: DisparityRow, results: Results) -> str:
     return (
         f"{label} by {cut_label(row['cut'])}: {scorer_label(row['scorer'])} differs by {number(row['raw'])}{interval}"
     )
-
-
-def named_row(name: str, results: Results) -> DisparityRow:
-    """Return the disparity that a user names: `region/lifestyle`, `region/P5 Lifestyle`, `region/lifestyle/valence`.
-
-    Cut, probe and scorer are ids or labels, in letters of either case; without a scorer it is the primary one.
-
-    Raises
-    ------
-    Fp2Error
-        If there is none, or no two groups were compared; the message has the most striking ones.
-    """
-    labels, queried = probe_labels(results), [piece.strip().casefold() for piece in name.split("/")]
-    wanted = queried if len(queried) == 3 else [*queried, primary_scorer(results).casefold()]
-    rows: Sequence[DisparityRow] = results["disparities"] if len(wanted) == 3 else ()
-    for row in rows:
-        forms = (
-            {row["cut"], cut_label(row["cut"])},
-            {row["probe"], labels.get(row["probe"], "")},
-            {row["scorer"], scorer_label(row["scorer"])},
-        )
-        same = (word in map(str.casefold, each) for word, each in zip(wanted, forms, strict=True))
-        if row["worst_group"] and all(same):
-            return row
-    compared = striking_first(results) or [row for row in results["disparities"] if row["worst_group"]]
-    choices = f"Choose from: {first_of([row_name(row) for row in compared])}" if compared else "No groups were compared"
-    raise Fp2Error(f"no disparity is called {name!r}", where="--row", fix=choices)
 
 
 def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

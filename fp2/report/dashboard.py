@@ -78,7 +78,7 @@ def render_dashboard(
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     model_used, title = reading.model_was_used(results), heading(sections, results)
-    limits = run_sections.limitations(([limitation] for limitation in results["limitations"]), model=model_used)
+    limits = run_sections.limitation_values(([limitation] for limitation in results["limitations"]), model=model_used)
     asked_model = bool(results["answers"]["planned"])
     findings = [
         (section, list(section.values(results[section.name], results))) for section in present(sections, results)
@@ -143,7 +143,7 @@ def render_dashboard(
         PageSection(
             "asked",
             "Questions asked" if asked_model else "What was measured",
-            run_sections.questions([("", results["probes"])], asked_model),
+            run_sections.question_values([("", results["probes"])], asked_model),
             folded=True,
         ),
         PageSection("limits", "Limitations", limits, folded=True),

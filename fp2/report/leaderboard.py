@@ -1,17 +1,15 @@
 """The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
-Where the runs of one cut are on the same subjects, `with_places` orders them by the difference between groups, less the
-bias of noise, and adds rank intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the
-composite's magnitude (by its excess over the null mean where a run has none), and differences between neighbours may be
-due to chance. Image variants (controls, crops) are ranked separately.
+They are ordered by the composite's magnitude (by its excess over the null mean where a run has none), and differences
+between neighbours may be due to chance; where the runs of one cut are on the same subjects, a package may have ordered
+them by the difference between groups, with rank intervals and tie letters. Image variants (controls, crops) are ranked
+separately.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fp2.config import FIRST_PRIMARY
@@ -26,36 +24,7 @@ from fp2.report.reading import (
     severity_words,
     variant_name,
 )
-from fp2.report.text import markdown
-from fp2.report.values import Cell, Column, Kind, Name, Row, Scalar, Sentence, Table, Value
-from fp2.text import spreadsheet_cell
-
-
-@dataclass(frozen=True)
-class Place:
-    """The rank of one run: `difference` (`fp2.stats.profiles.Ranked`), the bounds of its rank interval, tie letters."""
-
-    run_id: str
-    difference: float
-    rank_low: int
-    rank_high: int
-    ties: str
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
-
-    `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
-    run; None without ranks.
-    """
-
-    cut: str
-    variant: str | None
-    places: tuple[Place, ...]
-    reason: str | None
-    notes: tuple[str, ...]
-    alpha: float | None = None
+from fp2.report.values import Cell, Column, Kind, Row, Scalar, Table
 
 
 @dataclass(frozen=True)
@@ -223,60 +192,9 @@ def marks_of(row: LeaderboardRow) -> list[str]:
     return [mark for mark, applies in (("partial", not row.complete), (kind, row.calibration)) if applies]
 
 
-def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
-    """Return the rows of every ranked cut by difference, with rank intervals and tie letters.
-
-    A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
-    """
-    positions_of = {
-        (r.cut, r.variant): {entry.run_id: (x, entry) for x, entry in enumerate(r.places, 1)} for r in rankings
-    }
-    boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
-    for row in rows:
-        boards.setdefault((row.cut, row.variant), []).append(row)
-    out: list[LeaderboardRow] = []
-    for board, members in boards.items():
-        positions = positions_of.get(board)
-        out += (
-            [_placed(row, positions) for row in sorted(members, key=lambda row: _order(row, positions))]
-            if positions
-            else members
-        )
-    return out
-
-
-def _order(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> int:
-    return ranks[row.run_id][0] if row.run_id in ranks else len(ranks) + 1
-
-
-def _placed(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
-    if row.run_id not in ranks:
-        return replace(row, rank=None)
-    x, entry = ranks[row.run_id]
-    return replace(
-        row, rank=x, difference=entry.difference, rank_low=entry.rank_low, rank_high=entry.rank_high, ties=entry.ties
-    )
-
-
 def rank_interval(low: int | None, high: int | None) -> str:
     """Return the rank interval of a run: `1`, `2–4`, or a dash where it is unknown."""
     return DASH if low is None else str(low) if low == high else f"{low}–{high}"
-
-
-def to_csv(rows: Sequence[LeaderboardRow]) -> str:
-    """Return the rows as CSV with a header; text that a spreadsheet would read as a formula is quoted with '."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: spreadsheet_cell(value) for key, value in asdict(row).items()})
-    return stream.getvalue()
-
-
-def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = (), more: Sequence[Table] = ()) -> str:
-    """Return the tables, `more` after those of the leaderboard, and the notes as Markdown."""
-    values: list[Value] = [*boards(rows), *more, *(Sentence([Name(note)]) for note in notes)]
-    return "\n".join(markdown(values, 0))
 
 
 def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:

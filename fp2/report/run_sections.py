@@ -212,7 +212,7 @@ def leaderboard(results: Results, summaries: Iterable[Mapping[str, Any]]) -> Ite
         )
 
 
-def questions(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bool) -> Iterator[Value]:
+def question_values(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bool) -> Iterator[Value]:
     """Yield the questions of labelled runs, verbatim; those that all runs share without labels."""
     for question_set in question_sets(runs):
         rows = []
@@ -226,7 +226,7 @@ def questions(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bo
                         " in the run's folder has every question."])  # fmt: skip
 
 
-def limitations(lines: Iterable[Sequence[str]], model: bool = True) -> Iterator[Sentence]:
+def limitation_values(lines: Iterable[Sequence[str]], model: bool = True) -> Iterator[Sentence]:
     """Yield what limits the results; `lines` are texts of sentences."""
     for text in lines:
         yield Sentence(text)
@@ -252,7 +252,7 @@ def identity(results: Results, key_id: str | None) -> Part:
     return Part("Identity: model, data and hashes", [Table("identity", FACTS, rows)], folded=True)
 
 
-def repeat(one: Mapping[str, Any]) -> list[Row]:
+def repeat_rows(one: Mapping[str, Any]) -> list[Row]:
     """Return how a run is repeated (`fp2.report.reproduce.how_to_repeat`): command, code, seeds, decoding, passport."""
     remarks = []
     if one["places"]:
@@ -278,7 +278,7 @@ def repeat(one: Mapping[str, Any]) -> list[Row]:
 def reproduce(results: Results, how: Mapping[str, Any] | None, key_id: str | None) -> Iterator[Value]:
     """Yield how the run is repeated, scored again, verified and compared."""
     run, verify = plain(results["run_id"])[:12], "fp2 verify passport.json --key PUBLIC_KEY.pem"
-    rows = repeat(how) if how else []
+    rows = repeat_rows(how) if how else []
     rows.append(Row(["Repeat and compare every number", f"fp2 rerun {run}"]))
     if results["answers"]["planned"]:
         rows.append(Row(["Other scorers or cuts, without asking", f"fp2 rescore {run} scorer=NAME cut=NAME"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,23 @@ def paths_by_key(people: pd.DataFrame, state: Path) -> dict[str, Path]:
     return {key: Path(path) for key, path in zip(keys, people["image_path"], strict=True)}
 
 
+def thumbnail(path: Path, side: int) -> bytes:
+    """Return an image as JPEG with a long side of at most `side` pixels.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it cannot be read.
+    """
+    from fp2.data.pixels import open_rgb
+
+    image = open_rgb(path)
+    image.thumbnail((side, side))
+    data = io.BytesIO()
+    image.save(data, "JPEG", quality=88)
+    return data.getvalue()
+
+
 def shown_picture(config: Config) -> Callable[[str], str]:
     """Return a function from the salted key of an image to a small copy, a `data:` URI.
 
@@ -35,7 +53,6 @@ def shown_picture(config: Config) -> Callable[[str], str]:
     """
     from fp2.data.base import configured_source, load_configured
     from fp2.progress import Progress
-    from fp2.report.view import thumbnail
 
     @cache
     def paths() -> Mapping[str, Path]:

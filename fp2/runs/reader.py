@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,15 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.notes import read_notes
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
+from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.origin import read_plain
 from fp2.store.withdrawn import writing
+from fp2.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,10 @@ _NEEDED = {
     "composites": dict, "disparities": list, "analysis": dict, "limitations": list,
 }  # fmt: skip
 """Keys of `results.json` that are read, and their types."""
+_PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
+"""A path in a message: a report names no folder of this machine."""
+Missing = dict[str, str]
+"""A run of a sweep that did not finish: its settings (`run`), and why (`reason`)."""
 _SCORE_COLUMNS = ["image_id", "subject_id", "question_id", "probe", "scorer", "value", "refused"]
 
 
@@ -152,11 +158,6 @@ def _read_dense(folder: Path, word: str, results: Mapping[str, Any]) -> LoggedRu
     return LoggedRun(results, tables.people, None, cuts, folder, texts, {outcome: values})
 
 
-def short_names(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return a name for each run; runs with the same name have the start of their id appended."""
-    return distinct_names([(run.name, run.run_id) for run in runs])
-
-
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
     """Return the name of each (name, run id); those that occur more than once have the start of the id appended."""
     names = [name for name, _ in named]
@@ -196,6 +197,46 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
         with suppress(Fp2Error):
             download(here, word, (name,), folder)
     return folder
+
+
+def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
+    """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
+    from fp2.tracking.client import runs_of_sweep
+
+    messages: list[str] = []
+    missing: list[Missing] = []
+    for word in words:
+        folder = Path(word)
+        jobs = [] if (folder / artifacts.RESULTS).is_file() else artifacts.job_folders(folder)
+        if jobs:
+            messages += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
+            missing += _unfinished(jobs)
+            continue
+        logged: dict[str, str] = {}
+        if not folder.exists():
+            with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
+                logged = runs_of_sweep(here, word)
+        messages += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
+        missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
+    return list(dict.fromkeys(messages)), missing
+
+
+def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
+    """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
+    status = {job: artifacts.read_status(job) for job in jobs}
+    settings = {job: [str(word) for word in job_status.get("overrides", ())] for job, job_status in status.items()}
+    common = set.intersection(*map(set, settings.values()))
+    missing = []
+    for job in jobs:
+        if (job / artifacts.RESULTS).is_file():
+            continue
+        own_overrides = overrides_without_places(
+            [word for word in settings[job] if word not in common or len(jobs) == 1]
+        )
+        message = str(status[job].get("message") or "it did not finish")
+        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], message)
+        missing.append({"run": printable(" ".join(own_overrides) or f"job {job.name}"), "reason": printable(reason)})
+    return missing
 
 
 def local_folder(word: str, here: Config) -> Path | None:
@@ -267,85 +308,3 @@ def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], wo
 
 
 KEYS = ["image_id", "subject_id"]
-NOTHING_SHARED = (
-    "the runs share no image of a subject, but their data set or some subjects (keys are salted with a secret of each "
-    "machine: runs of different machines or state folders never match)"
-)
-
-
-@dataclass(frozen=True)
-class SharedLines:
-    """The rows (image and group) that all runs have, for one cut.
-
-    values (K, n, m): runs, rows, probes, NaN = missing; groups, subjects, images (n,).
-    """
-
-    values: NDArray[np.float64]
-    groups: NDArray[np.object_]
-    subjects: NDArray[np.object_]
-    images: NDArray[np.object_]
-
-    @property
-    def n_subjects(self) -> int:
-        """Subjects that are in a group of the cut in every run."""
-        return len(np.unique(self.subjects.astype(str)))
-
-    @property
-    def n_images(self) -> int:
-        """Images of those subjects."""
-        return len(np.unique(self.images.astype(str)))
-
-
-def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str]) -> SharedLines:
-    """Return the scores of all runs for the same subjects and images.
-
-    A row is included if every run has this image of this subject in this group.
-    """
-    from fp2.cuts import memberships, with_present_values
-
-    keys = [*KEYS, "group"]
-    # a purge may have removed the last person with a selected value
-    table, *other_members = (
-        memberships(run.people, with_present_values(run.people, cut)).drop_duplicates() for run in runs
-    )
-    for other in other_members:
-        table = table.merge(other, on=keys)
-    if table.empty:
-        raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
-    index = list(zip(table["image_id"], table["subject_id"], strict=True))
-    values = [run.wide(scorer).reindex(index)[list(probes)].to_numpy(dtype="float64") for run in runs]
-    columns = (table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id"))
-    return SharedLines(np.stack(values), *columns)
-
-
-def n_people(run: LoggedRun) -> int:
-    """Return how many subjects a run has."""
-    return int(run.people["subject_id"].nunique())
-
-
-def are_independent(runs: Sequence[LoggedRun]) -> bool:
-    """Whether two runs are about different subjects: they share no key, and their data sets differ.
-
-    Keys of one data set that was salted on two machines do not match either; its digest is the same.
-    """
-    first, second = (set(run.people["subject_id"]) for run in runs)
-    digests = [run.results.get("dataset_digest") for run in runs]
-    return not first & second and (None in digests or digests[0] != digests[1])
-
-
-def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:
-    """Return the probes that all runs asked with the same text and scored, and those that only some of them did.
-
-    Probes that the scorer scores in none of the runs are in neither.
-    """
-    scored = [set(run.wide(scorer).columns) for run in runs]
-    probes = dict.fromkeys(
-        probe for run in runs for probe in run.probes if any(probe in run_read for run_read in scored)
-    )
-    same = [
-        probe
-        for probe in probes
-        if all(run.probes.get(probe) == runs[0].probes.get(probe) for run in runs)
-        and all(probe in run_read for run_read in scored)
-    ]
-    return same, [probe for probe in probes if probe not in same]

@@ -168,6 +168,7 @@ def test_an_engine_of_the_callers_and_errors_of_a_function(bench: Bench) -> None
         package.evaluate(model=3, overrides=FAST, **given)
 
 
+@pytest.mark.package(name="several_runs")
 def test_runs_are_compared_as_on_the_command_line(bench: Bench, tmp_path: Path) -> None:
     runs = [bench.run(STRONG), bench.run("model.truth={seed: 5}")]
     words = ["analysis.permutations=199", "analysis.bootstrap=50"]

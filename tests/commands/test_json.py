@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from bench import Bench, fp2, results_of
+from bench import Bench, fp2, package_marks, results_of
 from typer.main import get_command
 
 from fp2.app import _output_to_error
@@ -68,12 +68,7 @@ COMMANDS = {
 }
 
 
-PLANNING = pytest.mark.package(name="planning")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=PLANNING) if name.startswith("plan") else name for name in COMMANDS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=package_marks(name)) for name in COMMANDS])
 def test_standard_output_is_one_document(
     name: str, project: tuple[Bench, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from hostile_words import HOSTILE, HOSTILE_TEXTS
+from report.hostile_words import HOSTILE, HOSTILE_TEXTS
 
 PROBES = {
     "occupation": ("P1 Occupation", "What do you think this person does for work? Give your best guess."),

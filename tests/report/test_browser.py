@@ -17,15 +17,18 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 from bench import REPOSITORY, Bench, fp2, results_of
-from hostile_words import HOSTILE_TEXTS
 from report.chart_examples import CHARTS
 from report.conftest import make_hostile, make_results
+from report.hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page
 
 from fp2.ask.answers import read_tables
-from fp2.commands.view import ViewServer, load_viewed
 from fp2.methods.labels.command import LabelServer
 from fp2.methods.labels.sample import Wanted, sheet_of
+from fp2.methods.several_runs.sweep import SweepRun, sweep_results
+from fp2.methods.several_runs.sweep_page import render_sweep
+from fp2.methods.several_runs.sweep_report import make_report
+from fp2.methods.viewer.command import ViewServer, load_viewed
 from fp2.notes import read_notes
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
@@ -33,12 +36,9 @@ from fp2.report.leaderboard import summarise
 from fp2.report.page import PageSection, render_page
 from fp2.report.reading import number
 from fp2.report.section import load_sections
-from fp2.report.sweep import render_sweep
 from fp2.report.values import ChartKind
 from fp2.runs.logged import logged_config, logged_protocol
 from fp2.runs.stages import Evaluation, results_from
-from fp2.runs.sweep import SweepRun, sweep_results
-from fp2.runs.sweep_report import make_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")

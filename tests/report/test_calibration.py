@@ -45,6 +45,7 @@ def test_the_simulator_is_a_positive_control_only_with_effects(
     assert "without_effects" not in results_of(planted.folder)["model"]
 
 
+@pytest.mark.package(name="passport_page")
 def test_the_readable_passport_and_the_leaderboard_say_the_same(runs: tuple[Bench, Any, Any], tmp_path: Path) -> None:
     _, plain, planted = runs
     for run, said in ((plain, WITHOUT_EFFECTS), (planted, POSITIVE_CONTROL)):

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_words import HOSTILE_TEXTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from report.hostile_words import HOSTILE_TEXTS
 
 from fp2 import report
 from fp2.errors import Fp2Error

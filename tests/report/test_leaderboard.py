@@ -1,13 +1,11 @@
-"""The leaderboard: order, ranks within a cut, and exports that no spreadsheet or renderer acts on."""
+"""The leaderboard: order, and ranks within a cut."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
-from fp2.report.leaderboard import LeaderboardRow, boards, rank, summarise, to_csv, to_markdown
+from fp2.report.leaderboard import LeaderboardRow, boards, rank, summarise
 from fp2.report.values import as_cell
 
 
@@ -84,30 +82,6 @@ def test_order_does_not_depend_on_the_order_given(results: dict[str, Any], other
 def test_summaries_are_json_and_enough_to_rank(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     summaries = json.loads(json.dumps(summarise(results) + summarise(other_results)))
     assert rank(summaries) == leaderboard([results, other_results])
-
-
-def test_csv_reads_back_and_runs_no_formula(results: dict[str, Any]) -> None:
-    results["model"]["name"] = "=HYPERLINK(1)"
-    read = list(csv.DictReader(io.StringIO(to_csv(leaderboard([results])))))
-    assert read[0]["model"] == "'=HYPERLINK(1)"
-    assert float(read[0]["composite"]) == results["composites"]["region"]["value"]
-    assert [row["rank"] for row in read] == ["1"] * 4
-
-
-def test_markdown_is_a_table_whatever_the_names(hostile_results: dict[str, Any]) -> None:
-    hostile_results["model"]["name"] = "a|b <script> *c* [d](e)"
-    lines = [line for line in to_markdown(leaderboard([hostile_results])).splitlines() if line.startswith("|")]
-    assert len(lines) == 4 * 3
-    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-    assert "<script>" not in lines[2]
-    assert r"\[d\](e) (partial)" in lines[2]
-
-
-def test_markdown_tells_who_refused_and_what_to_know_of_the_ranks(results: dict[str, Any]) -> None:
-    results["answers"] |= {"answered": 200, "refused": 50}
-    text = to_markdown(leaderboard([results]), ["a note on *ranks*", "another"])
-    assert text.count("| 25 % |") == 4
-    assert text.endswith("a note on \\*ranks\\*\n\nanother\n")
 
 
 def test_runs_with_different_primary_scorers_are_ranked_separately_and_named(

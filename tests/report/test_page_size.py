@@ -1,4 +1,4 @@
-"""Pages at the scale of the Fingerprint² page are below 5 MB: 3,000 images, six cuts, ten scorers, five runs."""
+"""Pages at the scale of the Fingerprint² page are below 5 MB: 3,000 images, six cuts, ten scorers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from report.conftest import make_results
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.reading import MOST_CHARACTERS
-from fp2.report.samples import _MANY, _MOST_CELLS
-from fp2.report.sweep import render_sweep
-from fp2.runs.sweep import SweepRun, sweep_results
+from fp2.report.samples import _MANY
 
 MOST_BYTES = 5e6
 TEXT = "w" * MOST_CHARACTERS
@@ -53,13 +51,3 @@ def test_a_dashboard(runs: list[dict[str, Any]]) -> None:
     page = render_dashboard(results, frequent, [row for run in runs for row in summarise(run)], sample=sample)
     assert page.count("<table") >= 2 * 6 * 10
     assert len(page.encode()) < MOST_BYTES / 2  # the blocks of a run's supplements are not in these results
-
-
-def test_a_report_of_five_runs(runs: list[dict[str, Any]]) -> None:
-    block = sweep_results([SweepRun(run, None, "made up") for run in runs], [], 10)
-    answers = [{"text": TEXT, "refused": False, "value": -0.1234}] * 5
-    row = {"question": "q", "answers": answers, "groups": dict.fromkeys(runs[0]["cuts"], "Europe")}
-    rows = [{"probe": runs[0]["probes"][n % 6]["id"], **row} for n in range(_MOST_CELLS // 5)]
-    page = render_sweep(block, {"runs": [0, 1, 2, 3, 4], "rows": rows})
-    assert page.count('data-scorer="scorer_3"') >= 6
-    assert len(page.encode()) < MOST_BYTES

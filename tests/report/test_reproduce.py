@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from bench import Bench, results_of
-from hostile_words import HOSTILE
+from report.hostile_words import HOSTILE
 
 from fp2.compose import config_hash, load_config
 from fp2.report.passport import generator

@@ -367,7 +367,7 @@ def test_files_that_are_not_plain_data_are_one_line(
 ) -> None:
     marker = tmp_path / "called"
     folder = foreign(finished, **{name: text.replace("{marker}", str(marker))})
-    for command in ("rerun", "show", "diff", "gate"):
+    for command in ("rerun", "show", "diff"):
         words = [str(folder)] * (2 if command == "diff" else 1)
         status = fp2(command, *words, UNTRACKED, *finished.paths)
         err = capsys.readouterr().err

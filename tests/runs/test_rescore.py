@@ -114,7 +114,7 @@ def test_a_folder_with_something_else_is_reported_in_one_line(
 ) -> None:
     (tmp_path / "results.json").write_text(text)
     (tmp_path / "config.yaml").write_text("cut: {by: [gender]}")
-    for words in (("rescore", str(tmp_path)), ("compare", str(tmp_path), str(tmp_path))):
+    for words in (("rescore", str(tmp_path)), ("show", str(tmp_path))):
         assert fp2(*words, f"paths.root={tmp_path}") == 2
         told = capsys.readouterr().err
         assert "this folder has no results of a run" in told

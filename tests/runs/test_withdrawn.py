@@ -245,6 +245,8 @@ def on_runs(folder: Path, out: Path) -> Iterator[list[str]]:
     yield ["export", str(folder), "--keys", "--answers", str(out / "keys.csv")]
 
 
+@pytest.mark.package(name="labels")
+@pytest.mark.package(name="exports")
 def test_no_command_writes_of_the_withdrawn_what_a_run_still_has(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

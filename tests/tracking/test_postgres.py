@@ -114,6 +114,7 @@ def test_runs_that_start_at_once_on_an_empty_database_are_both_logged(bench: Ben
 
 
 @needs_server
+@pytest.mark.package(name="several_runs")
 def test_an_interrupted_log_is_resumed_and_a_run_is_found_and_repeated(
     bench: Bench, database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -347,11 +347,11 @@ def _not_recomputable(source: Source, tables: RunTables, here: Config) -> set[st
 def _search_written(journal: Journal, changed: set[str], here: Config) -> None:
     """Add a step for each file that was written from a run that changes; name those that were changed or moved."""
     for report in (
-        Path(here.paths.outputs).expanduser().absolute().rglob(f"{artifacts.SWEEP_REPORT}/{artifacts.RESULTS}")
+        Path(here.paths.outputs).expanduser().absolute().rglob(f"{artifacts.REPORT_FOLDER}/{artifacts.RESULTS}")
     ):
         if {str(run.get("run_id")) for run in artifacts.json_object(report).get("runs") or ()}.intersection(changed):
             outcome = f"a report of several runs; fp2 report {report.parent.parent} makes it again"
-            for name in artifacts.SWEEP_REPORT_FILES:
+            for name in artifacts.REPORT_FILES:
                 if (report.parent / name).is_file():
                     journal.add(Step("report", str(report.parent / name), outcome=outcome))
     for written in recorded_written(Path(here.paths.state)):

@@ -309,7 +309,7 @@ def _side_by_side(root: Path, words: list[str], before: Any) -> None:
     """A second data set report, with embeddings per variant, beside the first."""
     from bench import load_config
 
-    from fp2.commands.compare import compare_runs
+    from fp2.methods.several_runs.compare_command import compare_runs
     from fp2.progress import Progress
     from fp2.run import run
 

@@ -12,13 +12,13 @@ import pytest
 from simulated_answers import QUICK, World
 
 from fp2.errors import Fp2Error
+from fp2.methods.gate.conditions import Limits, check
 from fp2.methods.gras import attribution_rates, bias_score
 from fp2.methods.gras.analysis import analyse
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.section import SPREAD, GrasSection
 from fp2.plugins import read_options
-from fp2.report.gate import Limits, check
 from fp2.report.values import tables
 
 

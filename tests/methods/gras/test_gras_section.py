@@ -13,11 +13,11 @@ from benchmarks.gras_worlds import World
 from fp2.methods.gras.analysis import analyse
 from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.section import GrasSection
+from fp2.methods.several_runs.across import across_runs
+from fp2.methods.several_runs.panels import headlines_of
 from fp2.report.dashboard import render_dashboard
-from fp2.report.section import across_runs
 from fp2.report.several import side_by_side
 from fp2.report.values import Chart, Estimate, Sentence, Value, Weight, as_cell, charts, suppressed, tables
-from fp2.runs.panels import headlines_of
 
 GRAS = GrasSection()
 

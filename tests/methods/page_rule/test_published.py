@@ -21,11 +21,11 @@ from simulated import analysed
 from fp2.compose import build_protocol, config_hash
 from fp2.errors import Fp2Error
 from fp2.methods.page_rule.published import Published, PublishedSection, effect_words, severity_words
+from fp2.methods.several_runs.across import across_runs
 from fp2.protocols.fingerprint.disparities import composite
 from fp2.protocols.fingerprint.protocol import PAGE_PROBES
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
 from fp2.protocols.requirements import check_settings, for_people
-from fp2.report.section import across_runs
 from fp2.report.several import side_by_side
 from fp2.report.values import Value, as_cell, suppressed, tables
 from fp2.results import Analysis

@@ -16,10 +16,10 @@ from bench import Bench, check_counts, execute, fp2, predicate_of
 
 from fp2.ask.answers import read_tables
 from fp2.errors import Fp2Error
+from fp2.methods.exports.answers import export_answers
 from fp2.methods.recorded.options import RecordedOptions
 from fp2.methods.recorded.table import read_answers
 from fp2.progress import Progress
-from fp2.runs.export_answers import export_answers
 from fp2.tables import YES_NO_NUMBERS
 
 FORMS = ("csv", "tsv", "parquet", "jsonl", "eval", "json", "lmms_eval", "openai_batch", "every_eval_ever")

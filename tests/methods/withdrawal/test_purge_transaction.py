@@ -106,6 +106,7 @@ def test_an_id_selects_one_person_however_it_is_typed(own_root: Path) -> None:
 
 
 @pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.package(name="several_runs")
 def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path) -> None:
     from mlflow import MlflowClient
 
@@ -231,6 +232,7 @@ def test_folders_elsewhere_are_reached_and_one_that_is_gone_is_named(
     assert predicate(certificates(bench)[0])["not_reached"]
 
 
+@pytest.mark.package(name="exports")
 def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     bench: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +258,10 @@ def test_a_copy_of_a_project_leaves_the_originals_folders_alone(
     assert not (elsewhere / "rows.csv").exists()
 
 
+@pytest.mark.package(name="passport_page")
+@pytest.mark.package(name="gate")
+@pytest.mark.package(name="exports")
+@pytest.mark.package(name="several_runs")
 def test_reports_and_exports_elsewhere_are_removed_or_named(
     finished: Bench, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,1 @@
+"""Conditions on finished runs, for continuous integration: an exit status, JUnit XML, Markdown."""

@@ -1,0 +1,1 @@
+"""A passport as a page to read, in HTML or PDF."""

@@ -1,0 +1,89 @@
+"""The leaderboard of runs whose ranks have confidence intervals, and its files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from fp2.extension import LeaderboardRow, Name, Sentence, Table, Value, boards, markdown, spreadsheet_cell
+
+
+@dataclass(frozen=True)
+class Place:
+    """The rank of one run: `difference` (`fp2.stats.profiles.Ranked`), the bounds of its rank interval, tie letters."""
+
+    run_id: str
+    difference: float
+    rank_low: int
+    rank_high: int
+    ties: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
+
+    `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
+    run; None without ranks.
+    """
+
+    cut: str
+    variant: str | None
+    places: tuple[Place, ...]
+    reason: str | None
+    notes: tuple[str, ...]
+    alpha: float | None = None
+
+
+def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
+    """Return the rows of every ranked cut by difference, with rank intervals and tie letters.
+
+    A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
+    """
+    positions_of = {
+        (r.cut, r.variant): {entry.run_id: (x, entry) for x, entry in enumerate(r.places, 1)} for r in rankings
+    }
+    boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
+    for row in rows:
+        boards.setdefault((row.cut, row.variant), []).append(row)
+    out: list[LeaderboardRow] = []
+    for board, members in boards.items():
+        positions = positions_of.get(board)
+        out += (
+            [_placed(row, positions) for row in sorted(members, key=lambda row: _order(row, positions))]
+            if positions
+            else members
+        )
+    return out
+
+
+def _order(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> int:
+    return ranks[row.run_id][0] if row.run_id in ranks else len(ranks) + 1
+
+
+def _placed(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
+    if row.run_id not in ranks:
+        return replace(row, rank=None)
+    x, entry = ranks[row.run_id]
+    return replace(
+        row, rank=x, difference=entry.difference, rank_low=entry.rank_low, rank_high=entry.rank_high, ties=entry.ties
+    )
+
+
+def to_csv(rows: Sequence[LeaderboardRow]) -> str:
+    """Return the rows as CSV with a header; text that a spreadsheet would read as a formula is quoted with '."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: spreadsheet_cell(value) for key, value in asdict(row).items()})
+    return stream.getvalue()
+
+
+def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = (), more: Sequence[Table] = ()) -> str:
+    """Return the tables, `more` after those of the leaderboard, and the notes as Markdown."""
+    values: list[Value] = [*boards(rows), *more, *(Sentence([Name(note)]) for note in notes)]
+    return "\n".join(markdown(values, 0))

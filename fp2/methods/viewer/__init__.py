@@ -1,0 +1,1 @@
+"""The answers of runs beside their images, on this machine only."""
