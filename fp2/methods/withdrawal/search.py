@@ -22,7 +22,6 @@ from fp2.extension import (
     Fp2Error,
     Logged,
     ResponseStore,
-    Results,
     RunTables,
     artifacts,
     everyone_shown,
@@ -64,7 +63,7 @@ class Source:
 
     files: Path
     run_id: str
-    results: Results | None
+    results: dict[str, Any] | None
     logged: Logged | None = None
 
     @property
@@ -212,7 +211,7 @@ def left(here: Config, journal: Journal, downloads: Path) -> list[str]:
     return list(dict.fromkeys(remaining))
 
 
-def results_in(folder: Path) -> Results | None:
+def results_in(folder: Path) -> dict[str, Any] | None:
     """Return the results of a run; None where there are none that can be read."""
     results = artifacts.json_object(folder / artifacts.RESULTS)
     dataset = results.get("dataset")
