@@ -189,6 +189,7 @@ def test_what_hydra_would_do_otherwise_is_refused(bench: Bench, capsys: pytest.C
     assert HYDRA_REFUSES[words] in line
 
 
+@pytest.mark.package(name="maintenance")
 def test_settings_of_hydra_change_no_number(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Logging, modes, callbacks, environment, sweepers; and a folder of YAML files in either spelling."""
     (bench.root / "mine" / "cut").mkdir(parents=True)

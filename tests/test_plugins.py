@@ -54,6 +54,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.package(name="maintenance")
 def test_a_defect_in_one_package_does_not_affect_runs_without_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

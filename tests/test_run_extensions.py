@@ -118,6 +118,7 @@ def outside(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.package(name="withdrawal")
 @pytest.mark.usefixtures("outside")
 def test_a_protocol_and_a_supplement_with_its_section_through_run_purge_and_rescore(
     bench: Bench, capsys: pytest.CaptureFixture[str]
@@ -140,6 +141,7 @@ def test_a_protocol_and_a_supplement_with_its_section_through_run_purge_and_resc
     assert "tally of 420" in capsys.readouterr().out
 
 
+@pytest.mark.package(name="withdrawal")
 @pytest.mark.usefixtures("outside")
 def test_a_task(bench: Bench) -> None:
     words = ("task.name=fp2_outside_protocol:Sizes", "task.options.unit=photograph")

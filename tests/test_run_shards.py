@@ -47,6 +47,7 @@ def tables(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.package(name="maintenance")
 def test_a_run_merged_from_shards_is_the_run_of_one_process(bench: Bench, tmp_path: Path) -> None:
     one = bench.run(STRONG, *BUDGET)
     whole, shards = merged(bench, tmp_path, 3, STRONG, *BUDGET)
@@ -95,6 +96,7 @@ def test_a_shard_that_is_none_is_refused(bench: Bench, capsys: pytest.CaptureFix
             Shard.parse(word)
 
 
+@pytest.mark.package(name="maintenance")
 def test_dense_answers_of_shards_merge_to_the_run_of_one_process(bench: Bench, tmp_path: Path) -> None:
     words = (
         "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99",

@@ -89,6 +89,7 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     assert "Traceback" not in told
 
 
+@pytest.mark.package(name="reruns")
 def test_a_config_logged_with_a_variant_runs_again(bench: Bench) -> None:
     folder: Path = bench.run("variant=swapped", "variant.seed=5", "data.limit=24", PLANTED).folder
     assert fp2("rerun", str(folder), "tracking.enabled=false", *bench.paths) == 0

@@ -166,6 +166,7 @@ def test_a_csv_file_of_others_is_read_as_it_is(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "image,text\na.png,plain\n", "unmarked where nothing is quoted"
 
 
+@pytest.mark.package(name="maintenance")
 def test_doctor_shows_what_a_store_says_as_text(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     folder = bench.root / "a[/b]"
     folder.mkdir(parents=True)

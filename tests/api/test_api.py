@@ -89,6 +89,7 @@ def test_names_give_the_numbers_of_the_command_line(bench: Bench) -> None:
         run.radar("region")
 
 
+@pytest.mark.package(name="reruns")
 def test_a_function_a_frame_and_a_function_as_scorer(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Paths, and images in memory; the same images and version are asked once."""
     frame, asked = frame_of(bench), []

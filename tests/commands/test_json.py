@@ -108,6 +108,7 @@ def test_a_run_prints_its_results_and_a_sweep_a_list(bench: Bench, capfd: pytest
     assert capfd.readouterr() == ("", "from a child\nfrom here\n")
 
 
+@pytest.mark.package(name="withdrawal")
 def test_what_a_purge_would_ask_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("purge", "--subject", "p0", "--json", *bench.paths) == 2
     said = capsys.readouterr()

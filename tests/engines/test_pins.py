@@ -93,6 +93,7 @@ def test_the_commit_is_that_of_main_or_the_only_one(hub: Path) -> None:
     assert found.revision == OTHER
 
 
+@pytest.mark.package(name="maintenance")
 def test_what_is_missing_is_said_and_the_rest_is_pinned(
     own_root: Path, hub: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

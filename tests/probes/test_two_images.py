@@ -139,6 +139,7 @@ def planted(bench: Bench, tmp_path: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purge_finds_a_person_in_either_image(bench: Bench, tmp_path: Path) -> None:
     run = planted(bench, tmp_path)
     first = execute(run, bench.outputs / "one").results

@@ -84,12 +84,14 @@ def test_the_runs_of_a_project_are_its_own_wherever_their_folder_lies_and_no_cha
     assert not is_own(folder, here)
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purged_run_is_still_the_projects_own(finished: Bench) -> None:
     subject = finished.table.read_text(encoding="utf-8").splitlines()[1].split(",")[1]
     assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
     assert is_own(finished.outputs / "one", finished.config())
 
 
+@pytest.mark.package(name="reruns")
 def test_an_honest_run_of_another_project_is_repeated_and_scored_again(
     finished: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,6 +231,7 @@ def test_every_setting_that_names_code_is_noticed(key: str, finished: Bench, tra
     assert not trap.exists()
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purge_recomputes_own_runs_with_their_code_and_no_foreign_run(
     finished: Bench, trap: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,6 +305,7 @@ def test_a_judge_of_a_foreign_run_asks_nobody_until_it_is_stated_again(
     assert len(server.seen) == before
 
 
+@pytest.mark.package(name="reruns")
 def test_no_interpolation_of_a_logged_config_is_resolved(
     finished: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,6 +336,7 @@ def test_no_interpolation_of_a_logged_config_is_resolved(
     assert "error: the config cannot be written: " in capsys.readouterr().err
 
 
+@pytest.mark.package(name="reruns")
 def test_a_run_that_is_repeated_does_not_pass_on_what_a_foreign_run_names(
     finished: Bench, trap: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_logged_run_is_found_by_the_beginning_of_its_id_or_config_hash(
             found(word)
 
 
+@pytest.mark.package(name="reruns")
 def test_a_run_without_mlflow_is_found_in_its_output_folder(
     finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

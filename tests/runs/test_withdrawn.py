@@ -82,6 +82,7 @@ def purging_while_asked(monkeypatch: pytest.MonkeyPatch, purge: Callable[[], Non
     return asked
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_later_run_leaves_the_withdrawn_out_and_counts_them(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     subject = people_of(bench)["person"].iloc[0]
     bench.run(folder="first")
@@ -111,6 +112,7 @@ def test_an_image_can_be_withdrawn_alone_and_be_named_no_more(bench: Bench) -> N
     assert notes_of(results)["withdrawn"] == [{"n_images": 1, "n_subjects": 0}]
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_list_of_chosen_images_names_nobody_who_was_withdrawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     images, subject = people_of(bench)["file"].tolist(), people_of(bench)["person"].iloc[0]
     named = f"data.ids=[{','.join(images)}]"
@@ -133,6 +135,7 @@ def test_with_nobody_left_there_is_one_line(bench: Bench, capsys: pytest.Capture
     assert "everybody in it was withdrawn" in capsys.readouterr().err
 
 
+@pytest.mark.package(name="withdrawal")
 @pytest.mark.parametrize("words", [("scorer=valence",), DENSE], ids=["rows", "dense"])
 def test_who_is_purged_while_a_run_asks_is_in_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
@@ -148,6 +151,7 @@ def test_who_is_purged_while_a_run_asks_is_in_nothing(
     assert run.exit_status == 0  # and its checks have passed
 
 
+@pytest.mark.package(name="withdrawal")
 @pytest.mark.usefixtures("mlflow_store")
 @pytest.mark.parametrize("place", ["scoring", "analysing", "writing"])
 def test_a_purge_after_the_answers_removes_the_person_from_it(
@@ -179,6 +183,7 @@ def test_a_purge_after_the_answers_removes_the_person_from_it(
     monkeypatch.undo()
 
 
+@pytest.mark.package(name="withdrawal")
 def test_the_numbers_are_those_of_a_run_without_the_person(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = people_of(bench)["person"].iloc[7]
     with monkeypatch.context() as patch:
@@ -245,6 +250,7 @@ def on_runs(folder: Path, out: Path) -> Iterator[list[str]]:
     yield ["export", str(folder), "--keys", "--answers", str(out / "keys.csv")]
 
 
+@pytest.mark.package(name="withdrawal")
 @pytest.mark.package(name="labels")
 @pytest.mark.package(name="exports")
 def test_no_command_writes_of_the_withdrawn_what_a_run_still_has(
@@ -283,6 +289,8 @@ def stamps(*roots: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
 
 
+@pytest.mark.package(name="maintenance")
+@pytest.mark.package(name="withdrawal")
 def test_stores_are_merged_and_looked_up_without_the_withdrawn(bench: Bench) -> None:
     bench.run()
     state, subject = bench.root / "state", people_of(bench)["person"].iloc[0]
@@ -297,6 +305,7 @@ def test_stores_are_merged_and_looked_up_without_the_withdrawn(bench: Bench) -> 
     assert not traces(bench, subject)
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purge_while_seeds_are_read_is_heeded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run()
     subject = people_of(bench)["person"].iloc[0]
@@ -338,6 +347,7 @@ def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: py
     assert not journal.exists()
 
 
+@pytest.mark.package(name="withdrawal")
 def test_an_image_that_nothing_has_yet_is_known_by_its_stem_later(bench: Bench) -> None:
     first, second, *_ = people_of(bench)["file"]
     assert fp2("purge", "--image", Path(first).stem, "--image", second, "--yes", *bench.paths) == 0
@@ -364,6 +374,7 @@ def test_the_crops_of_a_withdrawn_image_are_withdrawn() -> None:
     assert gone.image_ids(people, salt) == {"img_1_ann", "img_1_bob"}
 
 
+@pytest.mark.package(name="withdrawal")
 def test_what_a_failed_run_says_names_nobody_who_was_purged(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     subject, other = people_of(bench)["person"].unique()[:2]
     (picture,) = people_of(bench).loc[people_of(bench)["person"] == subject, "file"][:1]

@@ -53,6 +53,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return paths
 
 
+@pytest.mark.package(name="maintenance")
 def test_a_merged_store_has_what_each_has_and_is_intact(two: tuple[Path, Path], tmp_path: Path) -> None:
     with ResponseStore(two[1]) as second:  # failed in the first store, answered in the second
         second.put_many([(KEYS[7], text("at last"))])
@@ -91,6 +92,7 @@ def change_in_another_set(store: ResponseStore) -> None:
     dense(store, NARROW, piece(KEYS[22], [0], 0.75))
 
 
+@pytest.mark.package(name="maintenance")
 @pytest.mark.parametrize("change", [change_text, change_array, change_in_another_set])
 def test_conflicting_answers_are_named_and_nothing_is_merged(
     two: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], change: object
@@ -104,6 +106,7 @@ def test_conflicting_answers_are_named_and_nothing_is_merged(
     assert not [*tmp_path.glob(".*.draft*"), *tmp_path.glob("c.*")]
 
 
+@pytest.mark.package(name="maintenance")
 def test_what_cannot_be_merged_is_refused(two: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(Fp2Error, match="the file exists"):
         merge_stores(two, two[1])

@@ -211,6 +211,8 @@ def held(bucket: Any, run_id: str, name: str) -> bytes:
     return bytes(bucket.Object(key).get()["Body"].read())
 
 
+@pytest.mark.package(name="reruns")
+@pytest.mark.package(name="withdrawal")
 @needs_s3
 def test_a_bucket_behind_the_server_has_the_files_and_only_the_server_its_keys(
     bench: Bench, bucket: tuple[Any, dict[str, str]], tmp_path: Path

@@ -211,6 +211,8 @@ def test_a_server_that_never_replies_delays_no_answer(
     assert found == [(0, "1", "0"), (432, "2", "1")]
 
 
+@pytest.mark.package(name="maintenance")
+@pytest.mark.package(name="reruns")
 def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     (bench.root / "mlruns").mkdir()
     (bench.root / "mlruns" / "mlflow.db").write_text("this is no database, and long enough to be taken for none")
@@ -267,6 +269,7 @@ def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench) -> 
     }  # fmt: skip
 
 
+@pytest.mark.package(name="maintenance")
 def test_a_store_that_was_left_half_made_is_replaced_and_kept(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     database = bench.root / "mlruns" / "mlflow.db"
     database.parent.mkdir()
@@ -495,6 +498,8 @@ def test_several_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> 
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.package(name="maintenance")
+@pytest.mark.package(name="reruns")
 def test_a_moved_project_finds_its_artifacts_again(
     bench: Bench, empty_mlflow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -532,6 +537,8 @@ def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any
         logged[0].config('tracking.sweep_id="x\'y"')
 
 
+@pytest.mark.package(name="maintenance")
+@pytest.mark.package(name="withdrawal")
 def test_a_copied_project_never_writes_into_the_original(
     logged: tuple[Bench, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
