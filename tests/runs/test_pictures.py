@@ -6,6 +6,7 @@ import base64
 import io
 from pathlib import Path
 
+import pytest
 from bench import Bench, fp2, results_of
 from PIL import Image
 
