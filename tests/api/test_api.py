@@ -211,6 +211,12 @@ def test_texts_are_scored(own_root: Path) -> None:
         package.score(["a"], "valens")
 
 
+def test_without_the_package_that_compares_runs_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fp2.api.results.installed", lambda group: {})
+    with pytest.raises(Fp2Error, match="no installed package compares runs"):
+        package.compare([])
+
+
 def test_one_outcome_is_compared_between_groups() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(["a", "b"], 60)
