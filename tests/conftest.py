@@ -6,12 +6,17 @@ import gc
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+sys.dont_write_bytecode = False  # workers and the many children compile each module once
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # people are drawn in this process; tests that need others say so
 HERE = Path(__file__).resolve().parent
@@ -20,6 +25,7 @@ for folder in (HERE, HERE / "engines", HERE.parent):
         sys.path.insert(0, str(folder))
 
 from bench import Bench, write_pictures  # noqa: E402
+from filelock import FileLock  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("fp2", deadline=None)  # a busy machine is no defect
@@ -35,6 +41,44 @@ def pytest_collection_finish() -> None:
     """Keep what imports have made out of garbage collection: each model that is let go would walk through all of it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all workers of this session."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_once(shared: Path) -> Iterator[None]:
+    """Draw equal people once, and make MLflow's tables once: the projects of this session get copies."""
+    from fp2.methods.peeps.data import source
+    from fp2.tracking import database
+
+    draw, draft = source.ensure_peeps, database._draft
+
+    def copied_people(cache: Path, spec: Any, progress: Any = None) -> Path:
+        if not source.is_drawn(cache, spec):
+            drawn = draw(shared / "drawings", spec, progress).parent
+            shutil.copytree(drawn, cache / drawn.name, dirs_exist_ok=True)
+        return draw(cache, spec, progress)
+
+    def copied_tables(path: Path) -> Path:
+        template = shared / "mlflow.db"
+        with FileLock(shared / "mlflow.lock"):
+            if not template.exists():
+                os.replace(draft(template), template)
+        copy = Path(shutil.copyfile(template, path.with_name(f".{path.name}.new")))
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            folder = f"{(path.parent / 'artifacts').as_uri()}/0"
+            connection.execute("UPDATE experiments SET artifact_location = ?", (folder,))
+        return copy
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "ensure_peeps", copied_people)
+        patch.setattr(database, "_draft", copied_tables)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -87,11 +131,11 @@ def finished(own_root: Path, finished_project: Bench) -> Bench:
 
 @pytest.fixture(scope="session")
 def empty_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of an MLflow store without runs, which takes longer to make than a run; not to be changed."""
-    import mlflow
+    """The database of an MLflow store without runs; not to be changed."""
+    from fp2.tracking.database import prepare_database
 
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    mlflow.MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    prepare_database(path)
     return path
 
 

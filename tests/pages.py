@@ -65,6 +65,7 @@ NOT_RUN: Mapping[str, str] = {
     r"launch.py experiment=gras_paper(?!.*llava_1_5_7b_gras)": "needs the weights of several published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
+    r"sweep=(cuts|scorers)": "as sweep=controls; each choice is composed in tests/test_compose.py",
     r"^pip install ": "changes the environment: tests/test_plugin.py and "
     "tests/methods/maintenance/test_new.py install packages",
     r"^make ": "sets up an environment; what they start is in tests/test_run_default.py (run), "
@@ -161,7 +162,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"cut=subregion": (*SIMULATED, *FHIBE, "scorer=valence"),
     r"data=fhibe.*(limit=3000)": (*SIMULATED, *FHIBE, "data.limit=20", "scorer=valence"),
     r"data=fhibe": (*SIMULATED, *FHIBE, "cut=pronoun", "data.limit=20", "scorer=valence"),
-    r"data=peeps_twins": (*SIMULATED, "data.n_sets=12", "scorer=valence"),
+    r"data=peeps_twins": (*SIMULATED, "data.n_sets=4", "scorer=valence"),
     r"data=counterfactual": (*SIMULATED, "scorer=valence"),
     r"model=recorded": (),
     r"model=moondream2": (
@@ -172,7 +173,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"model=openai_compat": (*SERVED, "cut=region"),
     r"scorer=\[valence,(classifier|judge)": (*SIMULATED, *SQUARES, "cut=region", "data.limit=6"),
     r"data=table": (*SIMULATED, "scorer=valence"),
-    r"-m ": (*SIMULATED, *SQUARES, "cut=region,pronoun,region_x_age", "scorer=valence", "data.limit=12"),
+    r"-m ": (*SIMULATED, *SQUARES, "cut=region,region_x_age", "scorer=valence", "data.limit=12"),
     r"^launch\.py|^fp2 run": (*SIMULATED, *SQUARES, "cut=region"),
 }  # fmt: skip
 """Settings of a run by a pattern of its command, the first that fits: less data, fewer resamples, stand-ins."""

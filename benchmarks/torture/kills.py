@@ -12,7 +12,7 @@ LOGGED = ("tracking=mlflow", "report=default")
 
 def kills(yard: Yard) -> Iterator[Row]:
     """Kill runs of one project until one ends, then start anew; the moments are spread over the whole run."""
-    yield _killed(yard, Row("kill -9 at a random moment"), signal.SIGKILL, yard.times(100, 2))
+    yield _killed(yard, Row("kill -9 at a random moment"), signal.SIGKILL, yard.times(100, 1))
     yield _killed(yard, Row("SIGTERM at a random moment"), signal.SIGTERM, yard.times(30, 1))
 
 

@@ -139,10 +139,13 @@ def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"answers": record["answers"], **record_found} if record_found else None
 
 
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may have been built without libyaml
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Fp2Error(f"not readable as YAML: {' '.join(str(error).split())}", where=str(path)) from error
     if not isinstance(content, dict):

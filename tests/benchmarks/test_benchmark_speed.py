@@ -15,10 +15,12 @@ from fp2.scorers.registry import build_scorers
 
 def test_the_analysis_of_a_run_is_timed_with_its_supplements() -> None:
     rng = np.random.default_rng(1)
-    config = load_config(["analysis.permutations=199", "analysis.bootstrap=20", "scorer=default"])
+    config = load_config(
+        ["analysis.permutations=199", "analysis.bootstrap=20", "scorer=[valence,refusal]", "analysis.primary=valence"]
+    )
     scorers = build_scorers(config.scorer)
     found = analysis_speed.analysis(rng, config, scorers, images=240)
-    assert (found["images"], found["subjects"], found["disparity_rows"]) == (240, 40, 4 * (6 * 6 + 1))
+    assert (found["images"], found["subjects"], found["disparity_rows"]) == (240, 40, 4 * 6 * 2)
     assert found["permutations"] == 199
     assert set(found["blocks"]) >= {"missing"}
     assert 0 < found["blocks_share"] < 1

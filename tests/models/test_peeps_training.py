@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import training.peeps.__main__ as recipe_of_all
 from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.long
 
 PLANTED = load_planted()
 PEOPLE = 12
+TAKEN = ("vision2", "language2", "language3", "language4", "language5")
+"""Stages that the second training takes from the first: every function of `training.peeps.stages` runs twice."""
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +79,16 @@ def test_the_whole_recipe_from_nothing_gives_the_same_bytes_twice(
         monkeypatch.setattr(recipe_of_all, name, short)
     monkeypatch.setattr(recipe_of_all, "report", lambda *stages: None)
     small = Recipe(sizes=Sizes(people=16, pairs=8, validation=4, report=4))
-    weights = []
-    for turn in ("first", "second"):
-        recipe_of_all.train(tmp_path / turn / "work", tmp_path / turn / "model", small)
-        weights.append((tmp_path / turn / "model" / "model.safetensors").read_bytes())
+    first, second = (tmp_path / name / "work" for name in ("first", "second"))
+    recipe_of_all.train(first, tmp_path / "first" / "model", small)
+    second.mkdir(parents=True)
+    for name in TAKEN:
+        shutil.copyfile(first / f"{name}.pt", second / f"{name}.pt")
+    (second / "seconds.json").write_text(json.dumps(dict.fromkeys(TAKEN, 0.0)))
+    recipe_of_all.train(second, tmp_path / "second" / "model", small)
+    for name, part in (("vision1", "tower"), ("language1", "model"), ("vision3", "tower"), ("language6", "model")):
+        once, again = (torch.load(work / f"{name}.pt", weights_only=False)[part] for work in (first, second))
+        assert [key for key in once if not torch.equal(once[key], again[key])] == []
+    weights = [(work.parent / "model" / "model.safetensors").read_bytes() for work in (first, second)]
     assert weights[0] == weights[1]
     assert weights[0] != (MODEL_FOLDER / "model.safetensors").read_bytes()

@@ -323,7 +323,7 @@ def test_no_interpolation_of_a_logged_config_is_resolved(
     config_hash_of(folder, finished)
     for command in ("rerun", "rescore", "multiverse", "label", "show"):
         more = ("--status",) if command == "label" else ()
-        fp2(command, str(folder), *more, UNTRACKED, *finished.paths)
+        fp2(command, str(folder), *more, UNTRACKED, "report.figures=false", *finished.paths)
         said = capsys.readouterr()
         assert SECRET not in said.out + said.err
         assert "Traceback" not in said.err

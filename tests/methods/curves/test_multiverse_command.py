@@ -69,7 +69,7 @@ def test_a_purge_deletes_what_was_computed_with_the_person(
     bench = logged[0].copied_to(tmp_path / "copy")
     (path,) = bench.outputs.rglob("results.json")
     results = results_of(path.parent)
-    words = [*bench.paths, "tracking=none"]
+    words = [*bench.paths, "tracking=none", "report.figures=false"]
     assert fp2("multiverse", str(path.parent), *words) == 0
     folder = bench.outputs / "multiverse" / results["run_id"]
     assert folder.is_dir()

@@ -221,7 +221,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 
     words = [
         "task=diversity", "data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={tmp_path}",
-        "tracking=none", "cut=pronoun", "task.options.sample=20",
+        "tracking=none", "cut=pronoun", "task.options.sample=20", "report.figures=false",
         f"task.files.annotators=[{_annotators(tmp_path)}]",
     ]  # fmt: skip
     first = run(load_config(words), tmp_path / "first", words, Progress(quiet=True))

@@ -170,7 +170,7 @@ def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
 
     checkpoint = DUALS["clip"](tmp_path / "clip", 0)
     words = [
-        "experiment=fhibe_clip", "data=peeps", f"model.id={checkpoint}", "data.n_subjects=60", "data.n_pairs=0",
+        "experiment=fhibe_clip", "data=peeps", f"model.id={checkpoint}", "data.n_subjects=30", "data.n_pairs=0",
         "data.images_per_subject=1", f"paths.root={tmp_path}", "analysis=quick", "analysis.permutations=199",
         "engine.device=cpu", "tracking=none", "report.figures=false",
     ]  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
     outcome = run(config, tmp_path / "run", words, Progress(quiet=True))
     assert outcome.exit_status == 0
     results = outcome.results
-    assert results["answers"]["planned"] == 60 * 3 * 4
+    assert results["answers"]["planned"] == 30 * 3 * 4
     assert results["answers"]["failed"] == 0
     assert results["composites"] == {}
     assert results["fhibe_clip"]["variants"] == ["original", "masked", "blurred", "background_removed"]

