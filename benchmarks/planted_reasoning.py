@@ -2,7 +2,8 @@
 
 Before each answer stands, as its reasoning, the bundled model's own answer about the person's occupation: the answers
 have the twelve planted differences, and the reasoning those of the probe `occupation`, whatever is asked. A mock server
-of each vendor's form gives the 7,200 stored answers of `make run` (tests/default_answers.csv.xz).
+of each vendor's form gives the 7,200 stored answers of `make run` (tests/default_answers.csv.xz), and `transformers
+serve` those of the model itself, which code of its checkpoint makes reason.
 
 Reported are the cells that are called different, of the answers and of the reasoning, in the first form, and whether
 the others give the same tables.
@@ -76,6 +77,18 @@ def mock(form: str, images: Mapping[str, str]) -> Iterator[str]:
         yield server.url
 
 
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the address of `transformers serve`, and the name of the model there."""
+    from own_code import save_reasoning_peeps
+    from real_server import transformers_serve
+
+    question = next(text for text, probe in stored()[1].items() if probe == PROBE)
+    model = save_reasoning_peeps(folder / "peeps", question)
+    with transformers_serve(model, folder / "log", "--trust-remote-code") as url:
+        yield url, str(model)
+
+
 def ask(folder: Path, url: str, name: str, images: int | None, *more: str) -> Any:
     """Run the default battery on a server; return the outcome."""
     from bench import execute
@@ -133,6 +146,9 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
                         "answers_different_beside_it": cells(thought, "valence"),
                     }
                 some[form] = texts(ask(folder / form, url, "peeps", args.compared))
+        with served(folder) as (url, model):
+            asked = ask(folder / "served", url, model, args.compared, "probe.decoding.reasoning=on")
+            some["transformers serve"] = texts(asked)
         first = some["vllm"]
         result["same_texts"] = {
             form: sum(one == other for one, other in zip(found, first, strict=True)) / len(first)

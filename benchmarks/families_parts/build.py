@@ -25,6 +25,7 @@ _LINES = (
     "Is this person kind and patient? Answer with Yes or No. Describe this person in one sentence.",
     "What does this person do for work? USER: ASSISTANT: nurse street brave honest",
 )
+_SQUARE = ({"height", "width"}, {"shortest_edge"}, {"longest_edge"})
 _BASE = ("<unk>", "<pad>", "<s>", "</s>")
 ASK = "Is this person kind?"
 
@@ -57,13 +58,15 @@ def save(kind: str, folder: Path, seed: int = 0, scale: int = 1, gain: float = 4
     vision = getattr(defaults, "vision_config", None)
     if tokens := getattr(defaults, "mm_tokens_per_image", 0):  # pooled: two patches a side for each token
         vision.image_size = vision.patch_size * 2 * math.isqrt(tokens)
+    elif hasattr(defaults, "image_grid_pinpoints"):
+        pass  # tiles of its size
     elif isinstance(getattr(vision, "image_size", None), int) and isinstance(getattr(vision, "patch_size", None), int):
         vision.image_size -= vision.image_size % (4 * vision.patch_size)  # patches are merged by 2 or by 4 a side
     processor_class, pictures, backend = _processor_parts(kind, defaults)
     tokenizer = _tokenizer(processor_class, config_class)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)
-    settings = _fitted(pictures.to_dict(), defaults)
+    settings = _fitted(pictures, defaults)
     settings = _hearing(kind, processor_class) | settings
     settings["image_processor_type"] = type(pictures).__name__.removesuffix("Pil")
     settings["processor_class"] = processor_class.__name__
@@ -261,6 +264,8 @@ def _needed(processor_class: Any, config: Any) -> dict[str, Any]:
     for name, parameter in inspect.signature(processor_class.__init__).parameters.items():
         if name == "num_image_tokens" and hasattr(held[1], "image_size"):
             known[name] = (held[1].image_size // held[1].patch_size) ** 2
+        if name == "image_seq_len" and hasattr(config, "scale_factor"):  # patches are merged
+            known[name] = (held[1].image_size // held[1].patch_size // config.scale_factor) ** 2
         field = "image_size" if name == "img_size" else name
         value = next((getattr(part, field) for part in held if isinstance(getattr(part, field, None), int)), None)
         if value is None and parameter.default in (None, inspect.Parameter.empty):
@@ -273,18 +278,23 @@ def _needed(processor_class: Any, config: Any) -> dict[str, Any]:
     return known
 
 
-def _fitted(settings: dict[str, Any], config: Any) -> dict[str, Any]:
+def _fitted(pictures: Any, config: Any) -> dict[str, Any]:
     """Return the settings of an image processor with the patches of a config."""
+    settings = pictures.to_dict()
     vision = getattr(config, "vision_config", None)
     for name in ("patch_size", "temporal_patch_size"):
         if isinstance(settings.get(name), int) and isinstance(getattr(vision, name, None), int):
             settings[name] = getattr(vision, name)
     side = getattr(vision, "image_size", None)
     side = side[0] if isinstance(side, (list, tuple)) else side
-    for name in ("size", "crop_size"):
+    if isinstance(side, int) and getattr(pictures, "image_seq_length", 0) is None:
+        settings["image_seq_length"] = (side // vision.patch_size) ** 2
+    for name in ("size", "crop_size", "max_image_size"):
         given = settings.get(name)
-        if isinstance(side, int) and isinstance(given, dict) and set(given) in ({"height", "width"}, {"shortest_edge"}):
+        if isinstance(side, int) and isinstance(given, dict) and set(given) in _SQUARE:
             settings[name] = dict.fromkeys(given, side)
+    if "max_image_size" in settings:  # of a tile
+        settings["size"] = {"longest_edge": 2 * side}
     return {name: value for name, value in settings.items() if value is not None}
 
 

@@ -111,7 +111,8 @@ def _list(name: str, values: list[Any], layers: list[int]) -> list[Any]:
         return [values[place] for place in layers]
     plain = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     if plain and values and _LAYER_INDICES.match(name) and "token" not in name and max(values) >= LAYERS:
-        return list(range(min(len(values), LAYERS - 1)))
+        first = min(1, *values)  # where the first layer is not among them, it stays so
+        return list(range(first, first + min(len(values), LAYERS - 1)))
     return values
 
 

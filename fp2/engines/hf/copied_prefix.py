@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache
 
-from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
+from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
 from fp2.engines.hf.token_tree import Tokens
 
@@ -53,7 +53,7 @@ class CopiedPrefix:
             prefix = self._prefill(encoded)
             suffixes = [encoded.suffixes[prompt] + appended for prompt, appended in wanted]
             for places in self._batches(suffixes):
-                copies = _CacheCopies(self, prefix, len(encoded.prefix), len(places))
+                copies = _CacheCopies(self, prefix, encoded, len(places))
                 yield [image], places, copies.advance([suffixes[place] for place in places])[None]
 
     def generate(
@@ -64,7 +64,7 @@ class CopiedPrefix:
         for image, encoded in enumerate(batch):
             prefix = self._prefill(encoded)
             for places in self._batches(encoded.suffixes):
-                copies = _CacheCopies(self, prefix, len(encoded.prefix), len(places))
+                copies = _CacheCopies(self, prefix, encoded, len(places))
                 going = [(image, place) for place in places]
                 logits = copies.advance([encoded.suffixes[place] for place in places])
                 while True:
@@ -101,8 +101,8 @@ class CopiedPrefix:
             self.model(**inputs, past_key_values=cache, use_cache=True, **self._keep_last)
         return cache
 
-    def run(self, ids: torch.Tensor, length: int, cache: Any) -> torch.Tensor:
-        """Return the last logits of tokens [rows, t] after `length` tokens in a cache."""
+    def run(self, ids: torch.Tensor, length: int, cache: Any, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the last logits of tokens [rows, t] after `length` tokens in a cache; `inputs`: of each of them."""
         inner = getattr(self.model, "model", self.model)
         deltas = getattr(inner, "rope_deltas", None)
         shift = 0 if deltas is None else int(deltas.flatten()[0])
@@ -113,6 +113,7 @@ class CopiedPrefix:
         with torch.no_grad():
             output = self.model(
                 input_ids=ids, attention_mask=mask, position_ids=position, past_key_values=cache, use_cache=True,
+                **{name: value.expand(*ids.shape, *value.shape[2:]) for name, value in inputs.items()},
                 **self._keep_last,
             )  # fmt: skip
         logits: torch.Tensor = output.logits[:, -1].float()
@@ -120,10 +121,11 @@ class CopiedPrefix:
 
 
 class _CacheCopies:
-    """Copies of a cache of `length` tokens, one for each of some rows, with the tokens that were added."""
+    """Copies of a cache of a prefix, one for each of some rows, with the tokens that were added."""
 
-    def __init__(self, owner: CopiedPrefix, cache: Any, length: int, rows: int) -> None:
-        self._owner, self._length = owner, length
+    def __init__(self, owner: CopiedPrefix, cache: Any, encoded: EncodedPrompts, rows: int) -> None:
+        self._owner, self._length = owner, len(encoded.prefix)
+        self._inputs = suffix_inputs([encoded], owner.model)
         self._cache = copy.deepcopy(cache)
         self.select([0] * rows)
 
@@ -134,7 +136,7 @@ class _CacheCopies:
     def advance(self, tokens: Sequence[Tokens]) -> torch.Tensor:
         """Add tokens of one length to each row; return the logits [rows, vocabulary] after them."""
         ids = torch.tensor(tokens, device=device_of(self._owner.model))
-        logits = self._owner.run(ids, self._length, self._cache)
+        logits = self._owner.run(ids, self._length, self._cache, self._inputs)
         self._length += ids.shape[1]
         return logits
 

@@ -37,9 +37,9 @@ class EncodedPrompts:
     image_inputs : Mapping
         The processor's tensors for the image; first axis images, or parts of one.
     token_inputs : Mapping
-        Tensors [1, length of prefix] that the processor gave beside `input_ids` (token types).
+        Tensors [1, length of prefix, ...] that the processor gave beside `input_ids` (token types, masks of the image).
     fill : Mapping
-        The value of each of those for the tokens of a suffix.
+        Each of those for a token of a suffix, [1, 1, ...].
     image_in_prefix : bool
     """
 
@@ -47,7 +47,7 @@ class EncodedPrompts:
     suffixes: tuple[Tokens, ...]
     image_inputs: Mapping[str, torch.Tensor]
     token_inputs: Mapping[str, torch.Tensor]
-    fill: Mapping[str, int]
+    fill: Mapping[str, torch.Tensor]
     image_in_prefix: bool
 
     def tokens(self, prompt: int) -> Tokens:
@@ -110,9 +110,9 @@ class PromptEncoder:
         token_inputs = {
             name: value[:, :shared]
             for name, value in first.items()
-            if name not in _NOT_PASSED_ON and value.shape == first["input_ids"].shape
+            if name not in _NOT_PASSED_ON and value.shape[:2] == first["input_ids"].shape
         }
-        fill = {name: int(first[name][0, -1]) for name in token_inputs}
+        fill = {name: first[name][:, -1:] for name in token_inputs}
         image_inputs = {
             name: value for name, value in first.items() if name not in token_inputs and name not in _NOT_PASSED_ON
         }
@@ -173,6 +173,19 @@ def prefix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torc
         name: torch.cat([encoded.token_inputs[name] for encoded in batch]).to(ids.device) for name in first.token_inputs
     }
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **image_inputs(batch, model), **token_inputs}
+
+
+def suffix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch.Tensor]:
+    """Return what a token after the prefixes needs beside a cache, [images, 1, ...]: which parts of an image it sees.
+
+    Token types are not among it: after the image they are those of text, which is the default.
+    """
+    fill = batch[0].fill
+    return {
+        name: torch.cat([encoded.fill[name] for encoded in batch]).to(device_of(model))
+        for name in fill
+        if fill[name].ndim > 2
+    }
 
 
 def image_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch.Tensor]:

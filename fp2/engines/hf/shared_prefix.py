@@ -11,7 +11,7 @@ Several images go into one batch if their prefixes have the same tokens.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 from fp2.engines.hf.decoding import DecodingState, Drafts
-from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
+from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
 
@@ -54,18 +54,23 @@ class _PrefixCache:
     rows: int
     length: int
     shift: int  # from a token's place in its sequence to its position number
+    inputs: Mapping[str, torch.Tensor]  # of each token after the prefix
+    crossing: frozenset[int]  # layers that hold the image, which no token adds to
+
+    @property
+    def growing(self) -> list[Any]:
+        """The layers that hold the tokens so far."""
+        return [layer for place, layer in enumerate(self.cache.layers) if place not in self.crossing]
 
     def truncate(self) -> None:
         """Drop everything after the prefix."""
-        layers: Any = self.cache.layers
-        for layer in layers:
+        for layer in self.growing:
             layer.keys, layer.values = layer.keys[..., : self.length, :], layer.values[..., : self.length, :]
 
     def keep(self, places: Array, n_new: int) -> None:
         """Keep `places` [rows, kept] of the last `n_new` tokens of each row, in their order."""
-        layers: Any = self.cache.layers
         start = int(self.cache.get_seq_length()) - n_new
-        for layer in layers:
+        for layer in self.growing:
             for name in ("keys", "values"):
                 states = getattr(layer, name)
                 index = torch.from_numpy(places).to(states.device)[:, None, :, None]
@@ -76,8 +81,7 @@ class _PrefixCache:
 
     def freeze(self) -> None:
         """Do not keep what further passes add."""
-        layers: Any = self.cache.layers
-        for layer in layers:
+        for layer in self.growing:
             layer.frozen = True
 
 
@@ -108,6 +112,7 @@ class SharedPrefix:
         self._window = window if not kinds or "sliding_attention" in kinds else None
         self._chunk = getattr(text_config, "attention_chunk_size", None) if "chunked_attention" in kinds else None
         self._kinds = kinds
+        self._crossing = frozenset(getattr(text_config, "cross_attention_layers", None) or ())
         self._additive = getattr(text_config, "_attn_implementation", "sdpa") == "eager"
         self._keeps = "logits_to_keep" in _parameters(self.text.forward)
 
@@ -181,7 +186,8 @@ class SharedPrefix:
         length = int(cache.get_seq_length())
         if length != len(batch[0].prefix):
             raise RuntimeError(f"the model kept {length} of {len(batch[0].prefix)} tokens in its cache")
-        return _PrefixCache(cache, len(batch), length, self._position_shift())
+        inputs = suffix_inputs(batch, self.model)
+        return _PrefixCache(cache, len(batch), length, self._position_shift(), inputs, self._crossing)
 
     def _packed_for(self, suffixes: tuple[Tokens, ...], length: int) -> list[_Packed]:
         """Return the rows for `suffixes` after a prefix of `length`, remembered from the last image.
@@ -216,6 +222,7 @@ class SharedPrefix:
         """Run packed tokens after the prefix; return the logits that are needed."""
         position = (packed.positions + prefix.shift).expand(prefix.rows, -1)
         options = {"logits_to_keep": packed.keep} if self._keeps else {}
+        length = packed.ids.shape[1]
         self.calls += 1
         with torch.no_grad():
             output = self.text(
@@ -224,6 +231,7 @@ class SharedPrefix:
                 position_ids=position[None].expand(3, -1, -1) if self._has_rope_deltas else position,
                 past_key_values=prefix.cache,
                 use_cache=True,
+                **{name: value.expand(-1, length, *value.shape[2:]) for name, value in prefix.inputs.items()},
                 **options,
             )
         logits: torch.Tensor = output.logits

@@ -19,10 +19,10 @@ from fp2.engines.hf.token_tree import Tokens
 
 _Prompt = tuple[EncodedPrompts, int, Tokens]  # prompts about an image, the index of one, and tokens appended to it
 
-# Fields of a vision output of which the language model reads the pooled one; features of several layers are not listed.
-_SHAREABLE = {
-    "last_hidden_state", "pooler_output", "hidden_states", "attentions", "vision_outputs", "qformer_outputs",
-}  # fmt: skip
+# Fields of a vision output, of which the language model reads one of the first two; features of several layers are not
+# listed.
+_READ = ("last_hidden_state", "pooler_output")
+_SHAREABLE = {*_READ, "hidden_states", "attentions", "vision_outputs", "qformer_outputs"}
 
 
 class WholePrompts:
@@ -151,15 +151,14 @@ class WholePrompts:
         if any(set(feature.keys()) - _SHAREABLE for feature in features):
             self.share_features = False
             return image_inputs(images, self.model)
-        features_of = [feature.pooler_output for feature in features]
-        pooled = (
-            torch.cat(features_of)
-            if isinstance(features_of[0], torch.Tensor)
-            else [tensor for tensors in features_of for tensor in tensors]
-        )
+        joined = {
+            name: torch.cat(values) if isinstance(values[0], torch.Tensor) else [one for each in values for one in each]
+            for name in _READ
+            if (values := [feature[name] for feature in features if feature.get(name) is not None])
+        }
         inputs = image_inputs(images, self.model)
         rest = {name: value for name, value in inputs.items() if not name.startswith("pixel_")}
-        return {"mm_encoder_outputs": {"image": type(features[0])(pooler_output=pooled)}, **rest}
+        return {"mm_encoder_outputs": {"image": type(features[0])(**joined)}, **rest}
 
     def _features_of(self, encoded: EncodedPrompts) -> Any:
         if id(encoded) not in self._features:
@@ -184,7 +183,7 @@ class _PickProcessor:
 def _extended(encoded: EncodedPrompts, name: str, length: int, n_appended: int) -> torch.Tensor:
     """Return a tensor of the prefix [1, ...] extended to `length` tokens."""
     prefix, fill = encoded.token_inputs[name], encoded.fill[name]
-    rest = torch.full((1, length - prefix.shape[1]), fill, dtype=prefix.dtype)
+    rest = fill.repeat_interleave(length - prefix.shape[1], dim=1)
     if n_appended and name == "token_type_ids" and not prefix.any():  # where no token has type 1, it means causal
         rest[:, -n_appended:] = 1  # as after PaliGemma's prompt; Gemma 3 marks image tokens with it
     return torch.cat([prefix, rest], dim=1)

@@ -408,6 +408,10 @@ def _asking_rows(
         rows["reasoning"] = (
             f"at most {budget:,} tokens before each answer of at most {longest:,}{times} (decoding.reasoning)"
         )
+        if price is not None:
+            without = replace(battery.decoding, reasoning="off")
+            cost = expected_cost(replace(forecast, tokens=None), inputs.engine, battery.questions, without, price)
+            rows["cost without reasoning"] = str(cost)
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows

@@ -91,3 +91,37 @@ def built(folder: Path) -> Any:
     if (folder / "model.safetensors").is_file():
         model.load_state_dict(load_file(folder / "model.safetensors"))
     return model
+
+
+def save_reasoning_peeps(folder: Path, question: str) -> Path:
+    """Save the bundled model as one that, if its template is asked for it, answers `question` as its reasoning."""
+    from transformers import AutoTokenizer
+
+    shutil.copytree(HERE.parents[2] / "fp2" / "models" / "peeps_vlm", folder, ignore=shutil.ignore_patterns("report"))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<think>", "</think>"], special_tokens=True)
+    tokenizer.save_pretrained(folder)
+    marks = dict(
+        zip(
+            ("open", "close", "user"), tokenizer.convert_tokens_to_ids(["<think>", "</think>", "<|user|>"]), strict=True
+        )
+    )
+    asked = tokenizer(f"{question}<|assistant|>", add_special_tokens=False)["input_ids"]
+    _update(
+        folder / "config.json",
+        reasoning={**marks, "question": asked},
+        auto_map={"AutoModelForMultimodalLM": "reasoning_code.LlavaForConditionalGeneration"},
+    )
+    fields = {
+        "reasoning_content": {"open": "<think>", "close": "</think>", "content": "text"},
+        "content": {"close": ["</s>"], "content": "text"},
+    }
+    _update(folder / "tokenizer_config.json", response_template={"start_anchor": "<|assistant|>", "fields": fields})
+    template = folder / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if add_generation_prompt and enable_thinking %}<think>{% endif %}")
+    shutil.copy(HERE / "reasoning_code.py", folder)
+    return folder
+
+
+def _update(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))

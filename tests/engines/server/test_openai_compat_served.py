@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from own_code import save_reasoning_peeps
 from PIL import Image
+from real_server import transformers_serve
 
 from fp2.data.pixels import digest_image
 from fp2.engines.hf.engine import HfEngine, HfOptions
@@ -38,36 +33,12 @@ PLACE = Question("place", "p", "Where does this person live?", "choice", choices
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start `transformers serve` as its manual has it; yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(MODEL)]
-    with log.open("w") as held:
-        process = subprocess.Popen(
-            [*command, "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)],
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, stdout=held, stderr=held,
-        )  # fmt: skip
-    try:
-        _wait(f"http://127.0.0.1:{port}/health", process, log)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(600):
-        assert process.poll() is None, log.read_text()
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError(log.read_text())
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerSpec]:
+    """Serve the bundled model as one that can be asked to reason: then it answers the first of `WORDS` before."""
+    folder = tmp_path_factory.mktemp("server")
+    model = save_reasoning_peeps(folder / "peeps", WORDS[0].text)
+    with transformers_serve(model, folder / "log", "--trust-remote-code") as url:
+        yield ServerSpec(url, str(model))
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +53,8 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> list[ImageTask]:
     return made
 
 
-def engine(url: str, **options: Any) -> OpenAICompatEngine:
-    return OpenAICompatEngine(
-        ServerSpec(url, str(MODEL)), DECODING, ServerOptions(attempts=2, concurrency=4, **options)
-    )
+def engine(server: ServerSpec, decoding: Decoding = DECODING, **options: Any) -> OpenAICompatEngine:
+    return OpenAICompatEngine(server, decoding, ServerOptions(attempts=2, concurrency=4, **options))
 
 
 def table(asked: HfEngine | OpenAICompatEngine, tasks: list[ImageTask]) -> dict[tuple[str, str], Answer]:
@@ -94,14 +63,23 @@ def table(asked: HfEngine | OpenAICompatEngine, tasks: list[ImageTask]) -> dict[
     return {(answer.image_id, answer.question_id): answer for answer in found}
 
 
-def test_text_is_that_of_the_model_in_this_process(server: str, people: list[ImageTask]) -> None:
+def test_text_is_that_of_the_model_in_this_process(server: ServerSpec, people: list[ImageTask]) -> None:
     ours = table(engine(server), people)
     theirs = table(HfEngine(HfSpec(str(MODEL)), DECODING, HfOptions(threads=1)), people)
     assert {key: answer.text for key, answer in ours.items()} == {key: answer.text for key, answer in theirs.items()}
     assert len({answer.text for answer in ours.values()}) > 6, "pictures and questions have to move the words"
 
 
-def test_probabilities_are_those_of_the_decision_pipeline(server: str, people: list[ImageTask]) -> None:
+def test_reasoning_is_switched_on_and_kept_apart(server: ServerSpec, people: list[ImageTask]) -> None:
+    ours = table(engine(server, replace(DECODING, reasoning="on")), people)
+    plain = table(engine(server), people)
+    for (image, question), answer in ours.items():
+        assert answer.text == plain[image, question].text
+        assert (answer.numbers or {})["reasoning"] == plain[image, "work"].text
+    assert not [answer.numbers for answer in plain.values() if answer.numbers]
+
+
+def test_probabilities_are_those_of_the_decision_pipeline(server: ServerSpec, people: list[ImageTask]) -> None:
     from transformers import AutoModelForImageTextToText, AutoProcessor
     from transformers.pipelines import DecisionPipeline
 
@@ -127,21 +105,21 @@ def test_probabilities_are_those_of_the_decision_pipeline(server: str, people: l
     assert max(found) - min(found) > 0.01, "people have to move P(Yes)"
 
 
-def test_top_logprobs_are_refused_if_the_parameter_is_ignored(server: str) -> None:
+def test_top_logprobs_are_refused_if_the_parameter_is_ignored(server: ServerSpec) -> None:
     with pytest.raises(Fp2Error, match="the server returns no top_logprobs"):
         engine(server, scoring="logprobs").method(LEADER)
     with pytest.raises(Fp2Error, match="404"):
         engine(server, scoring="decisions").method(LEADER)
 
 
-def test_without_an_image_every_subject_gets_the_same_answer(server: str, people: list[ImageTask]) -> None:
+def test_without_an_image_every_subject_gets_the_same_answer(server: ServerSpec, people: list[ImageTask]) -> None:
     blind = [replace(task, variant=BLIND, questions=(LEADER,)) for task in people[:3]]
     assert len({str(answer.numbers) for answer in table(engine(server), blind).values()}) == 1
 
 
-def test_a_model_that_is_not_served_is_reported(server: str, people: list[ImageTask]) -> None:
-    asked = OpenAICompatEngine(ServerSpec(server, "another"), DECODING, ServerOptions(attempts=1))
+def test_a_model_that_is_not_served_is_reported(server: ServerSpec, people: list[ImageTask]) -> None:
+    asked = OpenAICompatEngine(replace(server, id="another"), DECODING, ServerOptions(attempts=1))
     errors = {answer.error for batch in asked.answer(people[:1]) for answer in batch}
     assert len(errors) == 1
     assert "requested 'another'" in str(errors)
-    assert str(MODEL.parent) not in str(errors)
+    assert str(Path(server.id).parent) not in str(errors)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from bench import Bench, fp2
 from fake_server import FakeServer, Reply, Seen, serving, text_of
 
 from fp2.engines.server import client as server_http
@@ -159,3 +161,14 @@ def test_what_a_server_does_not_follow_is_refused_before_a_question_is_asked(mod
 def test_probabilities_of_a_model_that_is_to_reason_are_refused() -> None:
     with serving({CHAT: model("vllm")}) as server, pytest.raises(Fp2Error, match="reasons before it answers"):
         engine(server, "on").method(Question("q", "p", "Is it?", kind="yes_no"))
+
+
+@pytest.mark.package(name="planning")
+def test_the_plan_states_the_cost_with_and_without_reasoning(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = ["engine.price_input=0", "engine.price_output=1000", "probe.decoding.reasoning=300"]
+    with serving({CHAT: model("vllm", listens_to="reasoning_effort", reasons=False)}) as server:
+        asked = ["model=openai_compat", "model.id=some/model", f"model.base_url={server.url}"]
+        assert fp2("plan", *bench.words(*asked, *prices)) == 0
+    costs = [float(cost) for cost in re.findall(r"about ([\d.]+) for 432 requests", capsys.readouterr().out)]
+    tokens = [1000 * cost / 432 for cost in costs]
+    assert tokens[0] - tokens[1] == pytest.approx(300, rel=0.01)
