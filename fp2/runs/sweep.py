@@ -21,7 +21,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     variant_name,
 )
-from fp2.report.section import Section, across_runs, tables_of
+from fp2.report.section import Section, across_runs, heading, tables_of
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
 from fp2.runs.reader import LoggedRun, same_probes, shared_lines
@@ -126,6 +126,7 @@ def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
     architecture = results.get("architecture") or {}
     return {
         **{key: results[key] for key in ("run_id", "created", "fp2_version", "config_hash", "response_set")},
+        "report": heading(run.sections, results),
         "model": model_name(results) if model_was_used(results) else None,
         **{key: model.get(key) for key in ("id", "engine", "revision", "weights_digest", "dtype", "quantisation")},
         "family": architecture.get("family"),
