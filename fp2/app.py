@@ -366,7 +366,7 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
 
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
-    rows = [("run", "model", "cuts", "composite", "severity")]
+    rows = [("run", "model", "cuts", "composite", "severity")] if done else []
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         model = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"

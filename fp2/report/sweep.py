@@ -251,6 +251,7 @@ def _notices(block: Block) -> Iterator[Sentence]:
         ][1:]
         yield Sentence([Strong("Runs that are missing. "), n, *segments, "."], Weight.WARNING)
 
+
 def _largest(block: Block, panels: Iterable[Block]) -> Sentence:
     """Return the largest significant difference of all runs and cuts in words."""
     significant = [
