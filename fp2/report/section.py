@@ -52,9 +52,9 @@ class Section:
         """Return whether the results have something to show."""
         return bool(results.get(self.name))
 
-    def report_title_of(self, block: Block) -> str | None:
-        """Return what the whole report is called: `report_title`, unless the block says more."""
-        return self.report_title
+    def subject(self, block: Block) -> str | None:
+        """Return what the whole report is called because of the block (a benchmark's name), before any other title."""
+        return None
 
     def values(self, block: Block, results: Results) -> Iterable[Value]:
         """Return what is shown (`fp2.report.values`).
@@ -138,9 +138,11 @@ def write_figures(
 
 
 def heading(sections: Sequence[Section], results: Results) -> str:
-    """Return what the report is called: the title in the results, or the protocol's, or a bias fingerprint."""
-    titles = (section.report_title_of(results[section.name]) for section in sections if section.applies(results))
-    return plain(results.get("title") or next(filter(None, titles), BIAS_FINGERPRINT))
+    """Return what the report is called: a block's subject, the title in the results, a section's, or a fingerprint."""
+    applying = [section for section in sections if section.applies(results)]
+    subjects = (section.subject(results[section.name]) for section in applying)
+    titles = (*subjects, results.get("title"), *(section.report_title for section in applying))
+    return plain(next(filter(None, titles), BIAS_FINGERPRINT))
 
 
 def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:

@@ -186,7 +186,7 @@ class BenchmarkSection(Section):
     name = "benchmark"
     title = "The benchmark's own score"
 
-    def report_title_of(self, block: Block) -> str:
+    def subject(self, block: Block) -> str:
         """Return the name of the benchmark."""
         return str(block["title"])
 
