@@ -110,6 +110,7 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | list[Path] | None]
     if shown := [flag for flag in flags if flag.partition("=")[0] in PASS_THROUGH]:
         if {*HYDRA_FLAGS} & {*flags}:
             raise Fp2Error(f"{shown[0]} starts no run", where="command line", fix="Leave out -m, or the option")
+        _check_package(flags, expanded)
         with _hydra(flags if {*ALONE} & {*flags} else [*flags, *expanded]) as launch:
             launch()
         return 0, None
@@ -151,6 +152,20 @@ def _main(argv: list[str], program: str) -> tuple[int, Path | list[Path] | None]
                 folder.parent.rmdir()  # of the day, if this was its only run
         return status, None
     return status, jobs if sweep else folder
+
+
+def _check_package(flags: list[str], overrides: list[str]) -> None:
+    """Raise if `--package` names nothing that `--cfg` or `--info` shows: Hydra prints a line, and exits with 1."""
+    from omegaconf import OmegaConf
+
+    from fp2.compose import compose_config
+
+    options = dict(flag.partition("=")[::2] for flag in flags)
+    package = options.get("-p", options.get("--package"))
+    job = options.get("-c", options.get("--cfg")) == "job"
+    if package and OmegaConf.select(compose_config(overrides, with_hydra=not job), package) is None:
+        fix = "--cfg hydra has the settings of Hydra" if job else ""
+        raise Fp2Error(f"the config has no {printable(package, 100)}", where="--package", fix=fix)
 
 
 def _was_refused(folder: Path, *, here: bool) -> bool:
@@ -269,6 +284,8 @@ def _status(folder: Path, state: Path, hydra_cfg: Any) -> Iterator[dict[str, Any
         yield status
     except Fp2Error as error:
         status |= {"exit_status": error.exit_status, "message": str(error)}
+        if error.where and Path(hydra_cfg.runtime.cwd, error.where).exists() and not Path(error.where).exists():
+            status["message"] += ". With hydra.job.chdir=true paths start at the run's folder: give a full path"
     except KeyboardInterrupt:
         status |= {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
         atexit.register(gc.freeze)  # else the interpreter frees every object one by one, for a second or more
@@ -351,7 +368,7 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
 
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
-    rows = [("run", "model", "cuts", "composite", "severity")]
+    rows = [("run", "model", "cuts", "composite", "severity")] if done else []
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         model = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"

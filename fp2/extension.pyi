@@ -634,6 +634,7 @@ from fp2.report.values import (
     suppressed as suppressed,
 )
 from fp2.report.section import (
+    BIAS_FINGERPRINT as BIAS_FINGERPRINT,
     DISPARITIES as DISPARITIES,
     Results as Results,
     Section as Section,

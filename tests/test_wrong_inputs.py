@@ -58,6 +58,7 @@ SETTINGS = {  # of `fp2 run`
     "-m 'analysis.alpha=interval(0.01,0.05)'": "names no values",
     "--resolve": "It goes with --cfg",
     "-m model=planted,plantd": "Did you mean 'planted'",
+    "--cfg job -p hydra.run": "--cfg hydra",
     "-m +hydra.sweeper.params.seed=1": "from a file only (hydra.sweeper.params)",
     # what is lacking
     "data=fhibe": "data.root",
@@ -68,6 +69,7 @@ SETTINGS = {  # of `fp2 run`
     "model.id=no/such/folder model.name=mine": "no/such/folder",
     "model=peeps_vlm engine.device=cuda": "torch",
     "task=fhibe_scores": "task.files.scores",
+    "tracking.uri=nosuch://host": "MLflow has no store nosuch://",
     "cut=pronuon_x_age": "Did you mean 'pronoun'",
 }
 ON_PEOPLE = {  # of `fp2 run` with the table of the images

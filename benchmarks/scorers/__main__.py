@@ -23,6 +23,7 @@ from fp2.errors import Fp2Error
 from fp2.scorers.base import Scorer
 from fp2.scorers.labels import LabelScale
 from fp2.scorers.registry import build_scorers
+from fp2.stats.core.numeric import finite
 
 GOLD = Path(__file__).parent / "gold"
 
@@ -55,9 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
         for one in agreements:
             if one.scorer == args.errors:
                 print("\n".join(error_line(gold, one, row) for row in one.wrong))
-    print(
-        json.dumps({name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()})
-    )
+    agreed = {name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()}
+    print(json.dumps(agreed, allow_nan=False))
     return 0
 
 
@@ -110,21 +110,23 @@ def percent(one: Share) -> str:
 
 
 def numbers(one: Agreement) -> dict[str, Any]:
-    """Return the agreement as JSON values."""
+    """Return the agreement as JSON values; a number that is not defined is None."""
+    f1, f1_low, f1_high = map(finite, one.f1)
     return {
         "n": one.n,
-        "f1": one.f1[0],
-        "f1_low": one.f1[1],
-        "f1_high": one.f1[2],
-        "f1_covered": one.f1_covered,
-        "r": one.r,
-        "same": one.same,
-        "coverage": one.coverage.value,
-        "labelled_coverage": one.labelled_coverage.value,
+        "f1": f1,
+        "f1_low": f1_low,
+        "f1_high": f1_high,
+        "f1_covered": finite(one.f1_covered),
+        "r": finite(one.r),
+        "same": finite(one.same),
+        "coverage": finite(one.coverage.value),
+        "labelled_coverage": finite(one.labelled_coverage.value),
         "classes": {
             str(value): {
-                "n": recall.n, "precision": precision.value, "precision_interval": precision.interval,
-                "recall": recall.value, "recall_interval": recall.interval,
+                "n": recall.n,
+                "precision": finite(precision.value), "precision_interval": [*map(finite, precision.interval)],
+                "recall": finite(recall.value), "recall_interval": [*map(finite, recall.interval)],
             }
             for value, (precision, recall) in one.classes.items()
         },

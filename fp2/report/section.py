@@ -18,6 +18,7 @@ from fp2.report.values import Estimate, Finding, Table, Value, as_cell, charts, 
 from fp2.results import Block
 from fp2.verdicts import Verdict
 
+BIAS_FINGERPRINT = "Bias fingerprint"
 DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 """The section that every run with disparities has."""
 Results = Mapping[str, Any]
@@ -50,6 +51,10 @@ class Section:
     def applies(self, results: Results) -> bool:
         """Return whether the results have something to show."""
         return bool(results.get(self.name))
+
+    def subject(self, block: Block) -> str | None:
+        """Return what the whole report is called because of the block (a benchmark's name), before any other title."""
+        return None
 
     def values(self, block: Block, results: Results) -> Iterable[Value]:
         """Return what is shown (`fp2.report.values`).
@@ -133,9 +138,11 @@ def write_figures(
 
 
 def heading(sections: Sequence[Section], results: Results) -> str:
-    """Return what the report is called: the title in the results, or the protocol's, or a bias fingerprint."""
-    titles = (section.report_title for section in sections if section.report_title and section.applies(results))
-    return plain(results.get("title") or next(titles, "Bias fingerprint"))
+    """Return what the report is called: a block's subject, the title in the results, a section's, or a fingerprint."""
+    applying = [section for section in sections if section.applies(results)]
+    subjects = (section.subject(results[section.name]) for section in applying)
+    titles = (*subjects, results.get("title"), *(section.report_title for section in applying))
+    return plain(next(filter(None, titles), BIAS_FINGERPRINT))
 
 
 def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:

@@ -136,8 +136,9 @@ class Record:
 
         Raises
         ------
-        ForeignArtifactsError
-            If the project was copied: the user decides where its artifacts go before anything is asked.
+        Fp2Error
+            Before anything is asked, for what only the user can mend: a package that the store needs is missing, or the
+            project was copied (`ForeignArtifactsError`) and its artifacts would go to the original.
         """
         from fp2.report.passport import generator
         from fp2.tracking import client
@@ -148,6 +149,8 @@ class Record:
         except client.ForeignArtifactsError:
             raise
         except Fp2Error as error:
+            if waiting and isinstance(error.__cause__, ModuleNotFoundError):
+                raise
             self.fault = error
 
     @property

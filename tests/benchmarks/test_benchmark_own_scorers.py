@@ -46,6 +46,7 @@ def test_a_judge_and_a_scorer_of_ones_own_are_measured(tmp_path: Path, capsys: p
         assert found["judge"]["classes"]["-1"].items() >= {"n": 1, "precision": 0.5, "recall": 1.0}.items()
         assert found["judge"]["classes"]["1"].items() >= {"n": 2, "precision": 1.0, "recall": 0.5}.items()
         assert found["strict"]["classes"]["0"]["recall"] == 1.0
+        assert found["strict"]["classes"]["1"]["precision"] is None  # of no answer: JSON has no NaN
         assert "d trust [+1] 'A kind thief.'" in out
         sent = [json.loads(one.body["messages"][1]["content"]) for one in server.asked("/v1/chat/completions")[1:]]
         assert sorted(one["answer"] for one in sent) == sorted(row[2] for row in ROWS)  # the second is not paid again

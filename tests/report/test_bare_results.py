@@ -16,8 +16,10 @@ from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.passport import build_statement
 from fp2.report.section import Section, heading, write_figures
+from fp2.report.sweep import title_of
 from fp2.report.terminal import print_results
 from fp2.results import NO_MODEL
+from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.tracking.client import metrics_of
 
 
@@ -91,7 +93,13 @@ def test_a_protocol_states_its_title_where_the_results_have_none(bare: dict[str,
     class Own(Section):
         name, title, report_title = "own", "Gaps", "Gaps of detectors"
 
+        def values(self, block: Any, results: Any) -> tuple[()]:
+            return ()
+
     assert heading([Own()], bare) == "Keypoint errors"
     del bare["title"]
     assert heading([Own()], bare) == "Gaps of detectors"
     assert heading([Own()], {**bare, "own": {}}) == heading([], bare) == "Bias fingerprint"
+    runs = [SweepRun({**bare, "run_id": name}, None, "", sections=[Own()]) for name in "ab"]
+    assert title_of(sweep_results(runs, [], 10)).startswith("Gaps of detectors of ")
+    assert title_of(sweep_results([runs[0], SweepRun(bare, None, "")], [], 10)).startswith("Results of ")

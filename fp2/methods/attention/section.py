@@ -29,6 +29,7 @@ class AttentionSection(Section):
 
     name = "attention"
     title = "Attention to two people"
+    report_title = "Attention priority"
     detail = True
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:

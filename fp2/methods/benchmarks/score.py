@@ -186,6 +186,10 @@ class BenchmarkSection(Section):
     name = "benchmark"
     title = "The benchmark's own score"
 
+    def subject(self, block: Block) -> str:
+        """Return the name of the benchmark."""
+        return str(block["title"])
+
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the scores, the rule, and what it leaves open."""
         yield Sentence(f"{block['title']}: the score by its published rule, and whether groups differ.")

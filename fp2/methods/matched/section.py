@@ -127,7 +127,12 @@ def _point(row: Mapping[str, Any], label: str) -> Point:
 def _versions(
     cut: Mapping[str, Any], rows: list[Mapping[str, Any]], scorer: str, labels: Mapping[str, str]
 ) -> Chart:  # fmt: skip
-    """Return the mean of each version less that of the set: a row for each probe, a column for each version."""
+    """Return the mean of each version less that of the set: a row for each probe, a column for each version.
+
+    A difference below the smallest effect of interest has a pale colour, however small the others are.
+    """
+    tested = [row for row in rows if row["raw"] is not None]
+    least_end = max((row.get("smallest_effect") or 0.0 for row in tested), default=0.0)
     return Chart(
         ChartKind.HEAT,
         f"matched_{re.sub(r'[^0-9A-Za-z_-]', '-', cut['cut'])}",
@@ -140,10 +145,9 @@ def _versions(
                 ],
                 labels[row["probe"]],
             )
-            for row in rows
-            if row["raw"] is not None
+            for row in tested
         ],
-        value=Axis(f"mean {scorer_label(scorer)} less the mean of the set"),
+        value=Axis(f"mean {scorer_label(scorer)} less the mean of the set", -least_end, least_end),
         caption="Marked: the versions that differ most, where the difference is significant after correction.",
         diverging=True,
         cut=cut["cut"],

@@ -57,7 +57,7 @@ class Pictures:
 def boxed_people(
     people: Sequence[Boxed], pictures: Pictures, where: Path, others: Iterable[str] = ()
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the people table of all people whose image is there, and a note of how many others there are.
+    """Return the people table without those whose image is missing, and a note of how many are.
 
     The primary person of an image is the one with the largest box. `others` names the image of everybody (or of every
     crowd) who is annotated and left out: they count in `n_people`.

@@ -14,6 +14,7 @@ from fp2.extension import (
     Section,
     __version__,
     calibration_of,
+    heading,
     model_name,
     model_was_used,
     primary_scorer,
@@ -138,6 +139,7 @@ def _about(run: SweepRun, min_cell: int) -> dict[str, Any]:
     architecture = results.get("architecture") or {}
     return {
         **{key: results[key] for key in ("run_id", "created", "fp2_version", "config_hash", "response_set")},
+        "report": heading(run.sections, results),
         "model": model_name(results) if model_was_used(results) else None,
         **{key: model.get(key) for key in ("id", "engine", "revision", "weights_digest", "dtype", "quantisation")},
         "family": architecture.get("family"),

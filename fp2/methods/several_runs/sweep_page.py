@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from fp2.extension import (
+    BIAS_FINGERPRINT,
     DASH,
     EFFECTS,
     FACTS,
@@ -194,14 +195,18 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
 def title_of(block: Block) -> str:
     """Return what the report is called."""
     runs = block["runs"]
-    subject = "Bias fingerprint" if block["panels"] else "Result"
+    reports = {run["report"] for run in runs}
+    subject = reports.pop() if len(reports) == 1 else "Results"
+    if subject == BIAS_FINGERPRINT and not block["panels"]:
+        subject = "Results"
     if len(runs) == 1:
-        return f"{subject}{'' if block['panels'] else 's'} of {runs[0]['label']}"
+        return f"{subject} of {runs[0]['label']}"
+    subject += "s" if subject == BIAS_FINGERPRINT else ""
     names = {run["model"] for run in runs}
     models = {(run["model"], run["id"], run["revision"], run["weights_digest"]) for run in runs}
     if len(names) == 1 and None not in names:
-        return f"{subject}s of {names.pop()}: {len(runs)} runs"
-    return f"{subject}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
+        return f"{subject} of {names.pop()}: {len(runs)} runs"
+    return f"{subject} of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
 
 
 def effect_legend() -> str:
@@ -257,14 +262,6 @@ def _notices(block: Block) -> Iterator[Sentence]:
             for segment in ("; ", Name(run_missing["run"]), ": ", Name(run_missing["reason"]))
         ][1:]
         yield Sentence([Strong("Runs that are missing. "), n, *segments, "."], Weight.WARNING)
-    for panel in block["panels"]:
-        n, of = (
-            sum(run_missing[key] for run_missing in panel["significant"]) for key in ("n_significant", "n_compared")
-        )
-        name = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
-        tested = Strong(f"{n} of {of} {in_number(of, '[disparity is|disparities are]')} significant")
-        segments = [name, tested, in_number(n_runs := len(panel["lines"]), f" in {n_runs} [run|runs].")]
-        yield Sentence(segments, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
 
 
 def _largest(block: Block, panels: Iterable[Block]) -> Sentence:
@@ -367,6 +364,11 @@ def _leaderboard(block: Block) -> Iterator[Value]:
     runs = block["runs"]
     for panel in block["panels"]:
         key = (panel["cut"], panel["scorer"])
+        n, of = (sum(counts[name] for counts in panel["significant"]) for name in ("n_significant", "n_compared"))
+        subject = f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}: "
+        tested = Strong(f"{n} of {of} {in_number(of, '[disparity is|disparities are]')} significant")
+        segments = [subject, tested, in_number(n_runs := len(panel["lines"]), f" in {n_runs} [run|runs].")]
+        yield Sentence(segments, Weight.LEAD, cut=panel["cut"], scorer=panel["scorer"])
         board, rows_of_run = (
             {row["run"]: row for row in block["leaderboard"] if (row["cut"], row["scorer"]) == key},
             {run_row["run"]: run_row["rows"] for run_row in panel["lines"]},

@@ -97,8 +97,8 @@ class StoppingSection(Section):
         """Yield the rule with what was saved, and the looks of the probes."""
         headline, labels = block["headline"], probe_labels(results)
         yield Sentence(
-            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked "
-            f"({100 * headline['saved']:.0f} % saved), at {block['now']} of at most {len(block['at'])} looks.",
+            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
+            f"{len(block['at'])} looks.",
             Weight.PLAIN,
         )
         rows = [self._row(probe, block, labels) for probe in block["probes"]]

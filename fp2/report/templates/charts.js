@@ -101,7 +101,7 @@ const drawChart = (function () {
     const n = shared ? spec.series.length : 1, marginTop = 4, marginBottom = spec.value.label ? 44 : 26;
     const longest = Math.max(0, ...spec.labels.map((label) => Array.from(label).length));
     const marginLeft = Math.min(Math.round(width * 0.38), 230, 16 + 8 * longest);
-    const labels = spec.labels.map((label) => wrapped(label, Math.floor((marginLeft - 10) / 8), 3));
+    const labels = spec.labels.map((label) => wrapped(label, Math.floor((marginLeft - 10) / 8), marginLeft < 160 ? 5 : 4));
     const tallest = Math.max(1, ...labels.map((label) => label.split("\n").length));
     const tall = Math.max(30, 6 + 16 * tallest, 14 * n + 8);
     const middle = (row) => marginTop + tall * (order[row] + 0.5);

@@ -17,6 +17,7 @@ from recorded_run import benchmark_run, ours, published, simulated_run, verdicts
 from fp2.errors import Fp2Error
 from fp2.methods.benchmarks.readers import load_sb_bench
 from fp2.methods.benchmarks.score import BenchmarkSection
+from fp2.report.section import heading
 from fp2.report.values import findings
 from fp2.scorers.choice import named_choice
 
@@ -85,6 +86,7 @@ def test_bias_leaves_out_what_is_missed_and_the_direction_does_not(tmp_path: Pat
     assert verdicts(results)["ambiguous", "abstained", "category"] == "no_difference_found"
     checked = {one.name: one.differs for one in findings(BenchmarkSection().values(results["benchmark"], results))}
     assert checked == {"direction of Age": True, "direction of Gender_identity": None}  # what fp2 gate checks
+    assert heading([BenchmarkSection()], results) == "SB-Bench"
 
 
 def test_the_simulator_with_planted_stereotypes_and_equal_abstention(tmp_path: Path) -> None:
