@@ -31,7 +31,7 @@ from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.composite import composite_test
 from fp2.stats.disparities import disparity_panel
-from fp2.stats.rows import Outcome
+from fp2.stats.rows import Outcome, Panel
 from fp2.stats.sequential import nominal_levels
 
 PROBES = ("a", "b", "c")
@@ -68,6 +68,13 @@ def yes_no(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap
     return (rng.random((len(group), len(PROBES))) < rate).astype(np.float64)
 
 
+def skewed(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return exponential scores with twice the spread in the smallest group."""
+    spread = np.where(group == 0, 0.2, 0.1)[:, None]
+    noise = rng.standard_exponential((len(group), len(PROBES))) - 1
+    return np.clip(spread * noise + gap * ((group == 0)[:, None] - 0.5), -1, 1)
+
+
 def refusals(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
     """Return clustered scores of which more are refused about one group."""
     values = clustered(rng, group, subject, gap)
@@ -79,6 +86,7 @@ WORLDS: Mapping[str, World] = {
     "clustered": World((60, 60, 60), IMAGES, False, clustered),
     "yes/no": World((60, 60, 60), 1, True, yes_no),
     "unequal groups": World((40, 60, 120), 1, False, unequal),
+    "skewed, unequal spread": World((40, 60, 120), 1, False, skewed),
     "refusals": World((60, 60, 60), IMAGES, False, refusals),
 }
 GAPS: Mapping[str, float] = {"0": 0.0, "bound": 0.25, "2 MDE": 2.0, "4 MDE": 4.0}
@@ -109,16 +117,19 @@ class Study:
         outcome = Outcome(value_range=scale, yes_no=world.yes_no, smallest_effect=mde / 4)
         return cls(world, of_subject[subject], subject, wave, waves, outcome)
 
-    def compare(
-        self, values: np.ndarray, here: np.ndarray, comparison: ComparisonSettings
-    ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-        """Return the corrected rows and composites of the images `here`."""
-        groups, subjects = self.group[here].astype(str).astype(object), self.subject[here]
-        panel = disparity_panel(values[here], groups, subjects, self.outcome, comparison)
-        test = composite_test(panel, range(len(PROBES)), ALPHA)
-        composites: dict[str, dict[str, Any]] = {"cut": {"p_value": test.p_value, "adjusted_p": None}}
-        rows = [(probe, "score", "cut", row) for probe, row in zip(PROBES, panel.rows, strict=True)]
-        return corrected(rows, [panel], composites, comparison), composites
+    def panel(self, values: np.ndarray, asked: np.ndarray, seed: int) -> Panel:
+        """Return the comparison; asked (images, probes) says which values are known."""
+        shown = asked.any(axis=1)
+        known, groups = np.where(asked, values, np.nan)[shown], self.group[shown].astype(str).astype(object)
+        return disparity_panel(known, groups, self.subject[shown], self.outcome, settings(seed))
+
+
+def correct(panel: Panel, comparison: ComparisonSettings) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the corrected rows and composites."""
+    test = composite_test(panel, range(len(PROBES)), ALPHA)
+    composites: dict[str, dict[str, Any]] = {"cut": {"p_value": test.p_value, "adjusted_p": None}}
+    rows = [(probe, "score", "cut", row) for probe, row in zip(PROBES, panel.rows, strict=True)]
+    return corrected(rows, [panel], composites, comparison), composites
 
 
 def settings(seed: int) -> ComparisonSettings:
@@ -134,7 +145,7 @@ def mde_of(world: World) -> float:
     study, found = Study.of(world), []
     for seed in range(12):
         values = world.draw(np.random.default_rng(seed), study.group, study.subject, 0.0)
-        rows, _ = study.compare(values, np.ones(len(values), dtype=bool), settings(seed))
+        rows, _ = correct(study.panel(values, np.ones(values.shape, dtype=bool), seed), settings(seed))
         found += [row["mde80"] for row in rows]
     return float(np.median(found))
 
@@ -144,20 +155,18 @@ def one_run(study: Study, gap: float, seed: int) -> dict[str, Any]:
     values = study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap)
     looks = StoppingLooks(
         at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
-        groups=study.waves.groups,
+        primary="score", groups=study.waves.groups,
     )  # fmt: skip
     while True:
-        called = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
-        shown = np.where(called, values, np.nan)
-        running = replace(looks, running=True).settings(settings(seed), PERMUTATIONS)
-        rows, composites = study.compare(shown, called.any(axis=1), running)
+        asked = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
+        panel = study.panel(values, asked, seed)
+        rows, composites = correct(panel, replace(looks, running=True).settings(settings(seed), PERMUTATIONS))
         looks = take_look(looks, rows, composites, PROBES)
         if len(looks.last) == len(PROBES):
             break
         looks = replace(looks, now=looks.now + 1)
-    final = looks.settings(settings(seed), PERMUTATIONS)
-    rows, composites = study.compare(shown, called.any(axis=1), final)
-    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": called.mean(), "looks": looks.now}
+    rows, composites = correct(panel, looks.settings(settings(seed), PERMUTATIONS))
+    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": asked.mean(), "looks": looks.now}
 
 
 def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[str, Any]:

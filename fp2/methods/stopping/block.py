@@ -62,6 +62,7 @@ class Stopping(Supplement):
             "now": looks.now,
             "alpha": looks.alpha,
             "smallest_share": looks.smallest_share,
+            "primary": looks.primary,
             "futility": FUTILITY,
             "groups": dict(looks.groups),
             "probes": probes,

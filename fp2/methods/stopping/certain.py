@@ -68,7 +68,7 @@ class Certain:
         smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
             at=self._waves.at, now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
-            groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
+            primary=comparison.primary, groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
         )  # fmt: skip
         self._decided_at = 0
 
@@ -93,7 +93,7 @@ class Certain:
         rows = {(row["probe"], row["scorer"], row["cut"]): _recalled(row) for row in block["rows"]}
         composites = {row["cut"]: _recalled(row) for row in block["composites"]}
         last = {probe["probe"]: probe["look"] for probe in block["probes"]}
-        names = ("now", "spending", "alpha", "smallest_share", "groups")
+        names = ("now", "spending", "alpha", "smallest_share", "primary", "groups")
         return StoppingLooks(
             at=tuple(block["at"]), last=last, rows=rows, composites=composites, **{name: block[name] for name in names}
         )
@@ -106,8 +106,9 @@ class Certain:
     @property
     def progress(self) -> str:
         """How many rows are decided, in words."""
-        decided = sum(decision.decided != OPEN for decision in self.looks.rows.values())
-        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided"
+        awaited = self.looks.awaited.values()
+        decided = sum(decision.decided != OPEN for decision in awaited)
+        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(awaited)} rows decided"
 
     def expected_answers(self, ratio: float) -> int:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.

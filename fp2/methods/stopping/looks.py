@@ -69,6 +69,8 @@ class StoppingLooks(Looks):
     alpha : float
     smallest_share : float
         Of alpha, of a row or composite.
+    primary : str
+        The scorer whose rows decide how far a probe is asked.
     groups : mapping
         Cut -> number of groups that are compared in the end.
     last : mapping
@@ -81,6 +83,7 @@ class StoppingLooks(Looks):
 
     alpha: float
     smallest_share: float
+    primary: str
     groups: Mapping[str, int]
     last: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[RowKey, Decision] = field(default_factory=dict)
@@ -93,6 +96,16 @@ class StoppingLooks(Looks):
         needed = math.ceil(_RESOLUTION / smallest)
         n = fixed or max(comparison.n_permutations, needed)
         return replace(comparison, looks=self, n_permutations=n)
+
+    @property
+    def awaited(self) -> dict[RowKey, Decision]:
+        """The rows that have to be decided: those of the primary scorer, and all of a probe where it has no value."""
+        with_primary = {probe for (probe, scorer, _), d in self.rows.items() if scorer == self.primary and d.raw is not None}
+        return {
+            (probe, scorer, cut): decision
+            for (probe, scorer, cut), decision in self.rows.items()
+            if scorer == self.primary or probe not in with_primary
+        }
 
     def at_probe(self, probe: str) -> Looks:
         """Return the looks with the last one at the probe as `now`."""

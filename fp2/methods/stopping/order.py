@@ -98,7 +98,7 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Collection[str]]], seed: int
     for _, subjects in sorted(compared.items()):
         present = sum(wave[subject] == 1 for subject in subjects)
         later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
-        wave.update(dict.fromkeys(later[: max(0, EARLY * least - present)], 1))
+        wave.update(dict.fromkeys(later[: max(0, math.ceil(EARLY * least) - present)], 1))
     if all(number == 1 for number in wave.values()):
         problem = f"the first wave would be all {plural(len(wave), 'subject')}: {least} of each group are compared"
         raise Fp2Error(problem, where="answers.stop", fix="Ask about more people, or leave answers.stop out")

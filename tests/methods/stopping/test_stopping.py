@@ -110,7 +110,8 @@ def test_after_stopping_the_corrected_estimate_is_median_unbiased_and_the_observ
 def looks(now: int, **decisions: Decision) -> StoppingLooks:
     rows = {(probe, "s", "c"): decision for probe, decision in decisions.items()}
     return StoppingLooks(
-        at=(0.1, 0.4, 1.0), now=now, spending="pocock", alpha=0.05, smallest_share=0.1, groups={"c": 2}, rows=rows
+        at=(0.1, 0.4, 1.0), now=now, spending="pocock", alpha=0.05, smallest_share=0.1, primary="s",
+        groups={"c": 2}, rows=rows,
     )
 
 
