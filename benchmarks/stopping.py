@@ -35,7 +35,7 @@ from fp2.stats.rows import Outcome, Panel
 from fp2.stats.sequential import nominal_levels
 
 PROBES = ("a", "b", "c")
-ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 1499
+ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 999
 
 
 @dataclass(frozen=True)
@@ -250,13 +250,15 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
 
 
 def without_references() -> None:
-    """Leave out divergences and asymptotic tests, which take half of the time and decide nothing."""
+    """Leave out divergences, asymptotic tests and shrinkage, which take half of the time and decide nothing."""
 
     def nothing(p: Any, outcomes: Any, comparison: ComparisonSettings) -> tuple[np.ndarray, np.ndarray]:
         return np.full(len(outcomes), np.nan), np.full((comparison.n_permutations, len(outcomes)), np.nan)
 
     fp2.stats.disparities.permuted_divergences = nothing
     fp2.stats.disparities._reference_numbers = lambda *_: {}
+    fp2.stats.disparities.shrunken_range = lambda *_: 0.0
+    fp2.stats.disparities.range_influence = lambda p, mean: np.zeros((len(p.y), mean.shape[1]))
 
 
 def main() -> None:

@@ -66,7 +66,9 @@ def _grid() -> tuple[FloatArray, FloatArray]:
 
 
 @lru_cache(maxsize=4096)
-def _levels(fractions: tuple[float, ...], shares: tuple[float, ...]) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
+def _levels(
+    fractions: tuple[float, ...], shares: tuple[float, ...]
+) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
     """Return the nominal levels at which the looks spend `shares`, by recursive integration.
 
     With them the density times step of the score process that has crossed no boundary so far, and its grid.

@@ -87,19 +87,22 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Collection[str]]], seed: int
     if max(counts.values(), default=0) < 2:
         fix = f"Ask about more people, or lower analysis.min_subjects (now {least})"
         raise Fp2Error("no cut has two groups that can be compared", where="answers.stop", fix=fix)
-    first = min(1.0, max(FIRST, EARLY * least / max(map(len, compared.values()))))
-    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
-    at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
     strata = {
         subject: tuple((cut, *sorted(groups)) for cut, groups in cuts.items()) for subject, cuts in groups_of.items()
     }
-    position = positions(strata, seed)
-    wave = {subject: next(k for k, t in enumerate(at, 1) if u <= t) for subject, u in position.items()}
+    position, few = positions(strata, seed), math.ceil(EARLY * least)
+    share = max(FIRST, few / max(map(len, compared.values())))
+    early = {subject for subject, u in position.items() if u <= share}
     for _, subjects in sorted(compared.items()):
-        present = sum(wave[subject] == 1 for subject in subjects)
-        later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
-        wave.update(dict.fromkeys(later[: max(0, math.ceil(EARLY * least) - present)], 1))
-    if all(number == 1 for number in wave.values()):
-        problem = f"the first wave would be all {plural(len(wave), 'subject')}: {least} of each group are compared"
+        later = sorted(set(subjects) - early, key=lambda subject: (position[subject], subject))
+        early.update(later[: max(0, few - len(subjects) + len(later))])
+    first = min(len(early.intersection(subjects)) / len(subjects) for subjects in compared.values())
+    if first == 1:
+        problem = f"the first wave would be all {plural(len(position), 'subject')}: {few} of each group are compared"
         raise Fp2Error(problem, where="answers.stop", fix="Ask about more people, or leave answers.stop out")
+    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
+    at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
+    wave = {
+        s: 1 if s in early else next(k for k, t in enumerate(at, 1) if k > 1 and u <= t) for s, u in position.items()
+    }
     return Waves(at, wave, dict(counts))

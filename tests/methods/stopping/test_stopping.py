@@ -18,7 +18,12 @@ from scipy.stats import norm
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
 from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.methods.stopping.decisions import take_look
-from fp2.methods.stopping.estimates import crossing_probability, median_unbiased, predictive_power
+from fp2.methods.stopping.estimates import (
+    crossing_probability,
+    median_unbiased,
+    predictive_power,
+    stopping_probabilities,
+)
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, Decision, StoppingLooks
 from fp2.methods.stopping.order import FIRST, make_waves
 
@@ -86,6 +91,25 @@ def test_published_boundaries_are_crossed_with_their_level(bounds: list[float], 
     assert crossing_probability(0.0, fractions, bounds) == pytest.approx(one_sided, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("theta", "upper", "lower"),
+    [
+        (0.0, (0.000337, 0.000448, 0.000543, 0.000735, 0.000874, 0.000720),
+         (0.308538, 0.251819, 0.211120, 0.143118, 0.068526, 0.013222)),
+        (4.0, (0.007756, 0.036160, 0.075673, 0.179311, 0.254370, 0.178487),
+         (0.069464, 0.037168, 0.042610, 0.037060, 0.045658, 0.036283)),
+    ],
+)  # fmt: skip
+def test_both_bounds_are_reached_as_often_as_in_another_implementation(
+    theta: float, upper: tuple[float, ...], lower: tuple[float, ...]
+) -> None:
+    """The integration of gsdesign 0.1.5 (`h1`, `hupdate`, r = 40)."""
+    at, above, below = (0.06, 0.15, 0.24, 0.4, 0.63, 1.0), (3.4, 3.3, 3.2, 3.1, 3.0, 2.9), (-0.5, 0, 0.6, 1.2, 2, 2.9)
+    first = stopping_probabilities(theta, at, above, below)
+    assert [p for p, _ in first] == pytest.approx(list(upper), abs=1e-6)
+    assert [p for _, p in first] == pytest.approx(list(lower), abs=1e-6)
+
+
 def test_a_single_look_has_the_normal_distribution() -> None:
     assert crossing_probability(1.3, [0.4], [1.1]) == pytest.approx(norm.sf(1.1 - 1.3 * math.sqrt(0.4)), abs=1e-9)
     assert median_unbiased(2.2, [0.3], []) == 2.2
@@ -110,8 +134,14 @@ def test_after_stopping_the_corrected_estimate_is_median_unbiased_and_the_observ
 def looks(now: int, **decisions: Decision) -> StoppingLooks:
     rows = {(probe, "s", "c"): decision for probe, decision in decisions.items()}
     return StoppingLooks(
-        at=(0.1, 0.4, 1.0), now=now, spending="pocock", alpha=0.05, smallest_share=0.1, primary="s",
-        groups={"c": 2}, rows=rows,
+        at=(0.1, 0.4, 1.0),
+        now=now,
+        spending="pocock",
+        alpha=0.05,
+        smallest_share=0.1,
+        primary="s",
+        groups={"c": 2},
+        rows=rows,
     )
 
 
