@@ -4,7 +4,7 @@
     python benchmarks/stopping.py --designs 2000 --csv docs/methods/stopping_designs.csv
 
 A run has three probes, one scorer, one cut of three groups and a composite: a family of four. Scores are simulated; the
-waves, tests, corrections and decisions are those of a run. Gaps are of one group in all probes, in units of the minimum
+waves, tests, corrections and decisions are those of a run. Where the gap is large, a tenth of the runs is made. Gaps are of one group in all probes, in units of the minimum
 detectable effect of a run that asks everything (MDE); the smallest effect of interest is a quarter of it. The gap
 `bound` is the smallest effect of interest: a claim that it is larger is false, and so is that it is smaller.
 """

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from fp2.extension import Fp2Error, plural
 
-FIRST, RATIO = 0.06, 1.6
+FIRST, RATIO = 0.06, 1.3
 """The least share of the subjects in the first wave, and by what the share grows from look to look."""
-EARLY = 2
+EARLY = 1.5
 """How many times the fewest subjects of a group that is compared are in the first wave: tests at small levels need more
 where scores are skewed and groups vary unequally."""
 
