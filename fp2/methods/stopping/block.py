@@ -21,13 +21,15 @@ from fp2.extension import (
     Value,
     Weight,
     probe_labels,
+    scorer_label,
 )
 from fp2.methods.stopping.decisions import FUTILITY
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
+from fp2.methods.stopping.order import EARLY
 
 ORDER = (
-    "Whole subjects in random order, stratified by the groups of all cuts together; groups that would have fewer than "
-    "twice analysis.min_subjects are filled up in the first wave."
+    "Whole subjects in random order, stratified by the groups of all cuts together; the first wave has at least "
+    f"{EARLY:g} times analysis.min_subjects of each group."
 )
 ESTIMATE = (
     "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "
@@ -107,8 +109,9 @@ class StoppingSection(Section):
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
             f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked "
-            "no further once each of its rows was biased, equivalent or futile (conditional power of both verdicts "
-            f"below {100 * block['futility']:.0f} %), and the composites were decided. {block['estimates']}",
+            f"no further once its rows of {scorer_label(block['primary'])} were biased, equivalent or futile "
+            f"(conditional power of both verdicts below {100 * block['futility']:.0f} %), and the composites decided. "
+            f"{block['estimates']}",
             Weight.DETAIL,
         )
 

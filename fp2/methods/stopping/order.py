@@ -2,7 +2,8 @@
 
 The order is stratified by the groups of all cuts together: the first part t of it has about the part t of every group,
 so that each comparison has about the part t of its information. Groups that would be small are filled up in the first
-wave; their information then grows more slowly than t, which makes the looks conservative.
+wave, of which t is the smallest part of any group; the information of the others then grows more slowly than t, which
+makes the looks conservative.
 """
 
 from __future__ import annotations
