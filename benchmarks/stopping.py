@@ -111,9 +111,10 @@ class Study:
         """Return the study, given the minimum detectable effect."""
         of_subject = np.repeat(np.arange(3), world.sizes)
         groups_of = {f"{s:04}": {"cut": [str(g)]} for s, g in enumerate(of_subject)}
-        waves = make_waves(groups_of, 1, LEAST)
+        images_of = {subject: [f"{subject}-{i}" for i in range(world.images)] for subject in groups_of}
+        waves = make_waves(groups_of, images_of, 1, LEAST)
         subject = np.repeat(np.arange(len(of_subject)), world.images)
-        wave = np.array([waves.wave[f"{s:04}"] for s in subject])
+        wave = np.array([waves.wave[s, image] for s, images in images_of.items() for image in images])
         scale = (0.0, 1.0) if world.yes_no else (-1.0, 1.0)
         outcome = Outcome(value_range=scale, yes_no=world.yes_no, smallest_effect=mde / 4)
         return cls(world, of_subject[subject], subject, wave, waves, outcome)
