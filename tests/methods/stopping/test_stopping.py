@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fp2.methods.stopping.estimates import (
 )
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, Decision, StoppingLooks
 from fp2.methods.stopping.order import FIRST, Waves, make_waves
+from fp2.stats.disparities import disparity
 
 STOP = "answers.stop=certain"
 FEW = "analysis.min_subjects=4"
@@ -177,6 +179,27 @@ def test_a_probe_stops_once_its_rows_are_decided_and_the_composite_which_needs_a
     decided = take_look(looks(2), rows, composite(0.001, 0.01), "pqrt")
     assert decided.last == {"p": 2, "q": 2, "r": 2}
     assert take_look(looks(3), rows, composite(1.0, 1.0), "pqrt").last == dict.fromkeys("pqrt", 3)
+
+
+def test_rows_of_other_scorers_are_waited_for_only_where_the_primary_one_has_no_value() -> None:
+    rows = [row("p", larger=0.01), {**row("p"), "scorer": "t"}, {**row("q"), "raw": None}, {**row("q"), "scorer": "t"}]
+    decided = take_look(looks(2), rows, composite(0.001, 0.01), "pq")
+    assert decided.last == {"p": 2}
+    assert set(decided.awaited) == {("p", "s", "c"), ("q", "s", "c"), ("q", "t", "c")}
+
+
+def test_nothing_is_futile_or_equivalent_before_all_groups_are_compared() -> None:
+    """A third group with too few subjects so far may be the one that differs."""
+    values = np.random.default_rng(1).normal(0, 0.01, 45)
+    of_data = disparity(
+        values, ["x"] * 20 + ["y"] * 20 + ["z"] * 5, range(45), n_permutations=199, n_bootstrap=0, seed=1
+    )
+    for n_groups, waits in ((3, True), (2, False)):
+        running = replace(looks(2), running=True, groups={"c": n_groups})
+        columns = running.columns(("p", "s", "c"), of_data, of_data)
+        assert (columns["power_biased"] == 1.0) is waits
+        p_values = running.repeated_p_values(("p", "s", "c"), of_data)
+        assert (p_values["equivalence_p"] == 1.0) is waits
 
 
 def test_futility_does_not_bind() -> None:
