@@ -93,10 +93,11 @@ class Certain:
         rows = {(row["probe"], row["scorer"], row["cut"]): _recalled(row) for row in block["rows"]}
         composites = {row["cut"]: _recalled(row) for row in block["composites"]}
         last = {probe["probe"]: probe["look"] for probe in block["probes"]}
-        names = ("now", "spending", "alpha", "smallest_share", "primary", "groups")
+        names = ("now", "spending", "alpha", "smallest_share", "groups")
         return StoppingLooks(
-            at=tuple(block["at"]), last=last, rows=rows, composites=composites, **{name: block[name] for name in names}
-        )
+            at=tuple(block["at"]), last=last, rows=rows, composites=composites, primary=block.get("primary", ""),
+            **{name: block[name] for name in names},
+        )  # fmt: skip
 
     @property
     def facts(self) -> dict[str, Any]:
