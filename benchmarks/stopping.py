@@ -4,9 +4,10 @@
     python benchmarks/stopping.py --designs 2000 --csv docs/methods/stopping_designs.csv
 
 A run has three probes, one scorer, one cut of three groups and a composite: a family of four. Scores are simulated; the
-waves, tests, corrections and decisions are those of a run. Gaps are of one group in all probes, in units of the minimum
-detectable effect of a run that asks everything (MDE); the smallest effect of interest is a quarter of it. The gap
-`bound` is the smallest effect of interest: a claim that it is larger is false, and so is that it is smaller.
+waves, tests, corrections and decisions are those of a run. Where the gap is large, a tenth of the runs is made. Gaps
+are of one group in all probes, in units of the minimum detectable effect of a run that asks everything (MDE); the
+smallest effect of interest is a quarter of it. The gap `bound` is the smallest effect of interest: a claim that it is
+larger is false, and so is that it is smaller.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import fp2.stats.disparities
-from fp2.methods.stopping.decisions import take_look
+from fp2.methods.stopping.decisions import FUTILITY, take_look
 from fp2.methods.stopping.looks import SPENDING, StoppingLooks
 from fp2.methods.stopping.order import Waves, make_waves
 from fp2.progress import Progress
@@ -31,11 +32,11 @@ from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.composite import composite_test
 from fp2.stats.disparities import disparity_panel
-from fp2.stats.rows import Outcome
+from fp2.stats.rows import Outcome, Panel
 from fp2.stats.sequential import nominal_levels
 
 PROBES = ("a", "b", "c")
-ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 1499
+ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 999
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,13 @@ def yes_no(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap
     return (rng.random((len(group), len(PROBES))) < rate).astype(np.float64)
 
 
+def skewed(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
+    """Return exponential scores with twice the spread in the smallest group."""
+    spread = np.where(group == 0, 0.2, 0.1)[:, None]
+    noise = rng.standard_exponential((len(group), len(PROBES))) - 1
+    return np.clip(spread * noise + gap * ((group == 0)[:, None] - 0.5), -1, 1)
+
+
 def refusals(rng: np.random.Generator, group: np.ndarray, subject: np.ndarray, gap: float) -> np.ndarray:
     """Return clustered scores of which more are refused about one group."""
     values = clustered(rng, group, subject, gap)
@@ -79,6 +87,7 @@ WORLDS: Mapping[str, World] = {
     "clustered": World((60, 60, 60), IMAGES, False, clustered),
     "yes/no": World((60, 60, 60), 1, True, yes_no),
     "unequal groups": World((40, 60, 120), 1, False, unequal),
+    "skewed, unequal spread": World((40, 60, 120), 1, False, skewed),
     "refusals": World((60, 60, 60), IMAGES, False, refusals),
 }
 GAPS: Mapping[str, float] = {"0": 0.0, "bound": 0.25, "2 MDE": 2.0, "4 MDE": 4.0}
@@ -102,23 +111,27 @@ class Study:
         """Return the study, given the minimum detectable effect."""
         of_subject = np.repeat(np.arange(3), world.sizes)
         groups_of = {f"{s:04}": {"cut": [str(g)]} for s, g in enumerate(of_subject)}
-        waves = make_waves(groups_of, 1, LEAST)
+        images_of = {subject: [f"{subject}-{i}" for i in range(world.images)] for subject in groups_of}
+        waves = make_waves(groups_of, images_of, 1, LEAST)
         subject = np.repeat(np.arange(len(of_subject)), world.images)
-        wave = np.array([waves.wave[f"{s:04}"] for s in subject])
+        wave = np.array([waves.wave[s, image] for s, images in images_of.items() for image in images])
         scale = (0.0, 1.0) if world.yes_no else (-1.0, 1.0)
         outcome = Outcome(value_range=scale, yes_no=world.yes_no, smallest_effect=mde / 4)
         return cls(world, of_subject[subject], subject, wave, waves, outcome)
 
-    def compare(
-        self, values: np.ndarray, here: np.ndarray, comparison: ComparisonSettings
-    ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-        """Return the corrected rows and composites of the images `here`."""
-        groups, subjects = self.group[here].astype(str).astype(object), self.subject[here]
-        panel = disparity_panel(values[here], groups, subjects, self.outcome, comparison)
-        test = composite_test(panel, range(len(PROBES)), ALPHA)
-        composites: dict[str, dict[str, Any]] = {"cut": {"p_value": test.p_value, "adjusted_p": None}}
-        rows = [(probe, "score", "cut", row) for probe, row in zip(PROBES, panel.rows, strict=True)]
-        return corrected(rows, [panel], composites, comparison), composites
+    def panel(self, values: np.ndarray, asked: np.ndarray, seed: int) -> Panel:
+        """Return the comparison; asked (images, probes) says which values are known."""
+        shown = asked.any(axis=1)
+        known, groups = np.where(asked, values, np.nan)[shown], self.group[shown].astype(str).astype(object)
+        return disparity_panel(known, groups, self.subject[shown], self.outcome, settings(seed))
+
+
+def correct(panel: Panel, comparison: ComparisonSettings) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the corrected rows and composites."""
+    test = composite_test(panel, range(len(PROBES)), ALPHA)
+    composites: dict[str, dict[str, Any]] = {"cut": {"p_value": test.p_value, "adjusted_p": None}}
+    rows = [(probe, "score", "cut", row) for probe, row in zip(PROBES, panel.rows, strict=True)]
+    return corrected(rows, [panel], composites, comparison), composites
 
 
 def settings(seed: int) -> ComparisonSettings:
@@ -134,7 +147,7 @@ def mde_of(world: World) -> float:
     study, found = Study.of(world), []
     for seed in range(12):
         values = world.draw(np.random.default_rng(seed), study.group, study.subject, 0.0)
-        rows, _ = study.compare(values, np.ones(len(values), dtype=bool), settings(seed))
+        rows, _ = correct(study.panel(values, np.ones(values.shape, dtype=bool), seed), settings(seed))
         found += [row["mde80"] for row in rows]
     return float(np.median(found))
 
@@ -144,20 +157,18 @@ def one_run(study: Study, gap: float, seed: int) -> dict[str, Any]:
     values = study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap)
     looks = StoppingLooks(
         at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
-        groups=study.waves.groups,
+        primary="score", groups=study.waves.groups,
     )  # fmt: skip
     while True:
-        called = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
-        shown = np.where(called, values, np.nan)
-        running = replace(looks, running=True).settings(settings(seed), PERMUTATIONS)
-        rows, composites = study.compare(shown, called.any(axis=1), running)
+        asked = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
+        panel = study.panel(values, asked, seed)
+        rows, composites = correct(panel, replace(looks, running=True).settings(settings(seed), PERMUTATIONS))
         looks = take_look(looks, rows, composites, PROBES)
         if len(looks.last) == len(PROBES):
             break
         looks = replace(looks, now=looks.now + 1)
-    final = looks.settings(settings(seed), PERMUTATIONS)
-    rows, composites = study.compare(shown, called.any(axis=1), final)
-    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": called.mean(), "looks": looks.now}
+    rows, composites = correct(panel, looks.settings(settings(seed), PERMUTATIONS))
+    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": asked.mean(), "looks": looks.now}
 
 
 def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[str, Any]:
@@ -195,10 +206,11 @@ def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[
     }  # fmt: skip
 
 
-DESIGNS: Mapping[str, tuple[str, int]] = {
-    f"{spending}, {looks} looks": (spending, looks)
+DESIGNS: Mapping[str, tuple[str, int, float]] = {
+    f"{spending}, {looks} looks{', futility' if futility else ''}": (spending, looks, futility)
     for spending in ("obrien_fleming", "pocock")
-    for looks in (5, 7, 10, 20)
+    for looks in (5, 7, 12, 20)
+    for futility in (0.0, FUTILITY)
 }
 SEQUENCE = "confidence sequence, every subject"
 STEPS = 500
@@ -208,8 +220,8 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
     """Return false claims at `level` and the median share of the subjects until a difference is found.
 
     The studentised difference of two groups is a normal random walk, and 1 MDE what a test of all subjects at the level
-    finds with 80 % power. A confidence sequence is the asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth
-    of the subjects.
+    finds with 80 % power. With futility, a test ends where a run would take it for futile. A confidence sequence is the
+    asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth  of the subjects.
     """
     from scipy.special import ndtri
 
@@ -220,34 +232,41 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
         at, first = steps, 0.06 * STEPS
         rho = (-2 * math.log(level) + math.log(-2 * math.log(level) + 1)) / (0.1 * STEPS)
         bounds = np.sqrt((at * rho + 1) / (at * rho) * np.log((at * rho + 1) / level**2))
-        bounds = np.where(at < first, np.inf, bounds)
+        bounds, futility = np.where(at < first, np.inf, bounds), 0.0
     else:
-        spending, looks = DESIGNS[name]
+        spending, looks, futility = DESIGNS[name]
         at = np.unique(np.ceil(STEPS * 0.06 ** (1 - np.arange(looks) / (looks - 1))).astype(int))
         bounds = -ndtri(np.array(nominal_levels(level, (at / STEPS).tolist(), spending)) / 2)
+    fraction = np.minimum(at / STEPS, 1 - 1e-12)
+    lower = bounds[-1] * np.sqrt(fraction) + (ndtri(futility) if futility else -np.inf) * np.sqrt(1 - fraction)
     row: dict[str, Any] = {"design": name, "runs": runs}
     for gap in (0.0, 1.0, 2.0, 4.0):
         walk = rng.normal(0, 1, (runs, STEPS)).cumsum(axis=1)[:, at - 1] / np.sqrt(at)
         z = walk + gap * mde * np.sqrt(at / STEPS)
-        crossed = np.abs(z) > bounds
-        share = np.where(crossed.any(axis=1), at[crossed.argmax(axis=1)] / STEPS, np.inf)
-        rate = float(crossed.any(axis=1).mean())
+        ends = (np.abs(z) > bounds) | (np.abs(z) < lower)
+        ends[:, -1] = True
+        last = ends.argmax(axis=1)
+        rate = float((np.abs(z) > bounds)[np.arange(runs), last].mean())
+        share = at[last] / STEPS
         if gap == 0:
             row[f"false claims %, of {100 * level:g}"] = round(100 * rate, 2)
+            row["asked % without a gap"] = round(100 * float(share.mean()), 1)
         else:
             row[f"found at {gap:g} MDE %"] = round(100 * rate, 1)
-            row[f"asked % at {gap:g} MDE"] = round(100 * float(np.median(np.minimum(share, 1.0))), 1)
+            row[f"asked % at {gap:g} MDE"] = round(100 * float(np.median(share)), 1)
     return row
 
 
 def without_references() -> None:
-    """Leave out divergences and asymptotic tests, which take half of the time and decide nothing."""
+    """Leave out divergences, asymptotic tests and shrinkage, which take half of the time and decide nothing."""
 
     def nothing(p: Any, outcomes: Any, comparison: ComparisonSettings) -> tuple[np.ndarray, np.ndarray]:
         return np.full(len(outcomes), np.nan), np.full((comparison.n_permutations, len(outcomes)), np.nan)
 
     fp2.stats.disparities.permuted_divergences = nothing
     fp2.stats.disparities._reference_numbers = lambda *_: {}
+    fp2.stats.disparities.shrunken_range = lambda *_: 0.0
+    fp2.stats.disparities.range_influence = lambda p, mean: np.zeros((len(p.y), mean.shape[1]))
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def nominal_levels(alpha: float, fractions: Sequence[float], spending: str = "ob
     if not fractions or any(b <= a for a, b in pairwise(fractions)):
         raise ValueError(f"information fractions must increase, got {list(fractions)}")
     spent_so_far = [spent(alpha, t, spending) for t in fractions]
-    return list(_levels(tuple(fractions), tuple(b - a for a, b in pairwise([0.0, *spent_so_far]))))
+    return list(_levels(tuple(fractions), tuple(b - a for a, b in pairwise([0.0, *spent_so_far])))[0])
 
 
 @cache
@@ -66,34 +66,34 @@ def _grid() -> tuple[FloatArray, FloatArray]:
 
 
 @lru_cache(maxsize=4096)
-def _levels(fractions: tuple[float, ...], shares: tuple[float, ...]) -> tuple[float, ...]:
+def _levels(
+    fractions: tuple[float, ...], shares: tuple[float, ...]
+) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
     """Return the nominal levels at which the looks spend `shares`, by recursive integration.
 
-    The density of the score process that has crossed no boundary so far is kept on a grid.
+    With them the density times step of the score process that has crossed no boundary so far, and its grid.
     """
     from scipy.special import ndtr
 
-    out, before = [], 0.0
-    grid: FloatArray = np.zeros(1)
-    mass: FloatArray = np.ones(1)  # density times step
-    for t, share in zip(fractions, shares, strict=True):
-        sd = math.sqrt(t - before)
+    if not fractions:
+        return (), np.zeros(1), np.ones(1)
+    levels, grid, mass = _levels(fractions[:-1], shares[:-1])
+    t, before = fractions[-1], fractions[-2] if levels else 0.0
+    sd = math.sqrt(t - before)
 
-        def crossing(z: float, sd: float = sd, t: float = t, grid: FloatArray = grid, mass: FloatArray = mass) -> float:
-            edge = z * math.sqrt(t)
-            return float(((ndtr((grid - edge) / sd) + ndtr((-edge - grid) / sd)) * mass).sum())
+    def crossing(z: float) -> float:
+        edge = z * math.sqrt(t)
+        return float(((ndtr((grid - edge) / sd) + ndtr((-edge - grid) / sd)) * mass).sum())
 
-        low, high = 0.0, _WIDEST * 4
-        for _ in range(80):
-            z = (low + high) / 2
-            low, high = (z, high) if crossing(z) > share else (low, z)
-        out.append(float(2 * ndtr(-high)))
-        edge = min(high, _WIDEST) * math.sqrt(t)
-        nodes, weights = _grid()
-        new = edge * nodes
-        density = np.exp(-0.5 * ((new[:, None] - grid) / sd) ** 2) @ mass / (sd * math.sqrt(2 * math.pi))
-        grid, mass, before = new, density * edge * weights, t
-    return tuple(out)
+    low, high = 0.0, _WIDEST * 4
+    for _ in range(80):
+        z = (low + high) / 2
+        low, high = (z, high) if crossing(z) > shares[-1] else (low, z)
+    edge = min(high, _WIDEST) * math.sqrt(t)
+    nodes, weights = _grid()
+    new = edge * nodes
+    density = np.exp(-0.5 * ((new[:, None] - grid) / sd) ** 2) @ mass / (sd * math.sqrt(2 * math.pi))
+    return (*levels, float(2 * ndtr(-high))), new, density * edge * weights
 
 
 def repeated_p(p: float, fractions: Sequence[float], look: int, spending: str = "obrien_fleming") -> float:

@@ -16,7 +16,12 @@ import fp2.stats.disparities
 @pytest.fixture
 def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
-    for name in ("permuted_divergences", "_reference_numbers"):  # which the simulation leaves out
+    for name in (
+        "permuted_divergences",
+        "_reference_numbers",
+        "shrunken_range",
+        "range_influence",
+    ):  # which the simulation leaves out
         monkeypatch.setattr(fp2.stats.disparities, name, getattr(fp2.stats.disparities, name))
     import stopping
 

@@ -21,6 +21,19 @@ def test_the_boundaries_are_the_published_ones(spending: str, z: tuple[float, ..
     assert found == pytest.approx(list(z), abs=6e-4)
 
 
+@pytest.mark.parametrize(
+    ("spending", "z"),
+    [
+        ("pocock", (2.8131, 2.6750, 2.6330, 2.4943, 2.4003, 2.3006)),
+        ("obrien_fleming", (9.08, 5.6697, 4.4281, 3.3581, 2.6036, 1.9864)),
+    ],
+)
+def test_boundaries_of_unequal_looks_are_those_of_another_implementation(spending: str, z: tuple[float, ...]) -> None:
+    """The integration of gsdesign 0.1.5 (`h1`, `hupdate`, r = 40), solved for the same spending."""
+    levels = nominal_levels(0.05, (0.06, 0.15, 0.24, 0.4, 0.63, 1.0), spending)
+    assert [float(norm.isf(level / 2)) for level in levels] == pytest.approx(list(z), rel=6e-4)
+
+
 @pytest.mark.parametrize("spending", SPENDING)
 def test_all_of_alpha_is_spent_and_no_more(spending: str) -> None:
     """Crossing probabilities of a random walk with unequal looks, in 400,000 draws."""

@@ -21,13 +21,15 @@ from fp2.extension import (
     Value,
     Weight,
     probe_labels,
+    scorer_label,
 )
 from fp2.methods.stopping.decisions import FUTILITY
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
+from fp2.methods.stopping.order import EARLY
 
 ORDER = (
-    "Whole subjects in random order, stratified by the groups of all cuts together; groups that would have fewer than "
-    "twice analysis.min_subjects are filled up in the first wave."
+    "Images in random order, one of each subject before second ones; the subjects stratified by the groups of all cuts "
+    f"together. The first wave has at least {EARLY:g} times analysis.min_subjects of each group."
 )
 ESTIMATE = (
     "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "
@@ -62,6 +64,7 @@ class Stopping(Supplement):
             "now": looks.now,
             "alpha": looks.alpha,
             "smallest_share": looks.smallest_share,
+            "primary": looks.primary,
             "futility": FUTILITY,
             "groups": dict(looks.groups),
             "probes": probes,
@@ -104,10 +107,12 @@ class StoppingSection(Section):
         rows = [self._row(probe, block, labels) for probe in block["probes"]]
         yield Table("stopping", COLUMNS, rows, fold="Looks and decisions of each probe")
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
+        of_scorer = f" of {scorer_label(block['primary'])}" if "primary" in block else ""
         yield Sentence(
-            f"Looks at {at} % of the subjects, {block['spending']} alpha spending. {block['order']} A probe was asked "
-            "no further once each of its rows was biased, equivalent or futile (conditional power of both verdicts "
-            f"below {100 * block['futility']:.0f} %), and the composites were decided. {block['estimates']}",
+            f"Looks at {at} % of the images, {block['spending']} alpha spending. {block['order']} A probe was asked "
+            f"no further once its rows{of_scorer} were biased, equivalent or futile "
+            f"(conditional power of both verdicts below {100 * block['futility']:.0f} %), and the composites decided. "
+            f"{block['estimates']}",
             Weight.DETAIL,
         )
 

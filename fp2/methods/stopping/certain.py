@@ -51,7 +51,7 @@ class Certain:
         self._waves = waves_of(inputs)
         plan = storage.plan
         self._probes = [question.probe for question in plan.questions]
-        self._row_wave = np.array([self._waves.wave[row.subject_id] for row in plan.rows], dtype=np.int64)
+        self._row_wave = np.array([self._waves.wave[row.subject_id, row.image_id] for row in plan.rows], dtype=np.int64)
         self._hidden = np.array([row.error is not None for row in plan.rows], dtype=bool)
         first: dict[str, int] = {}  # what shows the same pixels is asked about once
         for row, number in zip(plan.rows, self._row_wave.tolist(), strict=True):
@@ -68,7 +68,7 @@ class Certain:
         smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
             at=self._waves.at, now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
-            groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
+            primary=comparison.primary, groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
         )  # fmt: skip
         self._decided_at = 0
 
@@ -95,8 +95,9 @@ class Certain:
         last = {probe["probe"]: probe["look"] for probe in block["probes"]}
         names = ("now", "spending", "alpha", "smallest_share", "groups")
         return StoppingLooks(
-            at=tuple(block["at"]), last=last, rows=rows, composites=composites, **{name: block[name] for name in names}
-        )
+            at=tuple(block["at"]), last=last, rows=rows, composites=composites, primary=block.get("primary", ""),
+            **{name: block[name] for name in names},
+        )  # fmt: skip
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -106,8 +107,9 @@ class Certain:
     @property
     def progress(self) -> str:
         """How many rows are decided, in words."""
-        decided = sum(decision.decided != OPEN for decision in self.looks.rows.values())
-        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(self.looks.rows)} rows decided"
+        awaited = self.looks.awaited.values()
+        decided = sum(decision.decided != OPEN for decision in awaited)
+        return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(awaited)} rows decided"
 
     def expected_answers(self, ratio: float) -> int:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
@@ -160,7 +162,8 @@ class Certain:
         """Return one row per planned answer; one that was not called for counts as not asked, stored or not."""
         frame = self._storage.answers().frame
         limits = frame["probe"].map({probe: self._limit(probe) for probe in set(self._probes)})
-        not_asked = (frame["subject_id"].map(self._waves.wave) > limits).to_numpy()
+        waves = [self._waves.wave[key] for key in zip(frame["subject_id"], frame["image_id"], strict=True)]
+        not_asked = np.array(waves) > limits.to_numpy()
         empty = {"text": None, "numbers": None, "status": "error", "error": NOT_ASKED, "attempts": 0, "seconds": 0.0,
                  "tokens": 0, "cached": False}  # fmt: skip
         frame = frame.copy()
@@ -199,7 +202,10 @@ def waves_of(inputs: Inputs) -> Waves:
         table = memberships(inputs.people, cut)
         for subject, group in zip(table["subject_id"], table["group"], strict=True):
             groups_of[subject].setdefault(cut.name, set()).add(group)
-    return make_waves(groups_of, inputs.config.seed, inputs.config.analysis.min_subjects)
+    images_of: dict[str, set[str]] = {}
+    for subject, image in zip(inputs.people["subject_id"], inputs.people["image_id"], strict=True):
+        images_of.setdefault(str(subject), set()).add(image)
+    return make_waves(groups_of, images_of, inputs.config.seed, inputs.config.analysis.min_subjects)
 
 
 def _recalled(row: Mapping[str, Any]) -> Decision:

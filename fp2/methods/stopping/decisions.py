@@ -23,7 +23,8 @@ def take_look(
 ) -> StoppingLooks:  # fmt: skip
     """Return the looks after the decisions of the look `now`.
 
-    A probe is asked no further once all its rows are decided, and the composites, which need all probes.
+    A probe is asked no further once its rows of the primary scorer are decided (all rows where it has no value), and
+    the composites, which need all probes.
 
     Parameters
     ----------
@@ -37,13 +38,14 @@ def take_look(
     level = max((row["family_level"] for row in rows if row["family_level"]), default=looks.alpha)
     of_cuts = {cut: _of_composite(looks, cut, composite, level) for cut, composite in composites.items()}
     compared = {probe for probe, *_ in decisions}
-    waiting = {probe for (probe, *_), decision in decisions.items() if decision.decided == OPEN}
+    decided = replace(looks, rows=decisions, composites=of_cuts)
+    waiting = {probe for (probe, *_), decision in decided.awaited.items() if decision.decided == OPEN}
     if any(decision.decided == OPEN for decision in of_cuts.values()):
         waiting |= compared
     ends = looks.now == len(looks.at)
     stopped = [probe for probe in probes if ends or (probe in compared and probe not in waiting)]
     last = {**dict.fromkeys(stopped, looks.now), **looks.last}
-    return replace(looks, last=last, rows=decisions, composites=of_cuts)
+    return replace(decided, last=last)
 
 
 def _of_row(looks: StoppingLooks, key: RowKey, row: Mapping[str, Any]) -> Decision:

@@ -24,7 +24,7 @@ from fp2.extension import (
     RowKey,
     nominal_levels,
 )
-from fp2.methods.stopping.estimates import median_unbiased, predictive_power
+from fp2.methods.stopping.estimates import median_unbiased, predictive_power, two_sided_z
 
 OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
 SPENDING: Final = "pocock"
@@ -69,6 +69,8 @@ class StoppingLooks(Looks):
     alpha : float
     smallest_share : float
         Of alpha, of a row or composite.
+    primary : str
+        The scorer whose rows decide how far a probe is asked.
     groups : mapping
         Cut -> number of groups that are compared in the end.
     last : mapping
@@ -81,6 +83,7 @@ class StoppingLooks(Looks):
 
     alpha: float
     smallest_share: float
+    primary: str
     groups: Mapping[str, int]
     last: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[RowKey, Decision] = field(default_factory=dict)
@@ -94,6 +97,18 @@ class StoppingLooks(Looks):
         n = fixed or max(comparison.n_permutations, needed)
         return replace(comparison, looks=self, n_permutations=n)
 
+    @property
+    def awaited(self) -> dict[RowKey, Decision]:
+        """The rows that have to be decided: those of the primary scorer, and all of a probe where it has no value."""
+        with_primary = {
+            probe for (probe, scorer, _), d in self.rows.items() if scorer == self.primary and d.raw is not None
+        }
+        return {
+            (probe, scorer, cut): decision
+            for (probe, scorer, cut), decision in self.rows.items()
+            if scorer == self.primary or probe not in with_primary
+        }
+
     def at_probe(self, probe: str) -> Looks:
         """Return the looks with the last one at the probe as `now`."""
         return replace(self, now=min(self.now, self.last.get(probe, self.now)))
@@ -101,22 +116,25 @@ class StoppingLooks(Looks):
     def repeated_p_values(self, key: RowKey, row: DisparityRow) -> dict[str, float | None]:
         """Return the smallest repeated p-values so far; 1 of a row that was not tested, which stays in the family.
 
-        Groups that are too small at this look are not compared: nothing is equivalent before all are.
+        Groups that are too small at this look are not compared: nothing is equivalent or futile before all are.
         """
         before = self.rows.get(key)
         if before is not None and not self.running and before.is_of(row):
             return dict(before.p_values)
-        at_probe, compared = self.at_probe(key[0]), sum(group.eligible for group in row.groups)
+        at_probe = self.at_probe(key[0])
         p_values: dict[str, float | None] = {}
         for name in P_VALUES:
             p = getattr(row, name)
-            if p is None or (
-                name == "equivalence_p" and at_probe.now < len(self.at) and compared < self.groups[key[2]]
-            ):
+            if p is None or (name == "equivalence_p" and self._waits_for_groups(key, row)):
                 p = 1.0
             repeated = at_probe.repeated(p) or 0.0
             p_values[name] = min(repeated, before.p_values[name]) if before is not None and self.running else repeated
         return p_values
+
+    def _waits_for_groups(self, key: RowKey, row: DisparityRow) -> bool:
+        """Whether groups that are too small at this look may be compared at a later one."""
+        compared = sum(group.eligible for group in row.groups)
+        return self.at_probe(key[0]).now < len(self.at) and compared < self.groups[key[2]]
 
     def composite_p(self, cut: str, p: float | None) -> float | None:
         """Return the smallest repeated p-value so far of a composite."""
@@ -130,7 +148,12 @@ class StoppingLooks(Looks):
         """Return the repeated p-values and interval of a row and its corrected estimate; at a new look, its powers."""
         columns: dict[str, float | None] = dict(super().columns(key, row, unadjusted))
         if self.running:
-            return columns | dict(zip(("power_biased", "power_equivalent"), self.powers(row), strict=True))
+            powers = (
+                (1.0, 1.0)
+                if self._waits_for_groups(key, row)
+                else self.powers(replace(unadjusted, family_level=row.family_level))
+            )
+            return columns | dict(zip(("power_biased", "power_equivalent"), powers, strict=True))
         columns |= dict.fromkeys(("repeated_ci_low", "repeated_ci_high", "corrected_gap"))
         if row.test is not None and row.raw is not None:
             level = self.at_probe(key[0]).level(self.alpha)
@@ -145,7 +168,7 @@ class StoppingLooks(Looks):
 
         z_large = z_small = 0.0
         if row.test is not None and row.status != UNINFORMATIVE:
-            z_large, z_small = statistics(row.test, row.smallest_effect)
+            z_large, z_small = statistics(row, row.test)
         level = self.level_at_end(row.family_level or self.alpha * self.smallest_share)
         fraction, one_sided, two_sided = self.at[self.now - 1], -float(ndtri(level)), -float(ndtri(level / 2))
         return predictive_power(z_large, two_sided, fraction), predictive_power(z_small, one_sided, fraction)
@@ -180,16 +203,16 @@ class StoppingLooks(Looks):
         return max(0.0, error * median_unbiased(abs(float(test.gap[pair])) / error, fractions, bounds))
 
 
-def statistics(test: GapTest, bound: float) -> tuple[float, float]:
-    """Return how clearly the observed gaps are above `bound`, and below it: normal statistics of the two p-values.
+def statistics(row: DisparityRow, test: GapTest) -> tuple[float, float]:
+    """Return how clearly the gaps are above the smallest effect, and below it: normal statistics of the two p-values.
 
     On the other side of the bound they are negative: the largest gap less the bound, in standard errors.
     """
     from scipy.special import ndtri
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = (np.abs(test.gap) - bound) / np.where(test.own_error > 0, test.own_error, np.inf)
+        beyond = (np.abs(test.gap) - row.smallest_effect) / np.where(test.own_error > 0, test.own_error, np.inf)
     above = float(beyond.max())
     if above >= 0:
-        return max(0.0, -float(ndtri(test.exceeds_p(bound) / 2))), -above
-    return above, -float(ndtri(test.equivalence_p(bound)))
+        return two_sided_z(1.0 if row.minimum_effect_p is None else row.minimum_effect_p), -above
+    return above, -float(ndtri(0.5 if row.equivalence_p is None else row.equivalence_p))

@@ -1,23 +1,25 @@
-"""The random order of the subjects, and the waves in which they are asked about.
+"""The random order of the images, and the waves in which they are asked about.
 
-The order is stratified by the groups of all cuts together: the first part t of it has about the part t of every group,
-so that each comparison has about the part t of its information. Groups that would be small are filled up in the first
-wave; their information then grows more slowly than t, which makes the looks conservative.
+First one image of every subject, then the second ones: another subject says more about a group than another image of
+the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first part t of
+the images has about the part t of every group. Groups that would be small are filled up in the first wave, of which t
+is the smallest part of any group. A comparison then has at least the part t of its information, and what is added to it
+grows more slowly than t: that makes the looks conservative.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fp2.extension import Fp2Error, plural
 
-FIRST, RATIO = 0.06, 1.6
-"""The least share of the subjects in the first wave, and by what the share grows from look to look."""
-EARLY = 2
+FIRST, RATIO = 0.06, 1.3
+"""The least share of the images in the first wave, and by what the share grows from look to look."""
+EARLY = 1.5
 """How many times the fewest subjects of a group that is compared are in the first wave: tests at small levels need more
 where scores are skewed and groups vary unequally."""
 
@@ -29,15 +31,15 @@ class Waves:
     Attributes
     ----------
     at : tuple of float
-        Share of the subjects up to each look; the last is 1.
+        Share of the images up to each look; the last is 1.
     wave : mapping
-        Subject -> number of its wave, from 1.
+        Subject and image -> number of the wave, from 1.
     groups : mapping
         Cut -> number of its groups that have enough subjects to be compared.
     """
 
     at: tuple[float, ...]
-    wave: Mapping[str, int]
+    wave: Mapping[tuple[str, str], int]
     groups: Mapping[str, int]
 
 
@@ -59,13 +61,20 @@ def positions(strata: Mapping[str, object], seed: int) -> dict[str, float]:
     }
 
 
-def make_waves(groups_of: Mapping[str, Mapping[str, Collection[str]]], seed: int, least: int) -> Waves:
+def make_waves(
+    groups_of: Mapping[str, Mapping[str, Collection[str]]],
+    images_of: Mapping[str, Collection[str]],
+    seed: int,
+    least: int,
+) -> Waves:
     """Return the waves.
 
     Parameters
     ----------
     groups_of : mapping
         Subject -> cut -> the groups that it is in; every subject of the run.
+    images_of : mapping
+        Subject -> its images.
     seed : int
     least : int
         The fewest subjects of a group that is compared.
@@ -87,19 +96,30 @@ def make_waves(groups_of: Mapping[str, Mapping[str, Collection[str]]], seed: int
     if max(counts.values(), default=0) < 2:
         fix = f"Ask about more people, or lower analysis.min_subjects (now {least})"
         raise Fp2Error("no cut has two groups that can be compared", where="answers.stop", fix=fix)
-    first = min(1.0, max(FIRST, EARLY * least / max(map(len, compared.values()))))
-    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
-    at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
     strata = {
         subject: tuple((cut, *sorted(groups)) for cut, groups in cuts.items()) for subject, cuts in groups_of.items()
     }
-    position = positions(strata, seed)
-    wave = {subject: next(k for k, t in enumerate(at, 1) if u <= t) for subject, u in position.items()}
+    order, few, most = positions(strata, seed), math.ceil(EARLY * least), max(map(len, images_of.values()))
+    position = {
+        (subject, image): (rank + order[subject]) / most
+        for subject, images in images_of.items()
+        for rank, image in enumerate(sorted(images, key=lambda image: _uniform(seed, "image", image)))
+    }
+    share = max(FIRST, few / max(map(len, compared.values())) / most)
+    early = {subject for subject, u in order.items() if u / most <= share}
     for _, subjects in sorted(compared.items()):
-        present = sum(wave[subject] == 1 for subject in subjects)
-        later = sorted((s for s in subjects if wave[s] > 1), key=lambda s: (position[s], s))
-        wave.update(dict.fromkeys(later[: max(0, EARLY * least - present)], 1))
-    if all(number == 1 for number in wave.values()):
-        problem = f"the first wave would be all {plural(len(wave), 'subject')}: {least} of each group are compared"
+        later = sorted(set(subjects) - early, key=lambda subject: (order[subject], subject))
+        early.update(later[: max(0, few - len(subjects) + len(later))])
+    in_first = {(s, image) for (s, image), p in position.items() if p <= share or (s in early and p * most < 1)}
+    images, asked = (Counter(subject for subject, _ in pairs) for pairs in (position, in_first))
+    first = min(sum(asked[s] for s in subjects) / sum(images[s] for s in subjects) for subjects in compared.values())
+    if first == 1:
+        problem = f"the first wave would be all {plural(len(order), 'subject')}: {few} of each group are compared"
         raise Fp2Error(problem, where="answers.stop", fix="Ask about more people, or leave answers.stop out")
+    looks = 1 + max(1, math.ceil(math.log(1 / first) / math.log(RATIO)))
+    at = tuple(round(first ** (1 - k / (looks - 1)), 6) for k in range(looks))
+    wave = {
+        key: 1 if key in in_first else next(k for k, t in enumerate(at, 1) if k > 1 and p <= t)
+        for key, p in position.items()
+    }
     return Waves(at, wave, dict(counts))
