@@ -12,9 +12,11 @@ import pandas as pd
 import pytest
 from bench import Bench, results_of
 
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.audit import command
 from fp2.methods.audit.command import Request
+from fp2.methods.audit.recompute import recomputed
 
 
 def stated_by(folder: Path) -> dict[str, Any]:
@@ -74,6 +76,22 @@ def test_an_honest_run_agrees(audit: Callable[..., dict[str, Any]], finished: Be
     assert (facts["bound"]["differ"], facts["bound"]["sampled"]) == (0, 40)
     assert facts["indices"] == audit(sample=40, nonce="n", run=finished.outputs / "one")["indices"]
     assert facts["indices"] != audit(sample=40, nonce="other")["indices"]
+
+
+def test_a_run_whose_people_are_in_no_order_agrees_exactly(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Permutations follow the order of ids, which salted keys do not have; sets of `matched` do so, too."""
+    table = pd.read_csv(bench.table).sample(frac=1, random_state=1)
+    table["set"] = [f"set {number % 30}" for number in range(len(table))]
+    table.to_csv(bench.table, index=False)
+    columns = "data.columns={image: file, subject: person, gender: gender, region: region, set: set}"
+    folder = bench.run("scorer=[valence,stereotype]", columns).folder
+    assert command.audit(Request(folder / "passport.json"), bench.paths, as_json=True) == 0
+    people = pd.read_parquet(folder / "people.parquet")
+    assert not people["subject_id_order"].is_monotonic_increasing
+    people["subject_id_order"] = people["subject_id_order"].max() - people["subject_id_order"]
+    people.to_parquet(folder / "people.parquet", index=False)
+    places = list(recomputed(folder, load_config(bench.paths), stated_by(folder), []))
+    assert any(place.startswith("disparities.0.") for place in places)
 
 
 def test_a_changed_answer_is_named(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
