@@ -154,7 +154,8 @@ def test_a_run_is_repeated_from_its_store_to_equal_numbers(
     assert {path.relative_to(again["folder"]) for path in again["folder"].rglob("*.parquet")} == tables
     for table in tables:
         old, new = (pd.read_parquet(folder / table) for folder in (source, again["folder"]))
-        for column in ("cached", "seconds", "attempts", "image_digest"):
+        added = ("image_digest", *(f"{name}_order" for name in ("image_id", "subject_id", "set_id", "subject_b")))
+        for column in ("cached", "seconds", "attempts", *added):
             old, new = (frame.drop(columns=column, errors="ignore") for frame in (old, new))
         if table.name == "disparities.parquet":
             other = [name for name in {*old.columns, *new.columns} if owned(f"disparities.0.{name}", changed)]
