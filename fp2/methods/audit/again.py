@@ -30,6 +30,7 @@ from fp2.extension import (
 from fp2.methods.audit.agreement import (
     FALSE_ALARMS,
     REPEATS,
+    TOLERANCES,
     Evidence,
     OddOnes,
     Tolerance,
@@ -207,8 +208,10 @@ def evidence_of(engine: Engine, task: ImageTask, question: Question, stated: str
     try:
         if pair := first_difference(stated, now):
             first, second = _log_likelihoods(engine, task, question, pair)
+            if (tie := abs(first - second)) > max(each.tie for each in TOLERANCES.values()):
+                return Evidence(tie)
             before, after = _log_likelihoods(engine, task, question, (stated, now))
-            return Evidence(abs(first - second), after / len(now.split()) - before / len(stated.split()))
+            return Evidence(tie, after / len(now.split()) - before / len(stated.split()))
         short, long = sorted((stated, now), key=len)
         next_word = long[: len(short) + 1] + long[len(short) + 1 :].partition(" ")[0]
         ended, went_on = (_log_likelihoods(engine, task, question, (text, "?"))[0] for text in (short, next_word))

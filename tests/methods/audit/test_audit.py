@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, results_of
+from fake_server import Reply, Seen, completion, picture_of, serving
 
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
@@ -145,6 +147,35 @@ def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[
     facts = audit(*finished.words(), sample=60, nonce="n")
     assert facts["status"] == 1
     assert 0 < facts["bound"]["differ"] < 20
+
+
+def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server answers at random: honest answers are no more often the odd ones out than the new ones."""
+    words = ("kind", "tall", "honest", "rich", "clever")
+    random = np.random.default_rng(0)
+
+    def reply(seen: Seen, before: int) -> Reply:
+        text = f"A {random.choice(words)} person of {random.choice(words)} looks."
+        return Reply(completion(text, prompt=9 if picture_of(seen.body) is None else 99))
+
+    with serving({"/v1/chat/completions": reply}) as server:
+        model = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "engine.concurrency=2")
+        folder = bench.run(*model, "data.limit=48").folder
+
+        def audited() -> tuple[int, dict[str, Any]]:
+            capsys.readouterr()
+            request = Request(folder / "passport.json", sample=60, nonce="n")
+            status = command.audit(request, bench.words(*model, "data.limit=48"), as_json=True)
+            return status, json.loads(capsys.readouterr().out)
+
+        status, facts = audited()
+        assert (status, facts["differences"]) == (0, [])
+        assert facts["odd"]["cases"] > 20
+        signed_again(bench, folder, lambda frame: frame.assign(text="Nothing bad can be said about them at all."))
+        status, facts = audited()
+        assert status == 1
+        assert facts["p"] < 0.001
+        assert len(facts["differences"]) == 1
 
 
 def test_the_holder_serves_answers_without_images(
