@@ -268,6 +268,7 @@ class Config:
 
     `data` and `engine` are mappings while Hydra composes; validation makes them instances of the options that the
     chosen data set and engine have (`fp2.data.base.DataOptions`, `fp2.engines.base.EngineOptions`).
+    `preregistration` is the file of a registration (`fp2 preregister`), which the passport compares the run with.
     """
 
     task: TaskConfig = field(default_factory=TaskConfig)
@@ -286,6 +287,7 @@ class Config:
     seed: NotNegative = 20260101
     verify_inputs: bool = False
     shard: str | None = None
+    preregistration: str | None = None
     experiment: str | None = None
 
     @property

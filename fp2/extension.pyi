@@ -73,10 +73,12 @@ from fp2.tables import (
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
     NOT_SUPPLIED as NOT_SUPPLIED,
+    ORDER as ORDER,
     ORIGINAL as ORIGINAL,
     PEOPLE as PEOPLE,
     PLACE_AND_TIME as PLACE_AND_TIME,
     Question as Question,
+    SUBJECT_B as SUBJECT_B,
     TRACE as TRACE,
     WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
     YES_NO_NUMBERS as YES_NO_NUMBERS,
@@ -705,7 +707,10 @@ from fp2.report.keys import (
 )
 from fp2.report.passport import (
     AUDIT_TYPE as AUDIT_TYPE,
+    BUNDLE_SUBJECT as BUNDLE_SUBJECT,
+    DATASET_SUBJECT as DATASET_SUBJECT,
     DELETION_TYPE as DELETION_TYPE,
+    MODEL_SUBJECT as MODEL_SUBJECT,
     REGISTRATION_TYPE as REGISTRATION_TYPE,
     STATEMENT_TYPE as STATEMENT_TYPE,
     build_statement as build_statement,

@@ -46,6 +46,8 @@ ITEM_ROW = PRIVATE_PREFIX + "row"
 """Of columns of a data set's own that must not leave the data folder: they are no attributes, and no table of a run,
 cut or digest has them."""
 
+ORDER = "_order"
+"""What follows the name of a column of salted keys in that with the ranks of the ids, which permutations follow."""
 IMAGE_DIGEST = "image_digest"
 """Column of the people of a run that asked a model: SHA-256 of the image's pixels, empty where it cannot be read; in
 the tables that leave the data folder a commitment to it (`fp2.store.salted_keys.image_commitment`)."""

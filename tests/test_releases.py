@@ -173,7 +173,8 @@ def check_repeated(source: Path, again: dict[str, Any]) -> None:
     assert {path.relative_to(again["folder"]) for path in again["folder"].rglob("*.parquet")} == tables
     for table in tables:
         old, new = (pd.read_parquet(folder / table) for folder in (source, again["folder"]))
-        for column in ("cached", "seconds", "attempts", "image_digest"):
+        added = ("image_digest", *(f"{name}_order" for name in ("image_id", "subject_id", "set_id", "subject_b")))
+        for column in ("cached", "seconds", "attempts", *added):
             old, new = (frame.drop(columns=column, errors="ignore") for frame in (old, new))
         if table.name == "disparities.parquet":
             other = [name for name in {*old.columns, *new.columns} if owned(f"disparities.0.{name}", changed)]

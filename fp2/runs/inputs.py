@@ -80,6 +80,19 @@ class Asking(TypedDict, total=False):
     engine: Engine
 
 
+def _check_registration(path: Path, keys: Path) -> None:
+    """Raise unless a file is a registration that this machine's key signed."""
+    from fp2.report.keys import KEY_NAME, load_public_key, public_path_of
+    from fp2.report.passport import REGISTRATION_TYPE
+    from fp2.report.verify import signed_statement
+
+    outcome = signed_statement(path, [load_public_key(public_path_of(keys / KEY_NAME))])
+    if outcome.statement is None or outcome.statement["predicateType"] != REGISTRATION_TYPE:
+        problem = outcome.failures[0] if outcome.failures else "it states something else"
+        fix = "fp2 preregister ... --to FILE writes one"
+        raise Fp2Error(f"no registration of this machine: {problem}", where=f"preregistration={path}", fix=fix)
+
+
 def load_inputs(
     config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None, *,
     makes_images: bool = True, model_needed: bool = True,
@@ -103,6 +116,8 @@ def load_inputs(
     from fp2.data.base import configured_source
 
     objects = objects or CallerObjects()
+    if config.preregistration is not None:
+        _check_registration(Path(config.preregistration), Path(config.paths.keys))
     protocol = build_protocol(config)
     asking: Asking = {}
     if isinstance(protocol, Asks):

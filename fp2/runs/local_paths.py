@@ -29,8 +29,8 @@ FILES = "task.files."
 BATTERY_PATHS = ("probe.traits_file", "probe.published")
 """The paths in a battery."""
 HIDDEN_SECTIONS = ("paths",)
-HIDDEN_KEYS = ("tracking.uri", "tracking.artifacts", "tracking.sweep_id", "engine.ray.address")
-"""Keys of addresses, which may carry a password, and of a sweep."""
+HIDDEN_KEYS = ("tracking.uri", "tracking.artifacts", "tracking.sweep_id", "engine.ray.address", "preregistration")
+"""Keys of addresses, which may carry a password, of a sweep, and of what is about one run only."""
 PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+", re.DOTALL)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
-from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_B, IMAGE_DIGEST, MUST_NOT_LEAVE, PRIVATE_PREFIX, SUBJECT_B
+from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_B, IMAGE_DIGEST, MUST_NOT_LEAVE, ORDER, PRIVATE_PREFIX, SUBJECT_B
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,6 +100,7 @@ def _create_salt(path: Path) -> None:
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     """Return `people` as it may leave the data folder: salted keys, no file paths, no months, no places but UN regions.
 
+    Beside each column of keys are the ranks of the ids (`ORDER`).
     A digest of pixels, which whoever has the images could compute, becomes a commitment (`image_commitment`).
 
     Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
@@ -108,15 +109,16 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     hidden = {"image_path", "mask_path", IMAGE_B, *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)}
     names = people.columns.astype(str)
     frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
-    frame["image_id"] = salted(people["image_id"], salt, "image")
-    frame["subject_id"] = salted(people["subject_id"], salt)
     if IMAGE_DIGEST in names:
         committed = {sha: image_commitment(sha, salt)[1] if sha else "" for sha in people[IMAGE_DIGEST].unique()}
         frame[IMAGE_DIGEST] = people[IMAGE_DIGEST].map(committed)
-    kinds: dict[str, Any] = {"set_id": "set", SUBJECT_B: "subject"}
-    for name in kinds.keys() & set(frame):
-        present = people[name].notna()
-        frame.loc[present, name] = salted(people.loc[present, name], salt, kinds[name])
+    kinds: dict[str, Any] = {"image_id": "image", "subject_id": "subject", "set_id": "set", SUBJECT_B: "subject"}
+    present = {name: people[name].dropna() for name in kinds if name in frame}
+    for name, ids in present.items():
+        alike = {value for other in present if kinds[other] == kinds[name] for value in present[other]}
+        ranks = {value: rank for rank, value in enumerate(sorted(alike))}
+        frame[name + ORDER] = ids.map(ranks).reindex(people.index).astype("Int64")
+        frame.loc[ids.index, name] = salted(ids, salt, kinds[name])
     return frame
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from fp2.report.sweep import title_of
+from fp2.runs.sweep import SweepRun, sweep_results
 from rich.console import Console
 from without_answers import results_with
 
@@ -16,10 +18,8 @@ from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.passport import build_statement
 from fp2.report.section import Section, heading, write_figures
-from fp2.report.sweep import title_of
 from fp2.report.terminal import print_results
 from fp2.results import NO_MODEL
-from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.tracking.client import metrics_of
 
 

@@ -28,9 +28,14 @@ from fp2.extension import (
     plural,
 )
 from fp2.methods.audit.agreement import (
+    FALSE_ALARMS,
+    REPEATS,
+    TOLERANCES,
     Evidence,
+    OddOnes,
     Tolerance,
     first_difference,
+    is_odd_one_out,
     probabilities_agree,
     texts_agree,
     tolerance_of,
@@ -46,14 +51,26 @@ Stimulus = tuple[ImageTask, Question]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of the opened answers: leaf -> why it differs, and leaf -> why it could not be asked."""
+    """What became of the opened answers: leaf -> why it differs, and leaf -> why it could not be asked.
+
+    `odd` counts those that are judged together; `differ` then has the stated ones that are the odd ones out.
+    """
 
     differ: Mapping[int, str]
     not_asked: Mapping[int, str]
+    odd: OddOnes | None = None
+
+    def differences(self) -> list[str]:
+        """Return a line for each answer that differs; one for answers that are judged together, if they differ."""
+        if self.odd is None:
+            return [f"answer {index} differs: {reason}" for index, reason in self.differ.items()]
+        return [str(self.odd)] if self.odd.p_value < FALSE_ALARMS else []
 
 
 def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any], progress: Progress) -> Comparison:
     """Ask the model of a config for opened answers, and compare.
+
+    Where the config has another dtype than is stated, the answers that differ are asked once more in the stated one.
 
     Parameters
     ----------
@@ -65,10 +82,8 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
     Raises
     ------
     Fp2Error
-        If the settings ask other questions than the passport states, or its answers were sampled.
+        If the settings ask other questions than the passport states.
     """
-    if (stated["protocol"].get("decoding") or {}).get("temperature"):
-        raise Fp2Error("the answers were sampled at random: asked again they differ", where="decoding.temperature")
     with (
         tempfile.TemporaryDirectory(prefix="fp2-audit-") as scratch,
         ResponseStore(Path(scratch) / "responses.sqlite") as store,
@@ -86,19 +101,53 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
             for index, name in names.items()
             if name not in places
         }
-        asked = [answer for answer in opened if answer.index not in not_asked]
-        now = answers_to(engine, [places[names[answer.index]] for answer in asked])
-        own = {"dtype": config.model.dtype, "quantisation": config.model.quantisation}
-        tolerance = tolerance_of(stated["model"], own)
-        differ = {}
-        for answer in asked:
-            task, question = places[names[answer.index]]
-            given = now.get((task.image_id, question.question_id))
-            if given is None or given.error is not None:
-                not_asked[answer.index] = f"the model gave no answer: {given.error if given else 'nothing'}"
-            elif reason := disagreement(answer.leaf.answer, given, engine, task, question, tolerance):
+        stimuli = {index: places[name] for index, name in names.items() if name in places}
+        together = battery.decoding.sampled or isinstance(engine, AsksServers)
+        now = answers_to(engine, [each for stimulus in stimuli.values() for each in _repeated(*stimulus, together)])
+        tolerance = tolerance_of(
+            stated["model"], {"dtype": config.model.dtype, "quantisation": config.model.quantisation}
+        )
+        differ, is_odd = {}, []
+        for answer in opened:
+            if answer.index not in stimuli:
+                continue
+            task, question = stimuli[answer.index]
+            again = [now.get((task.image_id, each.question_id)) for _, each in _repeated(task, question, together)]
+            given = [each for each in again if each is not None and each.error is None]
+            if len(given) < len(again):
+                failed = next((each.error for each in again if each is not None and each.error), "nothing")
+                not_asked[answer.index] = f"the model gave no answer: {failed}"
+            elif together:
+                is_odd.append(is_odd_one_out(answer.leaf.answer, [rounded_answer(a.text, a.numbers) for a in given]))
+                if is_odd[-1]:
+                    differ[answer.index] = "it is the odd one out"
+            elif reason := disagreement(answer.leaf.answer, given[0], engine, task, question, tolerance):
                 differ[answer.index] = reason
+    if together:
+        return Comparison(differ, not_asked, OddOnes(len(is_odd) - is_odd.count(None), is_odd.count(True)))
+    if differ and (dtype := stated["model"].get("dtype")) not in (None, config.model.dtype):
+        progress.note(f"{plural(len(differ), 'answer')} differ in {config.model.dtype}: asked again in {dtype}")
+        those = [answer for answer in opened if answer.index in differ]
+        return replace(
+            ask_again(replace(config, model=replace(config.model, dtype=dtype)), those, stated, progress),
+            not_asked=not_asked,
+        )
     return Comparison(differ, not_asked)
+
+
+def _repeated(task: ImageTask, question: Question, together: bool) -> list[Stimulus]:
+    """Return what is asked about a drawn answer: the question, or `REPEATS` further samples of it."""
+    if not together:
+        return [(task, question)]
+    first = _FIRST_SAMPLE + REPEATS * question.sample
+    return [
+        (task, replace(question, question_id=f"{question.question_id} audit {number}", sample=first + number))
+        for number in range(REPEATS)
+    ]
+
+
+_FIRST_SAMPLE = 1000
+"""Samples of a run have lower numbers (`Decoding.samples`), and so other seeds."""
 
 
 def _places(plan: Plan, inputs: Inputs) -> dict[tuple[str, str, str], Stimulus]:
@@ -145,28 +194,30 @@ def disagreement(
         if not isinstance(stated, str) and not isinstance(given, str) and probabilities_agree(stated, given, tolerance):
             return None
         return f"{stated} is stated, {given} is answered"
-    if texts_agree(stated, given, evidence_of(engine, task, question, stated, given), tolerance):
+    if texts_agree(evidence_of(engine, task, question, stated, given), tolerance):
         return None
     return f"{stated[:60]!r} is stated, {given[:60]!r} is answered"
 
 
 CERTAIN = Evidence(math.inf)
-"""Of an engine on this machine that gives no likelihoods: its texts do not depend on rounding."""
+"""Of an engine that gives no likelihoods, or where there is no word to compare: its texts do not depend on rounding."""
 
 
-def evidence_of(engine: Engine, task: ImageTask, question: Question, stated: str, now: str) -> Evidence | None:
-    """Return what a model says of two texts; None of a server that gives no likelihoods."""
+def evidence_of(engine: Engine, task: ImageTask, question: Question, stated: str, now: str) -> Evidence:
+    """Return what a model says of two texts."""
     try:
         if pair := first_difference(stated, now):
             first, second = _log_likelihoods(engine, task, question, pair)
+            if (tie := abs(first - second)) > max(each.tie for each in TOLERANCES.values()):
+                return Evidence(tie)
             before, after = _log_likelihoods(engine, task, question, (stated, now))
-            return Evidence(abs(first - second), after / len(now.split()) - before / len(stated.split()))
+            return Evidence(tie, after / len(now.split()) - before / len(stated.split()))
         short, long = sorted((stated, now), key=len)
         next_word = long[: len(short) + 1] + long[len(short) + 1 :].partition(" ")[0]
         ended, went_on = (_log_likelihoods(engine, task, question, (text, "?"))[0] for text in (short, next_word))
         return Evidence(went_on - ended - math.log(0.5))
     except (Fp2Error, KeyError, ZeroDivisionError):
-        return None if isinstance(engine, AsksServers) else CERTAIN
+        return CERTAIN
 
 
 def _log_likelihoods(
@@ -178,12 +229,3 @@ def _log_likelihoods(
     numbers = answers_to(engine, [(task, choice)])[task.image_id, "audit"].numbers or {}
     first, second = numbers["log_likelihood"]
     return first, second
-
-
-def told(comparison: Comparison) -> list[str]:
-    """Return the lines that say what differs or could not be asked, the first of many."""
-    lines = [f"answer {index} differs: {reason}" for index, reason in comparison.differ.items()]
-    if comparison.not_asked:
-        first = next(iter(comparison.not_asked.values()))
-        lines.append(f"{plural(len(comparison.not_asked), 'answer')} could not be asked again: {first}")
-    return lines

@@ -2,13 +2,19 @@
 
 A probability agrees if it differs by no more than a tolerance. A text agrees if it is equal; or if, where the two
 first differ, the model holds both continuations to be nearly as likely (a near-tie, which rounding decides), and the
-rest of the stated text is as likely, per word, as the text given now. Where an engine gives no likelihoods, a text
-agrees if it has most of its words in common, in order (`SIMILAR`). The tolerances follow from the dtypes of both sides
-(docs/methods/audit.csv: the largest differences of honest pairs, which the tolerances exceed).
+rest of the stated text is as likely, per word, as the text given now. The tolerances follow from the dtypes of both
+sides (docs/methods/audit.csv: the largest differences of honest pairs, which the tolerances exceed).
+
+Answers that are sampled, and those of servers, cannot be judged one by one. The model is asked `REPEATS` times: if the
+stated answer is the model's, it and the new ones are exchangeable, so that where one of them is less like the others
+than any other is (the odd one out), it is the stated one with probability 1 / (REPEATS + 1), whatever the distribution
+of the answers. Their number is tested by the binomial distribution.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -42,8 +48,10 @@ TOLERANCES = {
     "bfloat16": Tolerance(0.05, 0.5, 1.0),
 }
 """By dtype. Quantised weights, and models of unknown dtype (servers), have the tolerance of bfloat16."""
-SIMILAR = 0.5
-"""Share of words in common (Ratcliff and Obershelp's ratio) from which texts agree, without likelihoods."""
+REPEATS = 4
+"""How often the model is asked again where an answer cannot be judged by itself."""
+FALSE_ALARMS = 0.001
+"""The probability that the stated answers of an honest run are the odd ones out so often that the audit says so."""
 
 
 def tolerance_of(*models: dict[str, Any]) -> Tolerance:
@@ -88,8 +96,43 @@ class Evidence:
     rest: float = 0.0
 
 
-def texts_agree(stated: str, now: str, evidence: Evidence | None, tolerance: Tolerance) -> bool:
-    """Return whether two different texts agree; `evidence` is None where the engine gives no likelihoods."""
-    if evidence is None:
-        return SequenceMatcher(None, stated.split(), now.split()).ratio() >= SIMILAR
+def texts_agree(evidence: Evidence, tolerance: Tolerance) -> bool:
+    """Return whether two different texts agree."""
     return evidence.tie <= tolerance.tie and evidence.rest <= tolerance.rest
+
+
+def _unlike(first: Any, second: Any) -> float:
+    """Return how unlike two answers are: words that texts do not share in order, differences of probabilities."""
+    if isinstance(first, str) and isinstance(second, str):
+        return 1 - SequenceMatcher(None, first.split(), second.split(), autojunk=False).ratio()
+    pairs = zip(*(each if isinstance(each, list) else [each] for each in (first, second)), strict=False)
+    return math.inf if isinstance(first, str) or isinstance(second, str) else math.fsum(abs(a - b) for a, b in pairs)
+
+
+def is_odd_one_out(stated: Any, again: Sequence[Any]) -> bool | None:
+    """Return whether the stated answer is less like the others than any other is; None where no answer is alone so."""
+    answers = [stated, *again]
+    totals = [math.fsum(_unlike(each, other) for other in answers) for each in answers]
+    furthest = max(totals)
+    return None if totals.count(furthest) > 1 else totals[0] == furthest
+
+
+@dataclass(frozen=True)
+class OddOnes:
+    """Of answers that cannot be judged one by one: in how many one is the odd one out, and in how many the stated."""
+
+    cases: int
+    stated: int
+
+    @property
+    def p_value(self) -> float:
+        """The probability of as many stated ones, or more, if they are the model's answers."""
+        from scipy.stats import binom
+
+        return float(binom.sf(self.stated - 1, self.cases, 1 / (REPEATS + 1)))
+
+    def __str__(self) -> str:
+        return (
+            f"of {REPEATS + 1} answers to a question the stated one is the odd one out in {self.stated} of "
+            f"{self.cases} questions (by chance: in one of {REPEATS + 1}; p = {self.p_value:.2g})"
+        )

@@ -45,12 +45,17 @@ def audit(
 def preregister(
     ctx: typer.Context,
     to: Annotated[Path | None, typer.Option(help="Write the registration to this file too, to be published.")] = None,
+    time_stamp: Annotated[str | None, typer.Option(help="The address of a time-stamping authority (RFC 3161).")] = None,
+    tsa_root: Annotated[Path | None, typer.Option(help="The certificate that its answers are verified by.")] = None,
     json: Json = False,
 ) -> None:
     """Sign what a run will ask and test before it asks; its passport then says where it deviates."""
     from fp2.methods.audit.preregistration import preregister as register
 
-    register(ctx.args, to, as_json=json)
+    if (time_stamp is None) != (tsa_root is None):
+        fix = "fp2 preregister ... --time-stamp https://HOST/PATH --tsa-root CERTIFICATE.pem"
+        raise Fp2Error("a time stamp needs an address and a certificate", where="fp2 preregister", fix=fix)
+    register(ctx.args, to, (time_stamp, tsa_root) if time_stamp and tsa_root else None, as_json=json)
 
 
 PREREGISTER = CommandEntry(preregister, EVALUATE, ("fp2 preregister model=NAME data=NAME --to registration.json",))

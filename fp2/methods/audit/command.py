@@ -31,7 +31,7 @@ from fp2.extension import (
     verify_passport,
     write_text,
 )
-from fp2.methods.audit.again import ask_again, told
+from fp2.methods.audit.again import ask_again
 from fp2.methods.audit.openings import (
     Challenge,
     open_leaves,
@@ -179,17 +179,23 @@ def _sample(
     if not asked and folder is None:
         out.say("the model was not asked: give model=NAME data=NAME", asked=False)
         return [f"answer {index} {reason}" for index, reason in reasons.items()]
+    if asked and (dtype := stated["model"].get("dtype")) and not any(word.startswith("model.dtype=") for word in asked):
+        overrides = [*overrides, f"model.dtype={dtype}"]
     config = load_config(overrides) if asked else logged_config(folder, here, stated["run"]["run_id"])  # type: ignore[arg-type]
-    if config.model.dtype != (dtype := stated["model"].get("dtype")):
-        out.say(f"the stated answers are of dtype {dtype}, these of {config.model.dtype}: that alone may change some")
     comparison = ask_again(config, proven, stated, Progress(quiet=out.as_json))
     n_compared = len(challenge.indices) - len(comparison.not_asked)
     differ = len(comparison.differ) + len(reasons)
     if n_compared:
         result = bound(differ, n_compared, challenge.leaves)
         out.say(str(result), bound=asdict(result))
+    if comparison.odd is not None:
+        out.say(str(comparison.odd), odd=asdict(comparison.odd), p=comparison.odd.p_value)
     out.say(asked=True, not_asked=len(comparison.not_asked))
-    return [*(f"answer {index} {reason}" for index, reason in reasons.items()), *told(comparison)]
+    lines = [f"answer {index} {reason}" for index, reason in reasons.items()] + comparison.differences()
+    if comparison.not_asked:
+        first = next(iter(comparison.not_asked.values()))
+        lines.append(f"{plural(len(comparison.not_asked), 'answer')} could not be asked again: {first}")
+    return lines
 
 
 def answer(challenge: Path, run: Path, to: Path, overrides: Sequence[str], *, as_json: bool = False) -> None:

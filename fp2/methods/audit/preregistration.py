@@ -3,7 +3,8 @@
 Registered are the part of the config that decides a result (questions, groups, cuts, families, looks), probes, scorers
 with their versions, the digest of the data set, the response set (a digest of every planned answer's key), and how many
 of the planned answers the store had already. A registration is an in-toto statement, signed as a passport is, in the
-folder `registered` of the state folder. A run is compared with the last registration of its model, battery and data.
+folder `registered` of the state folder. A run is compared with the file that `preregistration` names, or else with the
+last registration of its model, battery and data. The response of a time-stamping authority lies beside a registration.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ from fp2.extension import (
     plan_answers,
     plural,
     public_path_of,
+    sha256_file,
     sign,
     signed_statement,
     write_atomically,
 )
+from fp2.methods.audit.timestamps import SUFFIX, time_stamp
 
 if TYPE_CHECKING:
     from fp2.extension import Block, Results, RunTables
@@ -52,13 +55,20 @@ FOLDER = "registered"
 _COMPARED = ("config", "probes", "scorers", "dataset_digest", "response_set")
 
 
-def preregister(overrides: Sequence[str], to: Path | None, *, as_json: bool = False) -> None:
+def preregister(
+    overrides: Sequence[str], to: Path | None, authority: tuple[str, Path] | None = None, *, as_json: bool = False
+) -> None:
     """Sign what the run of a config will ask and test, and write it into the state folder (and to a file).
+
+    Parameters
+    ----------
+    authority : (str, Path), optional
+        Address and certificate of a time-stamping authority.
 
     Raises
     ------
     Fp2Error
-        As the run would before it asks; or if it asks no model.
+        As the run would before it asks; if it asks no model; or if the authority gives no time stamp.
     """
     config = load_config(list(overrides))
     progress = Progress(quiet=as_json)
@@ -90,6 +100,7 @@ def preregister(overrides: Sequence[str], to: Path | None, *, as_json: bool = Fa
     }
     key, _ = load_or_create_key(Path(config.paths.keys))
     text = json.dumps(sign(statement, key), indent=2) + "\n"
+    stamp, when = time_stamp(text.encode(), *authority) if authority else (b"", None)
     own = Path(config.paths.state) / FOLDER
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = own / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')}.json"
@@ -97,9 +108,13 @@ def preregister(overrides: Sequence[str], to: Path | None, *, as_json: bool = Fa
         for target in (path, *([to] if to else [])):
             try:
                 write_atomically(target, text)
+                if stamp:
+                    target.with_name(target.name + SUFFIX).write_bytes(stamp)
             except OSError as error:
                 raise Fp2Error(f"cannot write: {error.strerror or error}", where=str(target)) from error
             out.path("registered", target)
+        if when is not None:
+            out.say(f"time stamp of {when.isoformat()} beside it ({SUFFIX})", time_stamp=when.isoformat())
         out.say(f"{plural(predicate['answers']['planned'], 'answer')} planned; the store has {stored} of them",
                 **predicate["answers"])  # fmt: skip
 
@@ -135,17 +150,18 @@ def deviations(registered: Mapping[str, Any], config: Config, results: Mapping[s
 def state_registration(config: Config, tables: RunTables, results: Results) -> Block:
     """Return what the passport states of the registration (`preregistration`); nothing of a run without one."""
     folder, key = Path(config.paths.state) / FOLDER, public_path_of(Path(config.paths.keys) / KEY_NAME)
-    for path in sorted(folder.glob("*.json"), reverse=True):
+    named = [Path(config.preregistration)] if config.preregistration else []
+    for path in named or sorted(folder.glob("*.json"), reverse=True):
         try:
             registered, payload = read_registration(path, [key])
         except Fp2Error:  # damaged, or signed with a key that was replaced: the run is not held up
             continue
-        if (
-            _about(registered["config"]) == _about(identity_of(config))
-            and registered["registered"] <= results["created"]
-        ):
-            places = list(deviations(registered, config, results))
+        is_before = registered["registered"] <= results["created"]
+        if named or (is_before and _about(registered["config"]) == _about(identity_of(config))):
+            places = [*(() if is_before else ("registered",)), *deviations(registered, config, results)]
             stated = {"registered": registered["registered"], "stored_before": registered["answers"]["stored"]}
+            if (stamp := path.with_name(path.name + SUFFIX)).is_file():
+                stated["time_stamp"] = sha256_file(stamp)
             return {"preregistration": {"sha256": payload, **stated, "as_registered": not places, "deviations": places}}
     return {}
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fp2.extension import (
+    ORDER,
+    SUBJECT_B,
     Asks,
     Config,
     DenseAnswers,
@@ -96,7 +98,7 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
         for place in differences(stated.get(name), now.get(name), name)
         if not owned(place.removeprefix("findings."), changed)
     ]
-    if places:
+    if places and f"subject_id{ORDER}" not in tables.people:
         others = [now, *(predicate(_renamed(tables, seed)) for seed in range(_ORDERS))]
         simulated = set(differences(now, others[1]))
         if 2 * len(simulated & set(places)) > len(simulated):  # else the order was that of the run
@@ -164,18 +166,27 @@ def _score_differences(tables: RunTables, again: RunTables) -> Iterator[str]:
 
 
 def _renamed(tables: RunTables, seed: int | None = None) -> RunTables:
-    """Return the tables with names in place of salted keys that sort as the rows of the people table, or at random.
+    """Return the tables with names in place of salted keys that sort as the ids did, or at random.
 
-    What is simulated follows from the order of the subjects' ids, and keys sort in another one. Most data sets list
-    people in the order of their ids.
+    What is simulated follows from the order of ids, and keys sort in another one. Tables of 0.4.0 lack it (`ORDER`):
+    most data sets list people in the order of their ids.
     """
     import numpy as np
+    import pandas as pd
 
+    people = tables.people
     names: dict[str, dict[str, str]] = {}
-    for column in ("subject_id", "image_id"):
-        keys = tables.people[column].unique()
-        ranks = np.arange(len(keys)) if seed is None else np.random.default_rng(seed).permutation(len(keys))
-        names[column] = {key: f"{rank:09}" for key, rank in zip(keys, ranks.tolist(), strict=True)}
+    for column in ("subject_id", "image_id", "set_id", SUBJECT_B):
+        if column + ORDER in people:
+            names[column] = {
+                key: f"{rank:09}"
+                for key, rank in zip(people[column], people[column + ORDER], strict=True)
+                if not pd.isna(rank)
+            }
+        elif column in ("subject_id", "image_id"):
+            keys = people[column].unique()
+            ranks = np.arange(len(keys)) if seed is None else np.random.default_rng(seed).permutation(len(keys))
+            names[column] = {key: f"{rank:09}" for key, rank in zip(keys, ranks.tolist(), strict=True)}
 
     def named(table: Any) -> Any:
         return table.assign(**{name: table[name].map(to) for name, to in names.items() if name in table})

@@ -31,8 +31,7 @@ def monitor(
         finish_purges(config, progress)
         folder = Path(config.paths.outputs) / FOLDER / results["run_id"]
         kept = read_monitor(folder, results["run_id"], alpha)
-        done = look(kept, config, results, answers, progress)
-        folder.mkdir(parents=True, exist_ok=True)
+        done = look(kept, folder, config, results, answers, progress)
         kept.write(folder)
         page = write(kept, f"{results['model']['name']}, {results['run_id'][:8]}", folder)
         if config.tracking.enabled:

@@ -1,7 +1,8 @@
 """Looks at a finished run: some of its images are asked about again, and every answer is compared with the stored one.
 
 No question is asked twice over all looks, so that each pair of answers says something new (`evidence`). What is kept of
-a monitor is in `OUTPUTS/monitors/RUN_ID`: sums, the salted keys of the images asked about, and a page.
+a monitor is in `OUTPUTS/monitors/RUN_ID`: sums, the salted keys of the images asked about, and a page. A look that is
+interrupted leaves its images and answers in the folder `look` there, and the next one continues it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from fp2.extension import (
     RUN_ID,
     Asks,
+    DenseAnswers,
     Fp2Error,
     Progress,
     ResponseStore,
@@ -36,6 +38,7 @@ from fp2.extension import (
     memberships,
     open_storage,
     plan_answers,
+    plural,
     salted,
     scored,
     scorer_label,
@@ -48,19 +51,13 @@ if TYPE_CHECKING:
 
     from fp2.extension import Answer, Config, Cut, FloatArray, Inputs, Plan, Results
 
-FOLDER, STATE = "monitors", "monitor.json"
+FOLDER, STATE, UNFINISHED = "monitors", "monitor.json", "look"
+KEYS = ["image_id", "question_id"]
+P_YES = "p_yes_norm"
 REFUSED, LENGTH = "refused", "length"
 """Compared beside the primary scorer: whether an answer is a refusal, and the logarithm of its number of words."""
 LENGTH_RANGE = math.log(100)
 ATTEMPTS = 2
-
-
-@dataclass(frozen=True)
-class ScoredAnswers:
-    """The scored answers of one store."""
-
-    answers: RowAnswers
-    scores: pd.DataFrame
 
 
 class RowKey(NamedTuple):
@@ -164,39 +161,38 @@ def read_monitor(folder: Path, run_id: str, alpha: float) -> Monitor:
     return monitor
 
 
-def look(monitor: Monitor, config: Config, results: Results, n_answers: int, progress: Progress) -> Look:
+def look(monitor: Monitor, folder: Path, config: Config, results: Results, n_answers: int, progress: Progress) -> Look:
     """Ask about images that no look has asked about, until there are `n_answers` new answers; add the evidence.
+
+    An unfinished look in `folder` is continued.
 
     Raises
     ------
     Fp2Error
-        If the run's answers are not in the store, or are no texts; if every image was asked about already; if it would
-        cost more than `answers.max_cost`; or if no question is answered: the monitor is then as it was.
+        If the run's answers are not in the store; if every image was asked about already; if it would cost more than
+        `answers.max_cost`; if it is interrupted; or if no question is answered: the monitor is then as it was.
     """
+    config = replace(config, answers=replace(config.answers, stop=None))
     with (
-        tempfile.TemporaryDirectory(prefix="fp2-monitor-") as scratch,
         ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
-        ResponseStore(Path(scratch) / "responses.sqlite") as new_store,
+        _unfinished(folder / UNFINISHED) as unfinished,
+        ResponseStore(unfinished / "responses.sqlite") as new_store,
     ):
         protocol, inputs = load_inputs(config, store, progress)
-        if not isinstance(protocol, Asks) or protocol.requires.dense or inputs.battery is None:
-            raise Fp2Error("only runs whose answers are texts can be monitored", where=monitor.run_id)
-        salt = local_salt(Path(config.paths.state))
-        chosen, keys = _draw(inputs.people, monitor.asked, n_answers, len(inputs.battery.questions), salt)
+        if not isinstance(protocol, Asks) or inputs.battery is None:
+            raise Fp2Error("a task asks no model: there is nothing to monitor", where=monitor.run_id)
+        primary = P_YES if protocol.requires.dense else str(results["analysis"]["primary"])
+        salt, n = local_salt(Path(config.paths.state)), math.ceil(n_answers / len(inputs.battery.questions))
+        chosen, keys = _draw(inputs.people, monitor.asked, n, salt, unfinished / "images.json")
         people = inputs.people[inputs.people["image_id"].isin(chosen)]
         chosen_inputs = replace(inputs, dataset=replace(inputs.dataset, people=people.reset_index(drop=True)))
         plan = plan_answers(protocol, chosen_inputs)
-        before = _scored(protocol, chosen_inputs, plan)
-        if before.answers.answered.empty:
+        before, _ = _scored(protocol, chosen_inputs, plan, primary)
+        if before.empty:
             fix = "Name the store that has them: paths.store=FILE"
             raise Fp2Error("the store has no answer of this run", where=str(config.paths.store), fix=fix)
-        after = _scored(protocol, replace(chosen_inputs, store=new_store), plan, attempts=ATTEMPTS)
-        if after.answers.answered.empty:
-            reason = next(iter(after.answers.frame["error"].dropna()), "the asking was interrupted")
-            raise Fp2Error(f"no question was answered: {reason}", where=monitor.run_id, fix="Nothing was recorded")
-        primary = str(results["analysis"]["primary"])
-        width = float(np.ptp(inputs.scorers[primary].value_range)) if primary in inputs.scorers else 1.0
-        pairs = differences(before, after, primary, width)
+        after, n_planned = _scored(protocol, replace(chosen_inputs, store=new_store), plan, primary, attempts=ATTEMPTS)
+        pairs = differences(before, after)
         for row, values in rows_of(pairs, people, inputs.cuts, primary):
             monitor.rows[row] = monitor.rows.get(row, Evidence()) + values
     log_e = log_mean(monitor.rows.values())
@@ -204,7 +200,7 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         answers=len(pairs),
         equal=int(pairs["equal"].sum()),
-        failed=after.answers.n_planned - len(after.answers.answered),
+        failed=n_planned - len(after),
         log10_e=log_e / math.log(10),
         changed=log_e >= math.log(1 / monitor.alpha),
         means={row: e.mean for row, e in monitor.rows.items() if e.mean is not None and row.score == primary},
@@ -214,31 +210,61 @@ def look(monitor: Monitor, config: Config, results: Results, n_answers: int, pro
     return done
 
 
+class InterruptedLookError(Fp2Error):
+    """A look was interrupted: what it has is kept."""
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """Make the folder of a look, and remove it unless the look was interrupted."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        yield folder
+    except (InterruptedLookError, KeyboardInterrupt):
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _draw(
-    people: pd.DataFrame, asked: Collection[str], n_answers: int, n_questions: int, salt: bytes
+    people: pd.DataFrame, asked: Collection[str], n: int, salt: bytes, drawn: Path
 ) -> tuple[list[str], list[str]]:
-    """Return images drawn at random among those that were not asked about, and their salted keys."""
+    """Return images drawn at random among those that were not asked about, and their salted keys.
+
+    They are written to the file `drawn`; if there is one, they are those that it has.
+    """
     images = sorted(people["image_id"].unique())
     keys = dict(zip(images, salted(images, salt, "image"), strict=True))
     left = [image for image in images if keys[image] not in set(asked)]
     if not left:
         fix = "Start a run of it, and monitor that one"
         raise Fp2Error("every image of this run was asked about again", where="fp2 monitor", fix=fix)
-    n = min(len(left), math.ceil(n_answers / n_questions))
-    chosen = [left[index] for index in sorted(np.random.default_rng().choice(len(left), n, replace=False).tolist())]
+    before = set(json.loads(drawn.read_text(encoding="utf-8"))) if drawn.is_file() else set()
+    chosen = [image for image in left if keys[image] in before]
+    if not chosen:
+        indices = np.random.default_rng().choice(len(left), min(len(left), n), replace=False)
+        chosen = [left[index] for index in sorted(indices.tolist())]
+        write_text(drawn, json.dumps([keys[image] for image in chosen]) + "\n")
     return chosen, [keys[image] for image in chosen]
 
 
-def _scored(protocol: Asks[Any], inputs: Inputs, plan: Plan, attempts: int = 0) -> ScoredAnswers:
-    """Return the scored answers of a store, after those that it lacks were asked for, if they may be."""
+def _scored(
+    protocol: Asks[Any], inputs: Inputs, plan: Plan, primary: str, attempts: int = 0
+) -> tuple[pd.DataFrame, int]:
+    """Return the scored answers of a store by image and question, after those that it lacks were asked for, if they
+    may be, and how many were planned.
+    """
     assert inputs.engine is not None
     config, withdrawn = inputs.config, WithdrawnImages(Path(inputs.config.paths.state), inputs.people)
     storage = open_storage(protocol, inputs, plan, withdrawn)
     if attempts:
+        asks = f"This look asks for {plural(storage.forecast().left, 'answer')}"
         if (price := inputs.engine.profile().price) is not None and inputs.battery is not None:
             questions, decoding = inputs.battery.questions, inputs.battery.decoding
-            cost = expected_cost(storage.forecast(), inputs.engine, questions, decoding, price)
-            inputs.progress.note(f"Expected cost of this look: {cost}")
+            asks += f"; expected cost {expected_cost(storage.forecast(), inputs.engine, questions, decoding, price)}"
+        inputs.progress.note(asks)
         if config.answers.max_cost is not None:
             check_run_cost(storage, inputs, config.answers.max_cost)
         with inputs.progress.steps("Asking again", storage.n_planned) as step:
@@ -247,33 +273,56 @@ def _scored(protocol: Asks[Any], inputs: Inputs, plan: Plan, attempts: int = 0) 
                 for _ in batch:
                     step()
 
-            ask(storage, inputs.engine, attempts=attempts, error_budget=1.0, saw=saw)
+            asked = ask(storage, inputs.engine, attempts=attempts, error_budget=1.0, saw=saw)
+        if asked.interrupted or asked.overspent:
+            problem = asked.overspent or "the look was interrupted"
+            raise InterruptedLookError(problem, where="fp2 monitor", fix="The same command continues it")
+        if storage.n_failed == storage.n_planned:
+            raise Fp2Error(
+                f"no question was answered: {storage.reason()}", where="fp2 monitor", fix="Nothing was recorded"
+            )
     else:
         storage.load()
-    tables = scored(protocol, RunTables(inputs.people, storage.answers(), None), inputs)
+    answers = storage.answers()
+    if isinstance(answers, DenseAnswers):
+        return _dense_frame(answers), storage.n_planned
+    tables = scored(protocol, RunTables(inputs.people, answers, None), inputs)
     assert isinstance(tables.answers, RowAnswers)
     assert tables.scores is not None
-    return ScoredAnswers(tables.answers, tables.scores)
+    scores = tables.scores[tables.scores["scorer"] == primary].set_index(KEYS)["value"]
+    frame = tables.answers.answered.set_index(KEYS)[["probe", "text", REFUSED]]
+    width = float(np.ptp(inputs.scorers[primary].value_range)) if primary in inputs.scorers else 1.0
+    frame[primary] = scores.reindex(frame.index) / width
+    frame[REFUSED] = frame[REFUSED].astype(float)
+    frame[LENGTH] = [math.log1p(len(str(text).split())) / LENGTH_RANGE for text in frame["text"]]
+    return frame, storage.n_planned
 
 
-def differences(before: ScoredAnswers, after: ScoredAnswers, primary: str, width: float) -> pd.DataFrame:
+def _dense_frame(answers: DenseAnswers) -> pd.DataFrame:
+    """Return P(Yes) of the answers by image and question."""
+    import pandas as pd
+
+    names = answers.questions.set_index(["trait", "template"])[["probe", "question_id"]]
+    asked = [names.loc[(word, template)] for word in answers.words for template in answers.templates]
+    values = answers.columns[P_YES].reshape(len(answers.image_ids), -1).astype(float)
+    frame = pd.DataFrame({
+        "image_id": np.repeat(answers.image_ids, len(asked)),
+        "question_id": [each["question_id"] for each in asked] * len(answers.image_ids),
+        "probe": [each["probe"] for each in asked] * len(answers.image_ids),
+        P_YES: values.reshape(-1),
+    })  # fmt: skip
+    frame = frame[answers.answered.reshape(-1)].assign(text=lambda each: each[P_YES])
+    return frame.set_index(KEYS)
+
+
+def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Return one row per answer that both tables have: image, probe, `equal`, and new less stored of each score.
 
-    Scores are in units of their range (`width` of the primary scorer); NaN where either answer has none.
+    Scores are in units of their range; NaN where either answer has none.
     """
-    keys = ["image_id", "question_id"]
-    frames = []
-    for tables in (before, after):
-        scores = tables.scores[tables.scores["scorer"] == primary].set_index(keys)["value"]
-        frame = tables.answers.answered.set_index(keys)[["probe", "text", REFUSED]]
-        frame[primary] = scores.reindex(frame.index) / width
-        frame[REFUSED] = frame[REFUSED].astype(float)
-        frame[LENGTH] = [math.log1p(len(str(text).split())) / LENGTH_RANGE for text in frame["text"]]
-        frames.append(frame)
-    pairs = frames[0].join(frames[1], how="inner", rsuffix=" now")
-    names = [primary, REFUSED, LENGTH]
+    pairs = before.join(after, how="inner", rsuffix=" now")
     out = pairs[["probe"]].assign(equal=pairs["text"] == pairs["text now"])
-    for name in names:
+    for name in before.columns.drop(["probe", "text"]):
         out[name] = pairs[f"{name} now"] - pairs[name]
     return out.reset_index()
 
@@ -284,7 +333,7 @@ def rows_of(
     """Yield the differences of every row, (k,)."""
     groups = {cut.name: memberships(people, cut)[["image_id", "group"]].drop_duplicates() for cut in cuts}
     for probe, of_probe in pairs.groupby("probe", sort=False):
-        for name in (primary, REFUSED, LENGTH):
+        for name in (each for each in (primary, REFUSED, LENGTH) if each in pairs):
             yield RowKey(name, str(probe)), of_probe[name].to_numpy(dtype=float)
             if name == LENGTH:
                 continue
@@ -295,9 +344,12 @@ def rows_of(
 
 
 def forget_images(outputs: Path, run_id: str, kept: Collection[str]) -> None:
-    """Delete from a monitor the keys of other images than `kept` (salted); without any, the monitor."""
+    """Delete from a monitor the keys of other images than `kept` (salted), and an unfinished look; without any, all."""
     folder = outputs.expanduser().resolve() / FOLDER / run_id
-    if not RUN_ID.fullmatch(run_id) or not (folder / STATE).is_file():
+    if not RUN_ID.fullmatch(run_id):
+        return
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    if not (folder / STATE).is_file():
         return
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,6 +15,9 @@ def passport_page(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
+    eval_result: Annotated[
+        Path | None, typer.Option(help="Write it as in-toto's proposed eval-result, signed by this machine.")
+    ] = None,
     key: Annotated[
         list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
     ] = None,
@@ -24,7 +27,7 @@ def passport_page(
     """Write a passport as a page to read: what it states, who signed it, how to verify it."""
     from fp2.methods.passport_page.command import readable
 
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, ctx.args, json))
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, eval_result, ctx.args, json))
 
 
 PASSPORT = CommandEntry(

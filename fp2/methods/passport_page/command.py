@@ -1,19 +1,24 @@
-"""`fp2 passport`: writes a passport as a page to read."""
+"""`fp2 passport`: writes a passport as a page to read, or as in-toto's eval-result."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fp2.extension import Fp2Error, Output, artifacts, load_config
 
+if TYPE_CHECKING:
+    from fp2.extension import Verification
+
 
 def readable(
-    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, overrides: Sequence[str],
-    as_json: bool = False,
+    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, eval_result: Path | None,
+    overrides: Sequence[str], as_json: bool = False,
 ) -> int:  # fmt: skip
-    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid."""
+    """Write a passport as a page to read or as in-toto's eval-result; return 1 if it was verified and is not valid."""
     from fp2.extension import (
         Verification,
         payload_digest,
@@ -24,19 +29,38 @@ def readable(
     )
     from fp2.methods.passport_page.page import document, to_html, to_pdf
 
-    if html is None and pdf is None:
-        raise Fp2Error("no file is given", where="fp2 passport", fix="Add --html FILE or --pdf FILE")
+    if html is pdf is eval_result is None:
+        fix = "Add --html FILE, --pdf FILE or --eval-result FILE"
+        raise Fp2Error("no file is given", where="fp2 passport", fix=fix)
     outcome = verify_passport(passport, keys, threshold) if keys else Verification(statement=read_unverified(passport))
     if outcome.statement is None:
         raise Fp2Error(outcome.failures[0], where=str(passport))
     page = document(outcome, len(keys), payload_digest(passport))
-    state, run_id = Path(load_config(overrides).paths.state), str(outcome.statement["predicate"]["run"]["run_id"])
+    config, run_id = load_config(overrides), str(outcome.statement["predicate"]["run"]["run_id"])
+    state, attested = Path(config.paths.state), b""
+    if eval_result is not None:
+        attested = _attested(outcome, passport, Path(config.paths.keys))
     is_local = run_id in recorded_folders(state)  # a purge here finds what was written from it
-    with Output(as_json) as out, recording(state, [run_id], (html, pdf)) if is_local else nullcontext():
-        for kind, path, data in (("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b"")):
+    with Output(as_json) as out, recording(state, [run_id], (html, pdf, eval_result)) if is_local else nullcontext():
+        for kind, path, data in (
+            ("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b""),
+            ("eval_result", eval_result, attested),
+        ):  # fmt: skip
             if path is not None:
                 with artifacts.as_user_error(path.parent):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(data)
                 out.say(str(path), **{kind: str(path)})
     return 0 if outcome.ok else 1
+
+
+def _attested(outcome: Verification, passport: Path, keys: Path) -> bytes:
+    """Return the passport as in-toto's eval-result, signed with this machine's key."""
+    from fp2.extension import load_or_create_key, sign
+    from fp2.methods.passport_page.eval_result import eval_result
+
+    if not outcome.signers or not outcome.ok or outcome.statement is None:
+        problem = f"the passport is not valid: {outcome.failures[0]}" if outcome.failures else "nothing was verified"
+        raise Fp2Error(problem, where=str(passport), fix="--eval-result needs --key, and the files of the run")
+    key, _ = load_or_create_key(keys)
+    return (json.dumps(sign(eval_result(outcome.statement, passport, key.keyid), key), indent=2) + "\n").encode()

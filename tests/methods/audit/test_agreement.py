@@ -48,5 +48,4 @@ def test_honest_answers_agree_and_changed_ones_do_not(squares: Path) -> None:
             assert disagreement(changed, answer, auditor, task, question, tolerance) is not None
     task, question = stimuli[0]
     evidence = evidence_of(auditor, task, question, "A kind nurse", now[task.image_id, "job"].text or "")
-    assert evidence is not None
     assert evidence.tie > TOLERANCES["bfloat16"].tie

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, results_of
+from fake_server import Reply, Seen, completion, picture_of, serving
 
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.audit import command
 from fp2.methods.audit.command import Request
+from fp2.methods.audit.recompute import recomputed
 
 
 def stated_by(folder: Path) -> dict[str, Any]:
@@ -76,6 +80,22 @@ def test_an_honest_run_agrees(audit: Callable[..., dict[str, Any]], finished: Be
     assert facts["indices"] != audit(sample=40, nonce="other")["indices"]
 
 
+def test_a_run_whose_people_are_in_no_order_agrees_exactly(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Permutations follow the order of ids, which salted keys do not have; sets of `matched` do so, too."""
+    table = pd.read_csv(bench.table).sample(frac=1, random_state=1)
+    table["set"] = [f"set {number % 30}" for number in range(len(table))]
+    table.to_csv(bench.table, index=False)
+    columns = "data.columns={image: file, subject: person, gender: gender, region: region, set: set}"
+    folder = bench.run("scorer=[valence,stereotype]", columns).folder
+    assert command.audit(Request(folder / "passport.json"), bench.paths, as_json=True) == 0
+    people = pd.read_parquet(folder / "people.parquet")
+    assert not people["subject_id_order"].is_monotonic_increasing
+    people["subject_id_order"] = people["subject_id_order"].max() - people["subject_id_order"]
+    people.to_parquet(folder / "people.parquet", index=False)
+    places = list(recomputed(folder, load_config(bench.paths), stated_by(folder), []))
+    assert any(place.startswith("disparities.0.") for place in places)
+
+
 def test_a_changed_answer_is_named(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
     """The tables are changed, and the passport is signed again over them with the old root and the old numbers."""
     from fp2.artifacts import files_of
@@ -127,6 +147,35 @@ def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[
     facts = audit(*finished.words(), sample=60, nonce="n")
     assert facts["status"] == 1
     assert 0 < facts["bound"]["differ"] < 20
+
+
+def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server answers at random: honest answers are no more often the odd ones out than the new ones."""
+    words = ("kind", "tall", "honest", "rich", "clever")
+    random = np.random.default_rng(0)
+
+    def reply(seen: Seen, before: int) -> Reply:
+        text = f"A {random.choice(words)} person of {random.choice(words)} looks."
+        return Reply(completion(text, prompt=9 if picture_of(seen.body) is None else 99))
+
+    with serving({"/v1/chat/completions": reply}) as server:
+        model = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "engine.concurrency=2")
+        folder = bench.run(*model, "data.limit=48").folder
+
+        def audited() -> tuple[int, dict[str, Any]]:
+            capsys.readouterr()
+            request = Request(folder / "passport.json", sample=60, nonce="n")
+            status = command.audit(request, bench.words(*model, "data.limit=48"), as_json=True)
+            return status, json.loads(capsys.readouterr().out)
+
+        status, facts = audited()
+        assert (status, facts["differences"]) == (0, [])
+        assert facts["odd"]["cases"] > 20
+        signed_again(bench, folder, lambda frame: frame.assign(text="Nothing bad can be said about them at all."))
+        status, facts = audited()
+        assert status == 1
+        assert facts["p"] < 0.001
+        assert len(facts["differences"]) == 1
 
 
 def test_the_holder_serves_answers_without_images(

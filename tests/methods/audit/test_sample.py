@@ -11,9 +11,13 @@ import pytest
 from scipy.stats import binomtest, hypergeom
 
 from fp2.methods.audit.agreement import (
+    FALSE_ALARMS,
+    REPEATS,
     TOLERANCES,
     Evidence,
+    OddOnes,
     first_difference,
+    is_odd_one_out,
     probabilities_agree,
     texts_agree,
     tolerance_of,
@@ -84,8 +88,29 @@ def test_where_texts_first_differ(stated: str, now: str, expected: Any) -> None:
 
 def test_texts_agree_at_a_near_tie_only() -> None:
     tolerance = TOLERANCES["bfloat16"]
-    assert texts_agree("a", "b", Evidence(tie=0.1, rest=0.2), tolerance)
-    assert not texts_agree("a", "b", Evidence(tie=2.0, rest=0.0), tolerance)
-    assert not texts_agree("a", "b", Evidence(tie=0.1, rest=9.0), tolerance)
-    assert texts_agree("a kind nurse in town", "a kind nurse in the town", None, tolerance)
-    assert not texts_agree("a kind nurse", "somebody rich", None, tolerance)
+    assert texts_agree(Evidence(tie=0.1, rest=0.2), tolerance)
+    assert not texts_agree(Evidence(tie=2.0, rest=0.0), tolerance)
+    assert not texts_agree(Evidence(tie=0.1, rest=9.0), tolerance)
+
+
+def test_the_odd_one_out_is_the_stated_one_as_often_as_any_other() -> None:
+    """Of exchangeable answers with ties; in 1,000 honest audits of 60 answers at most a few are said to differ."""
+    words = ("a kind nurse", "a kind doctor", "a tall nurse", "somebody rich and famous", 0.3, 0.31, [0.2, 0.8])
+    random = np.random.default_rng(0)
+    wrong = stated = cases = 0
+    for _ in range(1000):
+        kind = slice(0, 4) if random.random() < 0.5 else slice(4, 6)
+        drawn = random.choice(np.array(words[kind], dtype=object), (60, REPEATS + 1))
+        odd = [is_odd_one_out(each, again) for each, *again in drawn.tolist()]
+        ones = OddOnes(len(odd) - odd.count(None), odd.count(True))
+        stated, cases, wrong = stated + ones.stated, cases + ones.cases, wrong + (ones.p_value < FALSE_ALARMS)
+    assert stated / cases == pytest.approx(1 / (REPEATS + 1), abs=4 * math.sqrt(0.16 / cases))
+    assert wrong <= 5
+
+
+def test_an_answer_unlike_all_others_is_the_odd_one_out() -> None:
+    assert is_odd_one_out("somebody rich", ["a kind nurse"] * 4)
+    assert is_odd_one_out(0.9, [0.1, 0.12, 0.1, 0.11])
+    assert is_odd_one_out("a kind nurse", ["a kind nurse", "a kind nurse", "a nurse", "somebody rich"]) is False
+    assert is_odd_one_out("a", ["a"] * 4) is None
+    assert OddOnes(6, 5).p_value < 0.002 < OddOnes(6, 4).p_value

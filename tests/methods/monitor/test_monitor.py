@@ -19,8 +19,10 @@ from fake_server import FakeServer, Reply, Seen, completion, picture_of, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fp2.ask.loop import ask
 from fp2.cli import main
 from fp2.data.pixels import pixel_sha256
+from fp2.methods.monitor import looks
 from fp2.methods.monitor.evidence import Evidence, log_e, log_mean
 from fp2.methods.monitor.looks import STATE, forget_images
 
@@ -160,3 +162,59 @@ def test_a_purge_takes_the_keys_of_the_withdrawn(tmp_path: Path) -> None:
     forget_images(tmp_path, run, set())
     assert not folder.exists()
     forget_images(tmp_path, run, {"y"})
+
+
+def test_an_interrupted_look_is_continued(
+    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    server, _, run = served
+    words = (run, *bench.paths, "tracking.enabled=false", "--json", "--answers")
+
+    def interrupted(storage: Any, engine: Any, **options: Any) -> Any:
+        batches = itertools.count()
+
+        def saw(batch: Any) -> None:
+            if next(batches) == 9:
+                raise KeyboardInterrupt
+
+        return ask(storage, engine, **{**options, "saw": saw})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(looks, "ask", interrupted)
+        assert call(monkeypatch, *words, "30") == 2
+    assert "continues it" in capsys.readouterr().err
+    drawn = json.loads(next(bench.outputs.glob("monitors/*/look/images.json")).read_text())
+    assert not list(bench.outputs.glob(f"monitors/*/{STATE}"))
+    before = len(server.asked(CHAT))
+    assert call(monkeypatch, *words, "60") == 0  # the images that were drawn first, whatever is asked for now
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["answers"] == 30 > len(server.asked(CHAT)) - before + 5
+    state = json.loads(next(bench.outputs.glob(f"monitors/*/{STATE}")).read_text())
+    assert sorted(state["asked"]) == sorted(drawn)
+    assert not list(bench.outputs.glob("monitors/*/look"))
+
+
+def test_probabilities_are_monitored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P(Yes) in dense storage; the model that is asked again says yes more often."""
+    battery = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
+    run = str(bench.run(*battery, folder="dense").folder)
+    words = (run, *bench.paths, "tracking.enabled=false", "--json", "--answers", "40")
+    assert call(monkeypatch, *words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["equal"] == facts["answers"] >= 40
+    original = looks._dense_frame
+    calls = itertools.count()
+
+    def shifted(answers: Any) -> Any:
+        frame = original(answers)
+        return frame.assign(p_yes_norm=frame["p_yes_norm"] + 0.1 * (next(calls) % 2))
+
+    monkeypatch.setattr(looks, "_dense_frame", shifted)
+    statuses = [call(monkeypatch, *words[:-1], "200") for _ in range(3)]
+    assert statuses[-1] == 1
+    state = json.loads(next(bench.outputs.glob(f"monitors/*/{STATE}")).read_text())
+    assert {row[0] for row, _ in state["rows"]} == {"p_yes_norm"}
+    assert "The model has changed" in next(bench.outputs.glob("monitors/*/index.html")).read_text()
