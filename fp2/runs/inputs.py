@@ -102,6 +102,10 @@ def load_inputs(
     """
     from fp2.data.base import configured_source
 
+    if config.tracking.enabled and (config.tracking.uri or config.tracking.artifacts):
+        from fp2.tracking.client import check_store
+
+        check_store(config)
     objects = objects or CallerObjects()
     protocol = build_protocol(config)
     asking: Asking = {}
