@@ -765,6 +765,7 @@ from fp2.runs.logged import (
 from fp2.run import finish_purges as finish_purges, run as run
 from fp2.runs.origin import logged_overrides as logged_overrides, read_plain as read_plain, states_again as states_again
 from fp2.tracking.client import (
+    check_store as check_store,
     database_file as database_file,
     refuse_foreign_artifacts as refuse_foreign_artifacts,
     runs_of_sweep as runs_of_sweep,

@@ -273,3 +273,11 @@ def test_the_launcher_ends_with_one_line_and_a_status(words: list[str], own_root
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith("error: ")
     assert not (own_root / "outputs").exists()
+
+
+def test_a_relative_path_that_hydra_moves_away_from_is_named(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.pictures)
+    assert main([*bench.words("hydra.job.chdir=true"), "data.path=people.csv"]) == EXIT_BAD_INPUT
+    assert "people.csv). With hydra.job.chdir=true" in capsys.readouterr().err

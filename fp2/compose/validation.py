@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,23 +129,11 @@ def _cross_check(c: Config) -> None:
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"invalid sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
-    _check_store(c.tracking.uri)
     Shard.parse(c.shard)
     check_publishable(resolve_cuts(asdict(c.cut)))
     check_variant(c.variant)
     variants_of(c.probe)
     _check_probes(c)
-
-
-_STORES = ("databricks", "file", "http", "https", "mssql", "mysql", "postgresql", "sqlite")
-
-
-def _check_store(uri: str | None) -> None:
-    """Raise unless MLflow, or a plug-in of MLflow's, has a store of that kind (`KIND[+DRIVER]://...`, or a folder)."""
-    kind, separator, _ = (uri or "").partition("://")
-    kind = kind.partition("+")[0]
-    if separator and kind not in (*_STORES, *entry_points(group="mlflow.tracking_store").names):
-        raise Fp2Error(f"MLflow has no store {kind}://", where="tracking.uri", fix=nearest(kind, _STORES))
 
 
 _KEY_OPTION = "api_key_env"

@@ -115,6 +115,10 @@ def load_inputs(
     """
     from fp2.data.base import configured_source
 
+    if config.tracking.enabled and (config.tracking.uri or config.tracking.artifacts):
+        from fp2.tracking.client import check_store
+
+        check_store(config)
     objects = objects or CallerObjects()
     if config.preregistration is not None:
         _check_registration(Path(config.preregistration), Path(config.paths.keys))

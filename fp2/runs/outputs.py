@@ -136,9 +136,8 @@ class Record:
 
         Raises
         ------
-        Fp2Error
-            Before anything is asked, for what only the user can mend: a package that the store needs is missing, or the
-            project was copied (`ForeignArtifactsError`) and its artifacts would go to the original.
+        ForeignArtifactsError
+            If the project was copied: the user decides where its artifacts go before anything is asked.
         """
         from fp2.report.passport import generator
         from fp2.tracking import client
@@ -149,8 +148,6 @@ class Record:
         except client.ForeignArtifactsError:
             raise
         except Fp2Error as error:
-            if waiting and isinstance(error.__cause__, ModuleNotFoundError):
-                raise
             self.fault = error
 
     @property

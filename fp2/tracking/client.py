@@ -6,6 +6,7 @@ store is `mlruns/mlflow.db` with its artifacts in `mlruns/artifacts/<experiment>
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -16,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, nearest
 from fp2.stats.rows import METRIC, PRIMARY_METRIC, columns_read_by
 from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database, server_lock
@@ -63,6 +65,32 @@ def database_file(uri: str) -> Path | None:
 def shown_uri(uri: str) -> str:
     """Return the address of a store without the user and password in it."""
     return re.sub(r"^([\w+.-]+://)[^/]*@", r"\1", uri)
+
+
+_STORES = ("databricks", "http", "https", "mssql", "mysql", "postgresql", "sqlite")
+_DRIVERS = {
+    "postgresql": ("psycopg", "'fp2[postgres]'"),
+    "postgresql+psycopg": ("psycopg", "'fp2[postgres]'"),
+    "postgresql+psycopg2": ("psycopg2", "psycopg2-binary"),
+    "s3": ("boto3", "'fp2[s3]'"),
+}
+"""What a database or a place of files needs: the package, and what installs it."""
+
+
+def check_store(config: Config) -> None:
+    """Raise if MLflow 3 has no such kind of store, or if a package that it or its place of files needs is missing."""
+    uri = tracking_uri(config)
+    scheme, separator, _ = uri.partition("://")
+    kind = scheme.partition("+")[0]
+    if kind == "file" or (not separator and kind not in _STORES):
+        cure = "mlflow migrate-filestore --source FOLDER --target sqlite:///FILE, then tracking.uri=sqlite:///FILE"
+        raise Fp2Error("MLflow no longer takes a folder as a store", where=f"tracking.uri={uri}", fix=cure)
+    if kind not in (*_STORES, *entry_points(group="mlflow.tracking_store").names):
+        raise Fp2Error(f"MLflow has no store {kind}://", where="tracking.uri", fix=nearest(kind, _STORES))
+    for place in (scheme, (config.tracking.artifacts or "").partition(":")[0]):
+        package, cure = _DRIVERS.get(place, ("", ""))
+        if package and importlib.util.find_spec(package) is None:
+            raise Fp2Error(f"{place} needs {package}", where="tracking", fix=f"pip install {cure}")
 
 
 def is_free_text(tag: str) -> bool:

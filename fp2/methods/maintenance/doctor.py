@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shutil
@@ -216,11 +215,10 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.extension import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
+    from fp2.extension import check_store, refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
 
-    if fault := _unusable_uri(tracking_uri(config)) or _missing_driver((config.tracking.artifacts or "").split(":")[0]):
-        return False, f"MLflow: {fault}"
     try:
+        check_store(config)
         refuse_foreign_artifacts(config)
         n = len({row["run_id"] for row in summaries(config)})
     except Fp2Error as error:
@@ -230,30 +228,6 @@ def _tracking(config: Config) -> Check:
     ignored = config.tracking.uri is None and os.environ.get("MLFLOW_TRACKING_URI")
     note = f" (MLFLOW_TRACKING_URI is not read: set tracking.uri={shown_uri(ignored)} to log there)" if ignored else ""
     return True, f"MLflow store with {n} finished runs at {shown_uri(tracking_uri(config))}{note}"
-
-
-def _unusable_uri(uri: str) -> str | None:
-    """Return why MLflow 3 cannot use a store, with the cure, or None."""
-    scheme = uri.partition(":")[0]
-    if "://" not in uri or scheme == "file":
-        cure = "mlflow migrate-filestore --source FOLDER --target sqlite:///FILE, then tracking.uri=sqlite:///FILE"
-        return f"{uri} is a folder, which MLflow no longer takes as a store: {cure}"
-    return _missing_driver(scheme)
-
-
-_DRIVERS = {
-    "postgresql": ("psycopg", "'fp2[postgres]'"),
-    "postgresql+psycopg": ("psycopg", "'fp2[postgres]'"),
-    "postgresql+psycopg2": ("psycopg2", "psycopg2-binary"),
-    "s3": ("boto3", "'fp2[s3]'"),
-}
-
-
-def _missing_driver(scheme: str) -> str | None:
-    """Return which package a database or a place of files needs that is not installed, with the cure, or None."""
-    package, cure = _DRIVERS.get(scheme, ("", ""))
-    missing = package and importlib.util.find_spec(package) is None
-    return f"{scheme} needs {package}: pip install {cure}" if missing else None
 
 
 def _modes(config: Config) -> Check:

@@ -13,7 +13,9 @@ import pytest
 from bench import Bench, fp2
 
 from fp2.compose import load_config
+from fp2.errors import Fp2Error
 from fp2.methods.maintenance import doctor
+from fp2.tracking.client import check_store
 
 
 def test_it_is_content_here_and_names_a_broken_store(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,9 +29,7 @@ def test_it_is_content_here_and_names_a_broken_store(bench: Bench, capsys: pytes
     assert "failed" in capsys.readouterr().out
 
 
-def test_a_network_disk_a_file_store_and_a_missing_driver_are_named_with_their_cure(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_disk_is_named_with_its_cure(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_config(bench.words())
     mounts = tmp_path / "mounts"
     monkeypatch.setattr(doctor, "MOUNTS", mounts)
@@ -43,13 +43,25 @@ def test_a_network_disk_a_file_store_and_a_missing_driver_are_named_with_their_c
         found, line = doctor._local_disk(config)
         assert found == well
         assert ("tracking.uri" in line) != well
-    assert "migrate-filestore" in str(doctor._unusable_uri("file:///old/mlruns"))
-    assert "psycopg2-binary" in str(doctor._unusable_uri("postgresql+psycopg2://h/db"))
-    assert doctor._unusable_uri("sqlite:////x/mlflow.db") is None
+
+
+def test_a_store_that_mlflow_cannot_use_is_refused_by_runs_and_named_here(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*words: str) -> None:
+        check_store(load_config(bench.words("tracking=mlflow", *words)))
+
+    for uri in ("sqlite:////x/mlflow.db", "http://localhost:5000", "databricks"):
+        check(f"tracking.uri={uri}")
+    with pytest.raises(Fp2Error, match="migrate-filestore"):
+        check("tracking.uri=file:///old/mlruns")
+    with pytest.raises(Fp2Error, match="no store nosuch://"):
+        check("tracking.uri=nosuch://host")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     _, line = doctor._tracking(load_config(bench.words("tracking=mlflow", "tracking.artifacts=s3://runs/own")))
-    assert "s3 needs boto3: pip install 'fp2[s3]'" in line
-    assert doctor._unusable_uri("http://localhost:5000") is None
+    assert "s3 needs boto3 (tracking). pip install 'fp2[s3]'" in line
+    with pytest.raises(Fp2Error, match="psycopg2-binary"):
+        check("tracking.uri=postgresql+psycopg2://h/db")
 
 
 def test_a_wrong_version_below_the_requirements_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
