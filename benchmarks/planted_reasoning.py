@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
 TABLE = ROOT / "tests" / "default_answers.csv.xz"
 PROBE = "occupation"
 """The probe whose answer is the reasoning."""
+DRAWN = "people"
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 FORMS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "vllm": lambda thought, said: {"content": said, "reasoning_content": thought},
@@ -97,7 +98,8 @@ def ask(folder: Path, url: str, name: str, images: int | None, *more: str) -> An
     return execute(
         [
             "model=openai_compat", f"model.id={name}", f"model.base_url={url}", "report=none", "tracking=none",
-            f"paths.root={folder}", f"paths.state={folder / 'state'}", *limit, *more,
+            f"paths.root={folder}", f"paths.state={folder / 'state'}", f"paths.data={folder.parent / DRAWN}",
+            *limit, *more,
         ],
         folder / f"run_{time.monotonic_ns()}",
     )  # fmt: skip
@@ -130,7 +132,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     result: dict[str, Any] = {"benchmark": "planted_reasoning"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        people = load_peeps(folder / "people", PeepsSpec()).people
+        people = load_peeps(folder / DRAWN, PeepsSpec()).people
         images = {str(digest_image(Path(path)).sha256): image
                   for image, path in zip(people["image_id"], people["image_path"], strict=True)}  # fmt: skip
         some: dict[str, Any] = {}

@@ -58,6 +58,8 @@ def save(kind: str, folder: Path, seed: int = 0, scale: int = 1, gain: float = 4
     vision = getattr(defaults, "vision_config", None)
     if tokens := getattr(defaults, "mm_tokens_per_image", 0):  # pooled: two patches a side for each token
         vision.image_size = vision.patch_size * 2 * math.isqrt(tokens)
+    elif hasattr(vision, "max_num_tiles"):  # every token attends to all patches of all tiles
+        vision.image_size = 12 * vision.patch_size
     elif hasattr(defaults, "image_grid_pinpoints"):
         pass  # tiles of its size
     elif isinstance(getattr(vision, "image_size", None), int) and isinstance(getattr(vision, "patch_size", None), int):

@@ -83,7 +83,7 @@ def test_what_is_known_of_families_by_construction_agrees_with_the_table() -> No
         assert level == "none" or row[level] == "equal", kind
 
 
-@pytest.mark.parametrize(("kind", "shared"), [("qwen3_5", "prefix"), ("llava", "tree")])
+@pytest.mark.parametrize(("kind", "shared"), [("qwen3_5", "prefix"), ("llava", "tree"), ("mllama", "tree")])
 def test_a_family_shares_what_the_table_says(
     kind: str, shared: str, saved: Callable[[str], Path], task: ImageTask
 ) -> None:
