@@ -17,7 +17,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,15 @@ from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.composite import composite_test
 from fp2.stats.disparities import disparity_panel
-from fp2.stats.rows import Outcome, Panel
+from fp2.stats.interval import GapTest
+from fp2.stats.rows import DisparityRow, Outcome, Panel
 from fp2.stats.sequential import nominal_levels
 
 PROBES = ("a", "b", "c")
 ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 999
+
+
+DETECTABLE = GapTest.detectable
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ WORLDS: Mapping[str, World] = {
     "skewed, unequal spread": World((40, 60, 120), 1, False, skewed),
     "refusals": World((60, 60, 60), IMAGES, False, refusals),
 }
-GAPS: Mapping[str, float] = {"0": 0.0, "bound": 0.25, "2 MDE": 2.0, "4 MDE": 4.0}
+GAPS: Mapping[str, float] = {"0": 0.0, "2 MDE": 2.0, "4 MDE": 4.0, "bound": 0.25}
+TOGETHER = 25
+"""Runs that share their relabellings."""
 MORE = 3
 """Times the subjects where a gap is large: an MDE is then so small that several fit on the scale."""
 
@@ -147,28 +153,52 @@ def mde_of(world: World) -> float:
     study, found = Study.of(world), []
     for seed in range(12):
         values = world.draw(np.random.default_rng(seed), study.group, study.subject, 0.0)
-        rows, _ = correct(study.panel(values, np.ones(values.shape, dtype=bool), seed), settings(seed))
-        found += [row["mde80"] for row in rows]
+        panel = study.panel(values, np.ones(values.shape, dtype=bool), seed)
+        found += [DETECTABLE(row.test, ALPHA / (len(PROBES) + 1)) for row in panel.rows if row.test is not None]
     return float(np.median(found))
 
 
-def one_run(study: Study, gap: float, seed: int) -> dict[str, Any]:
-    """Return what a run claims, its intervals and estimates, and the share of the answers that it asked for."""
-    values = study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap)
-    looks = StoppingLooks(
+def runs_of(study: Study, gap: float, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what each run claims, its intervals and estimates, and the share of the answers that it asked for.
+
+    The runs have data of their own and share the relabellings: one comparison a look serves those that go on.
+    """
+    first = StoppingLooks(
         at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
         primary="score", groups=study.waves.groups,
     )  # fmt: skip
-    while True:
-        asked = np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
-        panel = study.panel(values, asked, seed)
-        rows, composites = correct(panel, replace(looks, running=True).settings(settings(seed), PERMUTATIONS))
-        looks = take_look(looks, rows, composites, PROBES)
-        if len(looks.last) == len(PROBES):
-            break
-        looks = replace(looks, now=looks.now + 1)
-    rows, composites = correct(panel, looks.settings(settings(seed), PERMUTATIONS))
-    return {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": asked.mean(), "looks": looks.now}
+    values = {
+        seed: study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap) for seed in seeds
+    }
+    comparison, looks_of = settings(seeds[0]), dict.fromkeys(seeds, first)
+    outcomes: dict[int, dict[str, Any]] = {}
+    while looks_of:
+        asked = {
+            seed: np.stack([study.wave <= looks.at_probe(probe).now for probe in PROBES], axis=1)
+            for seed, looks in looks_of.items()
+        }
+        together = study.panel(
+            np.concatenate([values[seed] for seed in asked], axis=1),
+            np.concatenate([*asked.values()], axis=1),
+            seeds[0],
+        )
+        for number, (seed, looks) in enumerate([*looks_of.items()]):
+            panel = part_of(together, slice(number * len(PROBES), (number + 1) * len(PROBES)))
+            rows, composites = correct(panel, replace(looks, running=True).settings(comparison, PERMUTATIONS))
+            looks = take_look(looks, rows, composites, PROBES)
+            looks_of[seed] = replace(looks, now=looks.now + 1)
+            if len(looks.last) == len(PROBES):
+                rows, composites = correct(panel, looks.settings(comparison, PERMUTATIONS))
+                share = asked[seed].mean()
+                outcomes[seed] = {"rows": rows, "composite": composites["cut"]["adjusted_p"], "share": share}
+                del looks_of[seed]
+    return [outcomes[seed] for seed in seeds]
+
+
+def part_of(panel: Panel, columns: slice) -> Panel:
+    """Return some outcomes of a panel."""
+    permuted = panel.raw_permuted[:, columns], panel.max_t_permuted[:, columns]
+    return Panel(panel.rows[columns], panel.max_t[columns], *permuted, panel.influence[:, columns])
 
 
 def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[str, Any]:
@@ -258,7 +288,7 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
 
 
 def without_references() -> None:
-    """Leave out divergences, asymptotic tests and shrinkage, which take half of the time and decide nothing."""
+    """Leave out what takes half of the time and decides nothing: divergences, asymptotic tests, shrinkage and more."""
 
     def nothing(p: Any, outcomes: Any, comparison: ComparisonSettings) -> tuple[np.ndarray, np.ndarray]:
         return np.full(len(outcomes), np.nan), np.full((comparison.n_permutations, len(outcomes)), np.nan)
@@ -266,6 +296,8 @@ def without_references() -> None:
     fp2.stats.disparities.permuted_divergences = nothing
     fp2.stats.disparities._reference_numbers = lambda *_: {}
     fp2.stats.disparities.shrunken_range = lambda *_: 0.0
+    GapTest.detectable = lambda *_: math.nan
+    DisparityRow.to_dict = lambda row: {column.name: getattr(row, column.name) for column in fields(row)}
     fp2.stats.disparities.range_influence = lambda p, mean: np.zeros((len(p.y), mean.shape[1]))
 
 
@@ -293,7 +325,8 @@ def main() -> None:
                     world = replace(world, sizes=tuple(MORE * n for n in world.sizes))
                 mde = mde_of(world)
                 study, n = Study.of(world, mde), max(5, runs // 10) if size > 1 else runs
-                outcomes = [one_run(study, size * mde, seed) for seed in range(n)]
+                batches = [range(start, min(n, start + TOGETHER)) for start in range(0, n, TOGETHER)]
+                outcomes = [outcome for seeds in batches for outcome in runs_of(study, size * mde, seeds)]
                 rows.append({"world": name, "gap": gap, **summary(outcomes, size * mde, mde)})
                 step()
                 if given.csv is not None:
