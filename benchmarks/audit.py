@@ -320,7 +320,7 @@ def sampled(
         (image, question.question_id): [given[image, f"{question.question_id}/{n}"] for n in range(REPEATS + 1)]
         for image, question in places
     }
-    odd = cache(lambda stated, again: is_odd_one_out(stated, again))
+    odd = cache(lambda stated, again: is_odd_one_out(stated, again, True, TOLERANCES["float32"]))
 
     def audit(number: int, kind: str, make: Callable[[], dict[Place, Answer]]) -> tuple[bool, float]:
         order = random.permutation(REPEATS + 1)  # which of the equally distributed answers is the stated one

@@ -107,7 +107,8 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
         tolerance = tolerance_of(
             stated["model"], {"dtype": config.model.dtype, "quantisation": config.model.quantisation}
         )
-        differ, is_odd = {}, []
+        differ: dict[int, str] = {}
+        is_odd: list[bool | None] = []
         for answer in opened:
             if answer.index not in stimuli:
                 continue
@@ -118,7 +119,8 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
                 failed = next((each.error for each in again if each is not None and each.error), "nothing")
                 not_asked[answer.index] = f"the model gave no answer: {failed}"
             elif together:
-                is_odd.append(is_odd_one_out(answer.leaf.answer, [rounded_answer(a.text, a.numbers) for a in given]))
+                values = [rounded_answer(each.text, each.numbers) for each in given]
+                is_odd.append(is_odd_one_out(answer.leaf.answer, values, battery.decoding.sampled, tolerance))
                 if is_odd[-1]:
                     differ[answer.index] = "it is the odd one out"
             elif reason := disagreement(answer.leaf.answer, given[0], engine, task, question, tolerance):

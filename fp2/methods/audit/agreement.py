@@ -50,6 +50,8 @@ TOLERANCES = {
 """By dtype. Quantised weights, and models of unknown dtype (servers), have the tolerance of bfloat16."""
 REPEATS = 4
 """How often the model is asked again where an answer cannot be judged by itself."""
+SIMILAR = 0.5
+"""Share of words in common (Ratcliff and Obershelp's ratio) from which texts that are not sampled count as alike."""
 FALSE_ALARMS = 0.001
 """The probability that the stated answers of an honest run are the odd ones out so often that the audit says so."""
 
@@ -101,18 +103,24 @@ def texts_agree(evidence: Evidence, tolerance: Tolerance) -> bool:
     return evidence.tie <= tolerance.tie and evidence.rest <= tolerance.rest
 
 
-def _unlike(first: Any, second: Any) -> float:
-    """Return how unlike two answers are: words that texts do not share in order, differences of probabilities."""
+def _unlike(first: Any, second: Any, sampled: bool, tolerance: Tolerance) -> float:
+    """Return how unlike two answers are: words that texts do not share in order, differences of probabilities.
+
+    What other hardware can do is 0: to probabilities the tolerance, to texts that are not sampled half of the words.
+    """
     if isinstance(first, str) and isinstance(second, str):
-        return 1 - SequenceMatcher(None, first.split(), second.split(), autojunk=False).ratio()
+        unlike = 1 - SequenceMatcher(None, first.split(), second.split(), autojunk=False).ratio()
+        return unlike if sampled or unlike > SIMILAR else 0.0
+    if isinstance(first, str) or isinstance(second, str):
+        return math.inf
     pairs = zip(*(each if isinstance(each, list) else [each] for each in (first, second)), strict=False)
-    return math.inf if isinstance(first, str) or isinstance(second, str) else math.fsum(abs(a - b) for a, b in pairs)
+    return math.fsum(abs(a - b) for a, b in pairs if abs(a - b) > tolerance.probability + 10**-DECIMALS)
 
 
-def is_odd_one_out(stated: Any, again: Sequence[Any]) -> bool | None:
+def is_odd_one_out(stated: Any, again: Sequence[Any], sampled: bool, tolerance: Tolerance) -> bool | None:
     """Return whether the stated answer is less like the others than any other is; None where no answer is alone so."""
     answers = [stated, *again]
-    totals = [math.fsum(_unlike(each, other) for other in answers) for each in answers]
+    totals = [math.fsum(_unlike(each, other, sampled, tolerance) for other in answers) for each in answers]
     furthest = max(totals)
     return None if totals.count(furthest) > 1 else totals[0] == furthest
 

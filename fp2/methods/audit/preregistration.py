@@ -46,7 +46,7 @@ from fp2.extension import (
     signed_statement,
     write_atomically,
 )
-from fp2.methods.audit.timestamps import SUFFIX, time_stamp
+from fp2.methods.audit.timestamps import SUFFIX, check_authority, time_stamp
 
 if TYPE_CHECKING:
     from fp2.extension import Block, Results, RunTables
@@ -71,6 +71,10 @@ def preregister(
         As the run would before it asks; if it asks no model; or if the authority gives no time stamp.
     """
     config = load_config(list(overrides))
+    if authority:
+        check_authority(*authority)
+    if to is not None and not to.parent.is_dir():
+        raise Fp2Error("there is no such folder", where=str(to.parent))
     progress = Progress(quiet=as_json)
     finish_purges(config, progress)
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
@@ -105,7 +109,7 @@ def preregister(
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = own / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')}.json"
     with Output(as_json) as out:
-        for target in (path, *([to] if to else [])):
+        for target in (*([to] if to else []), path):
             try:
                 write_atomically(target, text)
                 if stamp:

@@ -5,13 +5,41 @@ from __future__ import annotations
 import http.client
 import urllib.request
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fp2.extension import Fp2Error
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 SUFFIX = ".tsr"
 """Of the file with the authority's response, after the name of the file that is stamped."""
 TIMEOUT, LARGEST = 30, 1_000_000
+
+
+def check_authority(url: str, root: Path) -> list[Certificate]:
+    """Return the certificates in a file (PEM) by which an authority's own is verified; nothing is asked.
+
+    Raises
+    ------
+    Fp2Error
+        If `rfc3161-client` is not installed, the address is none, or the file cannot be read.
+    """
+    from cryptography.x509 import load_pem_x509_certificates
+
+    if find_spec("rfc3161_client") is None:
+        fix = "pip install 'fp2[timestamps]'"
+        raise Fp2Error("time stamps need the package rfc3161-client", where="--time-stamp", fix=fix)
+    if not url.startswith(("http://", "https://")):
+        raise Fp2Error("not the address of an authority", where=f"--time-stamp {url}", fix="https://HOST/PATH")
+    try:
+        return load_pem_x509_certificates(root.read_bytes())
+    except OSError as error:
+        raise Fp2Error(f"the certificate cannot be read: {error.strerror}", where=str(root)) from None
+    except ValueError:
+        raise Fp2Error("the certificate cannot be read: it is no certificate in PEM", where=str(root)) from None
 
 
 def time_stamp(data: bytes, url: str, root: Path) -> tuple[bytes, datetime]:
@@ -27,30 +55,18 @@ def time_stamp(data: bytes, url: str, root: Path) -> tuple[bytes, datetime]:
     Raises
     ------
     Fp2Error
-        If `rfc3161-client` is not installed, the certificate cannot be read, or the authority does not answer, or
-        another thing than was asked for.
+        As `check_authority`; or if the authority does not answer, or another thing than was asked for.
     """
-    try:
-        from rfc3161_client import TimestampRequestBuilder, VerifierBuilder, decode_timestamp_response
-        from rfc3161_client.base import HashAlgorithm
-        from rfc3161_client.errors import VerificationError
-    except ImportError:
-        fix = "pip install 'fp2[timestamps]'"
-        raise Fp2Error("time stamps need the package rfc3161-client", where="--time-stamp", fix=fix) from None
-    from cryptography.x509 import load_pem_x509_certificates
+    certificates = check_authority(url, root)
+    from rfc3161_client import TimestampRequestBuilder, VerifierBuilder, decode_timestamp_response
+    from rfc3161_client.base import HashAlgorithm
+    from rfc3161_client.errors import VerificationError
 
-    if not url.startswith(("http://", "https://")):
-        raise Fp2Error("not the address of an authority", where=f"--time-stamp {url}", fix="https://HOST/PATH")
-    try:
-        certificates = load_pem_x509_certificates(root.read_bytes())
-    except (OSError, ValueError) as error:
-        raise Fp2Error(f"the certificate cannot be read: {error}", where=str(root)) from None
     query = TimestampRequestBuilder(data).hash_algorithm(HashAlgorithm.SHA256).build()
-    headers = {"Content-Type": "application/timestamp-query"}
     try:
-        request = urllib.request.Request(url, query.as_bytes(), headers)
+        request = urllib.request.Request(url, query.as_bytes(), {"Content-Type": "application/timestamp-query"})
         with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:
-            stamp = reply.read(LARGEST)
+            stamp = bytes(reply.read(LARGEST))
         response = decode_timestamp_response(stamp)
         verifier = VerifierBuilder.from_request(query)
         for certificate in certificates:

@@ -16,9 +16,13 @@ from fake_server import Reply, Seen, completion, picture_of, serving
 
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
-from fp2.methods.audit import command
+from fp2.methods.audit import again, command
+from fp2.methods.audit.agreement import TOLERANCES
 from fp2.methods.audit.command import Request
+from fp2.methods.audit.openings import Challenge, open_leaves
 from fp2.methods.audit.recompute import recomputed
+from fp2.progress import Progress
+from fp2.report.verify import payload_digest
 
 
 def stated_by(folder: Path) -> dict[str, Any]:
@@ -78,6 +82,26 @@ def test_an_honest_run_agrees(audit: Callable[..., dict[str, Any]], finished: Be
     assert (facts["bound"]["differ"], facts["bound"]["sampled"]) == (0, 40)
     assert facts["indices"] == audit(sample=40, nonce="n", run=finished.outputs / "one")["indices"]
     assert facts["indices"] != audit(sample=40, nonce="other")["indices"]
+
+
+def test_what_differs_in_another_dtype_is_asked_in_the_stated_one(
+    finished: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tolerances = []
+
+    def disagreement(*words: Any) -> str | None:
+        tolerances.append(words[-1])
+        return "rounded otherwise" if words[-1] == TOLERANCES["bfloat16"] else None
+
+    monkeypatch.setattr(again, "disagreement", disagreement)
+    folder, stated = finished.outputs / "one", stated_by(finished.outputs / "one")
+    stated["model"]["dtype"] = "float32"
+    challenge = Challenge(payload_digest(folder / "passport.json"), "n", 10, stated["answers_root"]["leaves"])
+    opened = open_leaves(folder, load_config(finished.paths), challenge)
+    config = load_config([*finished.words(), "model.dtype=bfloat16"])
+    comparison = again.ask_again(config, opened, stated, Progress(quiet=True))
+    assert tolerances == [TOLERANCES["bfloat16"]] * 10 + [TOLERANCES["float32"]] * 10
+    assert (comparison.differ, comparison.not_asked) == ({}, {})
 
 
 def test_a_run_whose_people_are_in_no_order_agrees_exactly(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

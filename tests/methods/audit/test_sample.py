@@ -101,7 +101,7 @@ def test_the_odd_one_out_is_the_stated_one_as_often_as_any_other() -> None:
     for _ in range(1000):
         kind = slice(0, 4) if random.random() < 0.5 else slice(4, 6)
         drawn = random.choice(np.array(words[kind], dtype=object), (60, REPEATS + 1))
-        odd = [is_odd_one_out(each, again) for each, *again in drawn.tolist()]
+        odd = [is_odd_one_out(each, again, True, TOLERANCES["float32"]) for each, *again in drawn.tolist()]
         ones = OddOnes(len(odd) - odd.count(None), odd.count(True))
         stated, cases, wrong = stated + ones.stated, cases + ones.cases, wrong + (ones.p_value < FALSE_ALARMS)
     assert stated / cases == pytest.approx(1 / (REPEATS + 1), abs=4 * math.sqrt(0.16 / cases))
@@ -109,8 +109,13 @@ def test_the_odd_one_out_is_the_stated_one_as_often_as_any_other() -> None:
 
 
 def test_an_answer_unlike_all_others_is_the_odd_one_out() -> None:
-    assert is_odd_one_out("somebody rich", ["a kind nurse"] * 4)
-    assert is_odd_one_out(0.9, [0.1, 0.12, 0.1, 0.11])
-    assert is_odd_one_out("a kind nurse", ["a kind nurse", "a kind nurse", "a nurse", "somebody rich"]) is False
-    assert is_odd_one_out("a", ["a"] * 4) is None
+    exact = TOLERANCES["float32"]
+    for sampled in (True, False):
+        assert is_odd_one_out("somebody rich", ["a kind nurse"] * 4, sampled, exact)
+        assert is_odd_one_out(0.9, [0.1, 0.12, 0.1, 0.11], sampled, exact)
+        others = ["a kind nurse", "a kind nurse", "a nurse", "somebody rich"]
+        assert is_odd_one_out("a kind nurse", others, sampled, exact) is False
+        assert is_odd_one_out("a", ["a"] * 4, sampled, exact) is None
+        assert is_odd_one_out(0.5005, [0.5] * 4, sampled, exact) is None
+    assert is_odd_one_out("a kind nurse in town", ["a kind nurse who helps"] * 4, False, exact) is None
     assert OddOnes(6, 5).p_value < 0.002 < OddOnes(6, 4).p_value
