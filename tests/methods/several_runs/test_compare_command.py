@@ -197,6 +197,7 @@ def test_a_sweep_is_ranked_with_intervals(
     printed = json.loads(capsys.readouterr().out)
     assert {row["run_id"] for row in printed["rows"]} == {row["run_id"] for row in rows}
     assert fp2("leaderboard", "--figure", str(picture), *bench.paths) == 2
+    capsys.readouterr()
     assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, "--json", "-", *bench.paths) == 0
     assert json.loads(capsys.readouterr().out)["first"]["run_id"] == rows[0]["run_id"]
     assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, *bench.paths) == 0
