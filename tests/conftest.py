@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-sys.dont_write_bytecode = False  # workers and the many children compile each module once
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # people are drawn in this process; tests that need others say so
 HERE = Path(__file__).resolve().parent
