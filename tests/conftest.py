@@ -67,7 +67,7 @@ def made_once(shared: Path) -> Iterator[None]:
         with FileLock(shared / "mlflow.lock"):
             if not template.exists():
                 os.replace(draft(template), template)
-        copy = Path(shutil.copyfile(template, path.with_name(f".{path.name}.new")))
+        copy = Path(shutil.copy(template, path.with_name(f".{path.name}.new")))  # with its permissions
         with closing(sqlite3.connect(copy)) as connection, connection:
             folder = f"{(path.parent / 'artifacts').as_uri()}/0"
             connection.execute("UPDATE experiments SET artifact_location = ?", (folder,))
