@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-sys.dont_write_bytecode = False  # workers and the many children compile each module once
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # people are drawn in this process; tests that need others say so
 HERE = Path(__file__).resolve().parent
@@ -69,7 +67,7 @@ def made_once(shared: Path) -> Iterator[None]:
         with FileLock(shared / "mlflow.lock"):
             if not template.exists():
                 os.replace(draft(template), template)
-        copy = Path(shutil.copyfile(template, path.with_name(f".{path.name}.new")))
+        copy = Path(shutil.copy(template, path.with_name(f".{path.name}.new")))  # with its permissions
         with closing(sqlite3.connect(copy)) as connection, connection:
             folder = f"{(path.parent / 'artifacts').as_uri()}/0"
             connection.execute("UPDATE experiments SET artifact_location = ?", (folder,))

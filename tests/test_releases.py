@@ -274,13 +274,21 @@ def test_the_store_has_the_same_tables(release: Path, root: Path, tmp_path: Path
     assert {name: new.get(name) for name in old} == old
 
 
+interface_now = cache(interface)
+
+
 def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(release: Path) -> None:
-    old, new = read(release / "names.json"), interface()
+    """Of an earlier version the experiments: what changes a hash of its other choices changes one of the latest."""
+    old, new = read(release / "names.json"), interface_now()
     assert missing(old["commands"], new["commands"]) == []
     assert {
         group: sorted(set(old["groups"][group]) - set(new["groups"].get(group, {}))) for group in old["groups"]
     } == {group: [] for group in old["groups"]}
-    hashes = {words: value for words, value in old["hashes"].items() if not value.startswith("error")}
+    hashes = {
+        words: value
+        for words, value in old["hashes"].items()
+        if not value.startswith("error") and (release == LATEST or not words or words.startswith("experiment="))
+    }
     for words, value in hashes.items():
         without = OF_030.get(words, ())
         choices = (split(words), [*split(words), *without], [*with_scorers_of_030(words), *without])

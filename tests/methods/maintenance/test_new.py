@@ -37,7 +37,8 @@ def test_each_passes_its_own_test(packages: Path, tmp_path: Path) -> None:
 
 
 def test_no_placeholder_is_left(packages: Path) -> None:
-    files = [path for kind in KINDS for path in (packages / f"fp2_own_{kind}").rglob("*") if path.is_file()]
+    made = [path for kind in KINDS for path in (packages / f"fp2_own_{kind}").rglob("*") if path.is_file()]
+    files = [path for path in made if path.suffix != ".pyc"]  # of the test above
     assert len(files) >= 4 * 6
     for path in files:
         text = path.read_text(encoding="utf-8") + str(path)
