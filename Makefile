@@ -30,7 +30,7 @@ ui: setup ## Open the MLflow UI
 	@$(BIN)/fp2 ui $(ARGS)
 
 test: setup ## Run the tests on all cores (ARGS="-n 0 tests/test_cuts.py" for one file in one process)
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup ## Style, types and the import contract
 	$(BIN)/ruff check .
