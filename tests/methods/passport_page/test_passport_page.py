@@ -45,7 +45,7 @@ def test_without_a_key_nothing_is_claimed_of_the_signature(
     assert "results.json: was changed" in html.read_text()
     capsys.readouterr()
     assert fp2("passport", str(passport)) == 2
-    assert "Add --html FILE or --pdf FILE" in capsys.readouterr().err
+    assert "Add --html FILE, --pdf FILE or --eval-result FILE" in capsys.readouterr().err
 
 
 def test_the_pdf_is_one_page_of_text(passport: Path, key: SigningKey) -> None:
