@@ -30,7 +30,6 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
 TABLE = ROOT / "tests" / "default_answers.csv.xz"
 PROBE = "occupation"
 """The probe whose answer is the reasoning."""
-DRAWN = "people"
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 FORMS: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "vllm": lambda thought, said: {"content": said, "reasoning_content": thought},
@@ -91,14 +90,14 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def ask(folder: Path, url: str, name: str, images: int | None, *more: str) -> Any:
-    """Run the default battery on a server; return the outcome."""
+    """Run the default battery on a server, with a store of its own; return the outcome."""
     from bench import execute
 
     limit = [] if images is None else [f"data.limit={images}"]
     return execute(
         [
             "model=openai_compat", f"model.id={name}", f"model.base_url={url}", "report=none", "tracking=none",
-            f"paths.root={folder}", f"paths.state={folder / 'state'}", f"paths.data={folder.parent / DRAWN}",
+            f"paths.root={folder}", f"paths.state={folder.parent}", f"paths.store={folder / 'store.sqlite'}",
             *limit, *more,
         ],
         folder / f"run_{time.monotonic_ns()}",
@@ -132,7 +131,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     result: dict[str, Any] = {"benchmark": "planted_reasoning"}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        people = load_peeps(folder / DRAWN, PeepsSpec()).people
+        people = load_peeps(folder / "data", PeepsSpec()).people
         images = {str(digest_image(Path(path)).sha256): image
                   for image, path in zip(people["image_id"], people["image_path"], strict=True)}  # fmt: skip
         some: dict[str, Any] = {}
