@@ -302,13 +302,13 @@ def _dense_frame(answers: DenseAnswers) -> pd.DataFrame:
     """Return P(Yes) of the answers by image and question."""
     import pandas as pd
 
-    names = answers.questions.set_index(["trait", "template"])[["probe", "question_id"]]
-    asked = [names.loc[(word, template)] for word in answers.words for template in answers.templates]
+    pairs = [(word, template) for word in answers.words for template in answers.templates]
+    asked = answers.questions.set_index(["trait", "template"]).loc[pairs]
     values = answers.columns[P_YES].reshape(len(answers.image_ids), -1).astype(float)
     frame = pd.DataFrame({
         "image_id": np.repeat(answers.image_ids, len(asked)),
-        "question_id": [each["question_id"] for each in asked] * len(answers.image_ids),
-        "probe": [each["probe"] for each in asked] * len(answers.image_ids),
+        "question_id": np.tile(asked["question_id"], len(answers.image_ids)),
+        "probe": np.tile(asked["probe"], len(answers.image_ids)),
         P_YES: values.reshape(-1),
     })  # fmt: skip
     frame = frame[answers.answered.reshape(-1)].assign(text=lambda each: each[P_YES])
