@@ -42,14 +42,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of all workers of this session."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session", autouse=True)
-def made_once(shared: Path) -> Iterator[None]:
+def made_once(session_folder: Path) -> Iterator[None]:
     """Draw equal people once, and make MLflow's tables once: the projects of this session get copies."""
     from fp2.methods.peeps.data import source
     from fp2.tracking import database
@@ -58,13 +58,13 @@ def made_once(shared: Path) -> Iterator[None]:
 
     def copied_people(cache: Path, spec: Any, progress: Any = None) -> Path:
         if not source.is_drawn(cache, spec):
-            drawn = draw(shared / "drawings", spec, progress).parent
+            drawn = draw(session_folder / "drawings", spec, progress).parent
             shutil.copytree(drawn, cache / drawn.name, dirs_exist_ok=True)
         return draw(cache, spec, progress)
 
     def copied_tables(path: Path) -> Path:
-        template = shared / "mlflow.db"
-        with FileLock(shared / "mlflow.lock"):
+        template = session_folder / "mlflow.db"
+        with FileLock(session_folder / "mlflow.lock"):
             if not template.exists():
                 os.replace(draft(template), template)
         copy = Path(shutil.copy(template, path.with_name(f".{path.name}.new")))  # with its permissions

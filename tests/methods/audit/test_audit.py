@@ -108,7 +108,7 @@ def test_a_run_whose_people_are_in_no_order_agrees_exactly(bench: Bench, capsys:
     """Permutations follow the order of ids, which salted keys do not have; sets of `matched` do so, too."""
     table = pd.read_csv(bench.table).sample(frac=1, random_state=1)
     table["set"] = [f"set {number % 30}" for number in range(len(table))]
-    table.to_csv(bench.table, index=False)
+    bench = bench.with_people(table)
     columns = "data.columns={image: file, subject: person, gender: gender, region: region, set: set}"
     folder = bench.run("scorer=[valence,stereotype]", columns).folder
     assert command.audit(Request(folder / "passport.json"), bench.paths, as_json=True) == 0
