@@ -389,8 +389,20 @@ class Decoding:
         return {
             name: getattr(self, name)
             for name, default, option in _decoding_options(own_class)
-            if kind in option.kinds and (option.in_every_key or getattr(self, name) != default)
+            if kind in option.kinds
+            and (option.in_every_key or getattr(self, name) != default)
+            and (self.sampled or not option.of_sampling)
         }
+
+    def of_reasoning(self) -> dict[str, Any]:
+        """Return what can change a reasoning before an answer in a word, which is always sampled, besides the seed."""
+        own_class: Any = type(self)
+        options = {
+            name: getattr(self, name)
+            for name, default, option in _decoding_options(own_class)
+            if option.of_sampling and getattr(self, name) != default
+        }
+        return ({"temperature": self.temperature} if self.sampled else {}) | options
 
     def request(self) -> dict[str, Any]:
         """Return the options by their names in a request, those of sampling only where text is sampled."""

@@ -37,6 +37,9 @@ def key(decoding: Decoding, kind: QuestionKind = "text") -> str:
 def test_an_added_option_enters_keys_of_answers_in_words_unless_it_is_the_default() -> None:
     assert key(WithTopP(temperature=1.0)) == key(Decoding(temperature=1.0))
     assert key(WithTopP(temperature=1.0, top_p=0.5)) != key(Decoding(temperature=1.0))
+    assert key(WithTopP(top_p=0.5)) == key(Decoding())  # nothing is sampled
+    assert Decoding(temperature=0.7).of_reasoning() == {"temperature": 0.7}
+    assert WithTopP(top_p=0.5).of_reasoning() == {"top_p": 0.5}  # a reasoning is sampled all the same
     for kind in ("yes_no", "choice"):
         assert key(WithTopP(top_p=0.5), kind) == key(Decoding(), kind)
 

@@ -206,9 +206,8 @@ class HfEngine(BaseEngine):
                 switch = template.switch is not None
                 raise scored_while_reasoning(self.spec.id, switch=switch, where=f"question '{question.question_id}'")
             method |= {"reasoning": {"budget": self.decoding.reasoning_budget}, "samples": self.options.samples}
-            method["seed"], self._reads_traces = self.decoding.seed, True
-            if self.decoding.sampled:
-                method["temperature"] = self.decoding.temperature
+            method |= {"seed": self.decoding.seed, **self.decoding.of_reasoning()}
+            self._reads_traces = True
         elif template.possible:
             budget = self.decoding.reasoning_budget
             method["reasoning"] = {"mode": self.decoding.reasoning, "budget": budget} if budget else "off"

@@ -249,7 +249,7 @@ class AdjustedSection(Section):
         if not (stay or gone):
             p = min((row["adjusted_p"] for row in rows if row["adjusted_p"] is not None), default=None)
             smallest = f"(smallest adjusted p {probability(p)})"
-            yield Sentence(f"With {held} held constant: no difference found {smallest}.")
+            yield Sentence(f"With {held} held constant: {Verdict.NO_DIFFERENCE_FOUND.label} {smallest}.")
         for cut in dict.fromkeys(row["cut"] for row in rows):
             yield from _adjusted_of_cut(cut, [row for row in rows if row["cut"] == cut], labels)
         yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer_label(block["scorer"])}), Weight.DETAIL)
