@@ -229,7 +229,7 @@ def check_pins(configs: Sequence[Config]) -> None:
 
 
 def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
-    """Refuse an option of the command line that no data set or engine has or uses, and a primary scorer that a run lacks.
+    """Refuse an option of the command line that no run has or uses, and a primary scorer that some run lacks.
 
     An experiment file may set options for its own choice beside another one, and a primary scorer that a run without
     it replaces; null takes any option away.
