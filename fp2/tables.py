@@ -528,7 +528,12 @@ NOT_SUPPLIED = "not supplied: the answers that exist already lack this one"
 WITHOUT_ATTEMPT: Mapping[str, str] = {"not_asked": NOT_ASKED, "not_supplied": NOT_SUPPLIED}
 """Counts of answers that are missing without having failed, with the reason that they are stored under."""
 
+STILL_REASONING = "the model was still reasoning"
+"""How the reason begins of an answer that failed because its reasoning did not end within the limit of tokens."""
+UNENDED = "still_reasoning"
+"""The count of these answers among the failed ones; results without any lack it."""
+
 
 def absent_counts(counts: Mapping[Any, Any]) -> dict[str, int]:
-    """Return the counts (the keys of `WITHOUT_ATTEMPT`) that are not zero: results have no other."""
+    """Return the counts (the keys of `WITHOUT_ATTEMPT`, or `UNENDED`) that are not zero: results have no other."""
     return {str(name): int(n) for name, n in counts.items() if n}

@@ -57,6 +57,27 @@ def test_a_difference_in_the_reasoning_is_found_and_none_in_the_answers(dark_and
     assert scores.loc[scores["scorer"] == "valence_of_reasoning", "value"].nunique() == 2
 
 
+def test_answers_that_are_still_reasoned_about_are_counted_by_group(
+    dark_and_light: Bench,
+) -> None:
+    def route(seen: Seen, before: int) -> Reply:
+        """Think about dark images until the limit of tokens."""
+        reply = thinks_ill_of_dark_images(seen, before)
+        choice = reply.body["choices"][0]
+        if "terrible" in choice["message"]["reasoning_content"]:
+            choice["message"]["content"], choice["finish_reason"] = None, "length"
+        return reply
+
+    asked = ["model=openai_compat", "model.id=some/model", "probe.select=[trust]", "answers.error_budget=1.0"]
+    with serving({CHAT: route}) as server:
+        outcome = dark_and_light.run(*asked, f"model.base_url={server.url}", "answers.attempts=1")
+    by_group = {row["group"]: row for row in outcome.results["answers_by_group"] if row["cut"] == "gender"}
+    assert by_group["f"]["still_reasoning"] == by_group["f"]["failed"] == by_group["f"]["planned"]
+    assert "still_reasoning" not in by_group["m"]
+    assert outcome.results["answers"]["still_reasoning"] == by_group["f"]["failed"]
+    assert outcome.results["answers"]["refused"] == 0
+
+
 def test_the_reasoning_of_a_model_that_does_not_reason_has_no_score(bench: Bench) -> None:
     outcome = bench.run("scorer=reasoning", "data.limit=12")
     scores = pd.read_parquet(outcome.folder / "scores.parquet")

@@ -65,6 +65,8 @@ SETTINGS = {  # of `fp2 run`
     "data=table": "data.path",
     "data=folder data.root=no_such_folder": "no_such_folder",
     "model=openai_compat": "model.id",
+    "probe=gras model=openai_compat model.id=x engine.scoring=sampled probe.decoding.temperature=0": "at temperature 1",
+    "probe.decoding.temperatur=1": "Did you mean 'temperature'",
     "model=openai_compat model.base_url=nowhere model.id=x": "model.base_url",
     "model.id=no/such/folder model.name=mine": "no/such/folder",
     "model=peeps_vlm engine.device=cuda": "torch",

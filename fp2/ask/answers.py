@@ -15,7 +15,17 @@ from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.response_keys import response_set
-from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, SWAPPED, WITHOUT_ATTEMPT, absent_counts, attribute_columns
+from fp2.tables import (
+    ANSWERS,
+    ATTRIBUTE_PREFIX,
+    CONTROLS,
+    STILL_REASONING,
+    SWAPPED,
+    UNENDED,
+    WITHOUT_ATTEMPT,
+    absent_counts,
+    attribute_columns,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,7 +269,13 @@ class RowAnswers:
             "cached": int((self.frame["cached"] & answered).sum()),
             "model_calls": model_calls,
             **absent,
+            **absent_counts({UNENDED: self._unended.sum()}),
         }
+
+    @property
+    def _unended(self) -> pd.Series:
+        """Which answers failed because the reasoning did not end."""
+        return self.frame["error"].fillna("").str.startswith(STILL_REASONING)
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
         """Return planned, answered, refused and failed answers per cut and group."""
@@ -269,6 +285,7 @@ class RowAnswers:
         for name, reason in WITHOUT_ATTEMPT.items():
             table[name] = self.frame["error"] == reason
         table["failed"] = (table["status"] != "answered") & ~table[list(WITHOUT_ATTEMPT)].any(axis=1)
+        table[UNENDED] = self._unended
         keys = ["image_id", "subject_id"]
         if (people["n_people"] == 2).any():  # one answer about two people counts for both
             table, keys = table.drop(columns="subject_id"), ["image_id"]
@@ -282,6 +299,7 @@ class RowAnswers:
                 )
                 counts = {"planned": len(members), "answered": len(members) - failed - sum(absent.values())}
                 counts |= {"refused": int(members["refused"].sum()), "failed": failed, **absent}
+                counts |= absent_counts({UNENDED: members[UNENDED].sum()})
                 out.append({"cut": cut.name, "group": str(group), **counts})
         return out
 

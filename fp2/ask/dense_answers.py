@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
-from fp2.tables import CONTROLS, ORIGINAL, WITHOUT_ATTEMPT, YES_NO_NUMBERS, absent_counts
+from fp2.tables import CONTROLS, ORIGINAL, STILL_REASONING, UNENDED, WITHOUT_ATTEMPT, YES_NO_NUMBERS, absent_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,14 @@ class DenseAnswers:
             "cached": int((self.cached & self.answered).sum()),
             "model_calls": model_calls,
             **absent,
+            **absent_counts({UNENDED: self._unended.sum()}),
         }
+
+    @property
+    def _unended(self) -> NDArray[np.bool_]:
+        """Which answers failed because the reasoning did not end."""
+        codes = [code for code, reason in enumerate(self.reasons) if reason.startswith(STILL_REASONING)]
+        return np.isin(self.errors, codes)
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
         """Return planned, answered, refused and failed answers per cut and group."""
@@ -139,7 +146,7 @@ class DenseAnswers:
         answered = self.answered.sum(axis=(1, 2))
         kinds = {name: mask.sum(axis=(1, 2)) for name, mask in self.absent().items()}
         table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids})
-        table = table.assign(answered=answered, **kinds)
+        table = table.assign(answered=answered, **kinds, **{UNENDED: self._unended.sum(axis=(1, 2))})
         rows = []
         for cut in cuts:
             merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
@@ -148,6 +155,7 @@ class DenseAnswers:
                 absent = absent_counts(members[list(kinds)].sum().to_dict())
                 failed = planned - done - sum(absent.values())
                 row = {"planned": planned, "answered": done, "refused": 0, "failed": failed, **absent}
+                row |= absent_counts({UNENDED: members[UNENDED].sum()})
                 rows.append({"cut": cut.name, "group": str(group), **row})
         return rows
 

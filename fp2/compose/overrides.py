@@ -29,14 +29,15 @@ from fp2.config import (
 from fp2.cuts import expand_overrides, in_quotes
 from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
+from fp2.tables import IN_WORDS
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
-"""Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
+OPEN = ("data.", "engine.", "model.options.", "probe.decoding.", "task.options.", "task.files.")
+"""Keys below which any name may be added to what a YAML file has: the data set, engine, battery or task checks them."""
 _CHOSEN = ("model", "data", "probe", "cut", "engine", "variant", "task", "analysis", "report", "tracking", "paths")
 """Groups of which every run has a choice."""
 SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
@@ -228,7 +229,7 @@ def check_pins(configs: Sequence[Config]) -> None:
 
 
 def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
-    """Refuse an option of the command line that no data set or engine has, and a primary scorer that some run lacks.
+    """Refuse an option of the command line that no run has or uses, and a primary scorer that some run lacks.
 
     An experiment file may set options for its own choice beside another one, and a primary scorer that a run without
     it replaces; null takes any option away.
@@ -241,6 +242,9 @@ def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
                 if config.analysis.primary not in config.scorer:
                     fix = f"Name it in scorer= too, or choose from: {', '.join(config.scorer)}"
                     raise Fp2Error(f"the run has no scorer {config.analysis.primary!r}", where=key.lstrip("+"), fix=fix)
+        if name == "decoding.temperature" and value != "1" and not any(map(_uses_temperature, configs)):
+            problem = "sampled answers estimate the probabilities at temperature 1, whatever this is"
+            raise Fp2Error(problem, where=key.lstrip("+"), fix="Leave it out")
         if section not in SHARED or not name or value == "null":
             continue
         field_names = [field.name for config in configs for field in fields(getattr(config, section))]
@@ -248,6 +252,16 @@ def check_typed(overrides: Sequence[str], configs: Sequence[Config]) -> None:
             chosen = getattr(configs[0], section).name
             fix = nearest(name, list(dict.fromkeys(field_names)))
             raise Fp2Error(f"{section}={chosen} has no option {name!r}", where=key.lstrip("+~"), fix=fix)
+
+
+def _uses_temperature(config: Config) -> bool:
+    """Return whether some answer is in words, or probabilities are not estimated from sampled answers."""
+    from fp2.probes.battery import load_battery
+
+    if getattr(config.engine, "scoring", None) != "sampled":
+        return True
+    no_files = {"traits_file": None, "published": None}  # they may be missing, and change no question's kind
+    return any(question.kind in IN_WORDS for question in load_battery(asdict(config.probe) | no_files).questions)
 
 
 def jobs_of(overrides: Sequence[str]) -> list[list[str]]:

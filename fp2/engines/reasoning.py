@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from fp2.engines.base import failed
 from fp2.errors import Fp2Error
-from fp2.tables import TRACE, TRACE_TOKENS, Answer, ImageTask, Question
+from fp2.tables import STILL_REASONING, TRACE, TRACE_TOKENS, Answer, ImageTask, Question
 
-STILL_REASONING = "the model was still reasoning"
 WITHOUT_REASONING = (
     "The model usually reasons before it answers; probabilities are read with its reasoning switched off"
 )

@@ -239,10 +239,8 @@ def _remarks(results: Results) -> Iterator[Sentence]:
             )
         low = {p: s for p, s in reading.coverage_of(results, cut, scorer).items() if s < reading.LITTLE_COVERED}
         if shares_text := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
-            text = (
-                f"Images with a value of {label}, by {cut_label(cut)}: {shares_text}; the others were refused or do not"
-            )
-            yield Sentence(f"{text} state it.", cut=cut)
+            text = f"Images with a value of {label}, by {cut_label(cut)}: {shares_text}"
+            yield Sentence(f"{text}; the others were refused, failed, or do not state it.", cut=cut)
     biased = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == Verdict.BIASED)
     other_scorers = [
         f"{reading.scorer_label(name)} {biased[name]}" for name in scorer_names(results)[1:] if biased[name]

@@ -11,7 +11,7 @@ from typing import Any
 
 from fp2.config import FIRST_PRIMARY
 from fp2.results import NO_MODEL
-from fp2.tables import CONTROLS, WITHOUT_ATTEMPT
+from fp2.tables import CONTROLS, UNENDED, WITHOUT_ATTEMPT
 from fp2.text import printable
 from fp2.verdicts import Verdict
 
@@ -20,7 +20,7 @@ HOW_TO_READ = "How to read these numbers"
 """Above explanations that are folded."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
-_OUTCOMES = ("refused", "failed", *WITHOUT_ATTEMPT, "answered")
+_OUTCOMES = ("refused", "failed", UNENDED, *WITHOUT_ATTEMPT, "answered")
 
 CORRECTIONS = {
     "holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "bonferroni": "Bonferroni", "none": "no",
@@ -154,6 +154,12 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
+def failed_words(answers: Mapping[str, Any]) -> str:
+    """Return the count of failed answers, and of those among them whose reasoning did not end."""
+    unended = f" ({answers[UNENDED]:,} of them still reasoning at the limit of tokens)" if answers.get(UNENDED) else ""
+    return f"{answers['failed']:,} failed{unended}"
+
+
 def calls_words(results: Mapping[str, Any]) -> str:
     """Return the number of model calls, what is counted where there were any, and what servers were asked for them."""
     n = results["answers"]["model_calls"]
@@ -237,7 +243,7 @@ LITTLE_COVERED = 0.75
 
 
 def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, float]:
-    """Return, by probe, the share of a cut's images with a value; the others were refused or say nothing on it.
+    """Return, by probe, the share of a cut's images with a value; the others were refused or failed, or say nothing.
 
     An image in several groups of the cut counts in each. Probes without images are left out.
     """

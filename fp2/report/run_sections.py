@@ -13,6 +13,7 @@ from fp2.report.reading import (
     SUPPLIED,
     calibration_of,
     cut_label,
+    failed_words,
     plain,
     probe_labels,
     scorer_label,
@@ -41,7 +42,7 @@ from fp2.report.values import (
     Value,
     Weight,
 )
-from fp2.tables import WITHOUT_ATTEMPT
+from fp2.tables import UNENDED, WITHOUT_ATTEMPT
 
 Results = Mapping[str, Any]
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
@@ -84,7 +85,7 @@ def sizes(results: Results) -> Iterator[Sentence]:
     if answers["planned"]:
         counts += [f"; {answers['answered']:,} of {answers['planned']:,} planned answers"]
         counts += [f"{answers['refused']:,} of these refusals"] if answers["refused"] else []
-        counts += [f"{answers['failed']:,} failed"] if answers["failed"] else []
+        counts += [failed_words(answers)] if answers["failed"] else []
         counts += [f"{answers[key]:,} {scorer_label(key)}" for key in WITHOUT_ATTEMPT if key in answers]
     yield Sentence([n, Name(dataset["name"]), *release, f"{', '.join(counts)}. {plain(results['created'])[:10]}."])
     for cut, n_without in (dataset.get("without_value") or {}).items():
@@ -128,8 +129,10 @@ def _association(row: Mapping[str, Any]) -> Cell:
 def answers_by_group(results: Results) -> Iterator[Value]:
     """Yield the refusal rates and the counts of answers of the groups of each cut."""
     absent = [key for key in WITHOUT_ATTEMPT if key in results["answers"]]
-    keys = ("answered", "refused", "failed", *absent)
-    labels = ("Answered", "of these refused", "Failed", *(scorer_label(key).capitalize() for key in absent))
+    unended = [UNENDED] if UNENDED in results["answers"] else []
+    keys = ("answered", "refused", "failed", *unended, *absent)
+    labels = ("Answered", "of these refused", "Failed", *(f"of these {scorer_label(key)}" for key in unended),
+              *(scorer_label(key).capitalize() for key in absent))  # fmt: skip
     columns = [
         Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True),
         Column("Planned", Kind.COUNT, public=True), *(Column(label, Kind.COUNT) for label in labels),

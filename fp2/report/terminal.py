@@ -25,6 +25,7 @@ from fp2.report.reading import (
     calibration_words,
     calls_words,
     cut_label,
+    failed_words,
     model_name,
     model_was_used,
     plain,
@@ -107,7 +108,7 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
         f"{answers['planned']:,} planned",
         f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
     ]
-    segments += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
+    segments += [failed_words(answers), *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
     return Text(f"answers: {', '.join(segments)}; {calls_words(results)}")
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2.engines.base import STANDARD_ERROR, failed, standard_error, yes_no_numbers
 from fp2.engines.hf.likelihoods import likelier, read_yes_no
-from fp2.engines.reasoning import STILL_REASONING
-from fp2.tables import TRACE, TRACE_TOKENS, Answer
+from fp2.tables import STILL_REASONING, TRACE, TRACE_TOKENS, Answer
 
 if TYPE_CHECKING:
     from fp2.engines.hf.encoding import EncodedPrompts

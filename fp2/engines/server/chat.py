@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.reasoning import STILL_REASONING, THINK, Split, split_reasoning
+from fp2.engines.reasoning import THINK, Split, split_reasoning
 from fp2.engines.server import anthropic_messages
 from fp2.engines.server.client import Channel
 from fp2.engines.server.replies import RefusedError, token_count
-from fp2.tables import Decoding
+from fp2.tables import STILL_REASONING, Decoding
 
 if TYPE_CHECKING:
     from PIL import Image
