@@ -563,6 +563,7 @@ from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
+    FEWEST_SPOKES as FEWEST_SPOKES,
     DASH as DASH,
     EFFECTS as EFFECTS,
     MIN_CELL as MIN_CELL,
@@ -672,7 +673,6 @@ from fp2.report.disparities import (
     verdict_detail as verdict_detail,
 )
 from fp2.report.disparity_charts import (
-    FEWEST_SPOKES as FEWEST_SPOKES,
     MOST_GROUPS as MOST_GROUPS,
     radar as radar,
     radars as radars,

@@ -18,6 +18,8 @@ from fp2.verdicts import Verdict
 DASH = "–"
 HOW_TO_READ = "How to read these numbers"
 """Above explanations that are folded."""
+FEWEST_SPOKES = 3
+"""Probes that a radar, and so a fingerprint, needs: fewer make no area."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", *WITHOUT_ATTEMPT, "answered")

@@ -11,8 +11,9 @@ from typing import Any
 
 from fp2.report.answers import answers_link
 from fp2.report.disparities import detectable_words, panels, significant_of
-from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
+from fp2.report.disparity_charts import differing, radars
 from fp2.report.reading import (
+    FEWEST_SPOKES,
     HOW_TO_READ,
     cut_label,
     model_name,
