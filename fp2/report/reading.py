@@ -292,6 +292,11 @@ def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {verdict: verdict.meaning for verdict in Verdict if verdict in occurring}
 
 
+def untested_words(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return why rows of which none was tested were not: `the answers all have the same value, or too few have one`."""
+    return " or ".join(verdict_meanings(rows).values())
+
+
 def extreme_groups(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the worst and the best group of a row; none where the difference is not significant."""
     return (row["worst_group"], row["best_group"]) if row.get("significant", True) else (None, None)
