@@ -789,6 +789,7 @@ from fp2.runs.inputs import (
     CallerObjects as CallerObjects,
     check_machine as check_machine,
     check_run_cost as check_run_cost,
+    check_surroundings as check_surroundings,
     load_asking as load_asking,
     load_inputs as load_inputs,
     open_storage as open_storage,
