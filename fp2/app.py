@@ -262,6 +262,7 @@ def task(cfg: Any) -> None:
             "variant": config.variant.name,
             "cuts": outcome.results["cuts"],
             "composite": outcome.results["composite"],
+            "composed": bool(outcome.results["composites"]),
             "severity": outcome.results["severity"],
             "complete": outcome.results["complete"],
         }
@@ -368,12 +369,13 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str, config: Config) 
 
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
-    rows = [("run", "model", "cuts", "composite", "severity")] if done else []
+    composed = ["composite", "severity"] if any(status["composed"] for status in done) else []
+    rows = [["run", "model", "cuts", *composed]] if done else []
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         model = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
         severity = severity_words(status["severity"], status["composite"], status["complete"])
-        rows.append((status["run_id"][:8], model, "+".join(status["cuts"]), value, severity))
+        rows.append([status["run_id"][:8], model, "+".join(status["cuts"]), *([value, severity] if composed else [])])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print(f"  {'  '.join(map(str.ljust, row, widths))}".rstrip())

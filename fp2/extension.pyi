@@ -563,6 +563,7 @@ from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
+    FEWEST_SPOKES as FEWEST_SPOKES,
     DASH as DASH,
     EFFECTS as EFFECTS,
     MIN_CELL as MIN_CELL,
@@ -672,7 +673,6 @@ from fp2.report.disparities import (
     verdict_detail as verdict_detail,
 )
 from fp2.report.disparity_charts import (
-    FEWEST_SPOKES as FEWEST_SPOKES,
     MOST_GROUPS as MOST_GROUPS,
     radar as radar,
     radars as radars,
@@ -789,6 +789,7 @@ from fp2.runs.inputs import (
     CallerObjects as CallerObjects,
     check_machine as check_machine,
     check_run_cost as check_run_cost,
+    check_surroundings as check_surroundings,
     load_asking as load_asking,
     load_inputs as load_inputs,
     open_storage as open_storage,

@@ -103,7 +103,7 @@ class Verdict(StrEnum):
     UNINFORMATIVE = (
         "uninformative",
         "not testable",
-        "not tested: the answers all have the same value, or too few have one",
+        "the answers all have the same value, or too few have one",
     )
 
     @property

@@ -209,6 +209,41 @@ def test_empty_answers_run_through(bench: Bench) -> None:
     assert outcome.results["diversity"][0]["uninformative"] is True
 
 
+def test_a_model_that_always_says_the_same_has_no_severity_anywhere(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentences = ["A trustworthy person."] * 10
+    truth = {"probes": {"trust": {"texts": [question_texts()["trust"].replace("''", "'")], "sentences": sentences}}}
+    (bench.root / "truth.yaml").write_text(json.dumps(truth), encoding="utf-8")
+    words = (f"model.truth={bench.root / 'truth.yaml'}", "probe.select=[trust]", "report=default")
+    assert bench.launch(*words, "report.figures=false") == 0
+    printed = capsys.readouterr().out
+    (folder,) = bench.run_folders()
+    results, stated = results_of(folder), predicate_of(folder)
+    assert {row["verdict"] for row in results["disparities"]} == {"uninformative"}
+    for severity in (results["severity"], stated["severity"], results["composites"]["gender"]["severity"]):
+        assert severity is None
+    for shown in (printed, (folder / "dashboard.html").read_text(encoding="utf-8")):
+        assert "not testable: the answers to every probe all have the same value" in " ".join(shown.split())
+        assert "No difference between groups was found" not in shown
+
+
+@pytest.mark.parametrize(("broken", "status"), [(0.8, EXIT_BAD_INPUT), (0.2, EXIT_ERROR_BUDGET)])
+def test_images_that_cannot_be_read_are_named_and_if_most_are_nothing_is_asked_or_signed(
+    bench: Bench, broken: float, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = bench.with_people(pd.read_csv(bench.table))
+    files = sorted(set(pd.read_csv(bench.table)["file"]))
+    n = round(broken * len(files))
+    for name in files[:n]:
+        (bench.pictures / name).write_bytes(b"no image")
+    assert bench.launch() == status
+    error = capsys.readouterr().err.replace("\n", "")
+    assert files[0] in error
+    assert (f"{n} of {len(files)} images cannot be read" in error) == (broken > 0.5)
+    assert [folder.name for folder in bench.outputs.rglob("passport.json")] == ["passport.json"] * (broken < 0.5)
+
+
 def full_disk(*args: Any, **kwargs: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device", "results.json")
 

@@ -225,7 +225,13 @@ RUNS = list(
 )
 
 
-@pytest.mark.parametrize(("command", "wrong"), [*zip(RUNS[:: len(RUNS) // len(WRONG)], WRONG, strict=False)])
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        *zip(RUNS[:: len(RUNS) // len(WRONG)], WRONG, strict=False),
+        ("fp2 run data=fhibe data.root=nosuch data.accept_terms=true model=planted", "tracking.uri=nosuch://host"),
+    ],
+)
 def test_fp2_plan_refuses_what_fp2_run_refuses(
     command: str, wrong: str, project: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,9 +137,8 @@ def _leads(results: Results) -> Iterator[Sentence]:
             continue
         subject = f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)}: "
         if not tested:
-            yield Sentence(
-                [subject, "no probe could be tested: too few subjects, or answers that are all the same."], cut=cut
-            )
+            why = reading.untested_words(rows.values())
+            yield Sentence([subject, f"no probe could be tested: {why}."], cut=cut)
             continue
         verb = "differs" if 1 in (n, len(tested)) else "differ"
         counted = Strong(f"{n} of {plural(len(tested), 'probe')} {verb} significantly")
@@ -366,9 +365,9 @@ class Scale:
         if self.diverging:
             largest = max([abs(mean) for mean in means if mean is not None], default=0.0)
             self.low, self.high = 0.0, next(end for end in (0.2, 0.4, 0.6, 1.0, float("inf")) if largest <= end)
-            self.words = f"colours diverge around 0 and end at ±{self.high:g}"
+            self.words = f"colours (of significant disparities) diverge around 0 and end at ±{self.high:g}"
         else:
-            self.words = f"colours run from {self.low:g} to {self.high:g}"
+            self.words = f"colours (of significant disparities) run from {self.low:g} to {self.high:g}"
 
     def level(self, mean: float) -> float:
         """Return the place of a mean."""
@@ -376,8 +375,8 @@ class Scale:
 
 
 def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Scale) -> Cell:
-    """Return a group mean with its place on the colour scale, and whether it is an end of a significant disparity."""
-    if group is None:
+    """Return a group mean; of a significant disparity with its place on the colour scale, and whether it is an end."""
+    if group is None or not group["n_subjects"]:
         return Cell(None)
     title = f"{group['n_subjects']} subjects, {group['n_images']} images"
     mean = group["mean"]
@@ -391,8 +390,8 @@ def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Sc
         and group["group"] in (end_groups[0]["group"], end_groups[1]["group"])
     ):
         mark = "low" if group["group"] == min(end_groups, key=lambda g: float(g["mean"]))["group"] else "high"
-    level = None if mean is None else scale.level(mean)
-    return Cell(mean, title=title, level=level, mark=mark, subjects=group["n_subjects"])
+    level = scale.level(mean) if row["significant"] and mean is not None else None
+    return Cell(mean, title=title, level=level, mark=mark, muted=level is None, subjects=group["n_subjects"])
 
 
 def _findings(results: Results) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from typing import Any
 from fp2.report.answers import answers_link
 from fp2.report.plots import axis_end
 from fp2.report.reading import (
+    FEWEST_SPOKES,
     cut_label,
     group_order,
     model_name,
@@ -31,8 +32,6 @@ from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
 
 Row = Mapping[str, Any]
 Results = Mapping[str, Any]
-FEWEST_SPOKES = 3
-"""Probes that a radar needs: fewer make no area."""
 MOST_GROUPS = 24
 """Groups of a profile; the largest are shown."""
 MOST_DIFFERING = 12

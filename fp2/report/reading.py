@@ -18,6 +18,8 @@ from fp2.verdicts import Verdict
 DASH = "–"
 HOW_TO_READ = "How to read these numbers"
 """Above explanations that are folded."""
+FEWEST_SPOKES = 3
+"""Probes that a radar, and so a fingerprint, needs: fewer make no area."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", UNENDED, *WITHOUT_ATTEMPT, "answered")
@@ -294,6 +296,11 @@ def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the meanings of the verdicts that occur in the rows."""
     occurring = {row["verdict"] for row in rows}
     return {verdict: verdict.meaning for verdict in Verdict if verdict in occurring}
+
+
+def untested_words(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return why rows of which none was tested were not: `the answers all have the same value, or too few have one`."""
+    return " or ".join(verdict_meanings(rows).values())
 
 
 def extreme_groups(row: Mapping[str, Any]) -> tuple[str | None, str | None]:

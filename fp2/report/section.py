@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from fp2.errors import Fp2Error
 from fp2.plugins import load_path
-from fp2.report.reading import MIN_CELL, extreme_groups, number, plain, verdict_words
+from fp2.report.reading import FEWEST_SPOKES, MIN_CELL, extreme_groups, number, plain, verdict_words
 from fp2.report.several import side_by_side
 from fp2.report.values import Estimate, Finding, Table, Value, as_cell, charts, findings, suppressed
 from fp2.results import Block
@@ -138,11 +138,12 @@ def write_figures(
 
 
 def heading(sections: Sequence[Section], results: Results) -> str:
-    """Return what the report is called: a block's subject, the title in the results, a section's, or a fingerprint."""
+    """Return what the report is called: a block's subject, the title in the results, a section's, or by its probes."""
     applying = [section for section in sections if section.applies(results)]
     subjects = (section.subject(results[section.name]) for section in applying)
     titles = (*subjects, results.get("title"), *(section.report_title for section in applying))
-    return plain(next(filter(None, titles), BIAS_FINGERPRINT))
+    default = BIAS_FINGERPRINT if len(results["probes"]) >= FEWEST_SPOKES else "Disparities"
+    return plain(next(filter(None, titles), default))
 
 
 def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from fp2.report.answers import answers_link
 from fp2.report.disparities import detectable_words, panels, significant_of
-from fp2.report.disparity_charts import FEWEST_SPOKES, differing, radars
+from fp2.report.disparity_charts import differing, radars
 from fp2.report.reading import (
+    FEWEST_SPOKES,
     HOW_TO_READ,
     cut_label,
     model_name,
@@ -27,6 +28,7 @@ from fp2.report.reading import (
     sentence,
     shorten,
     shown_interval,
+    untested_words,
 )
 from fp2.report.section import Section, present
 from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
@@ -164,7 +166,7 @@ def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Itera
         counted = f"in {len(tested)} comparison{'s' * (len(tested) > 1)} of {_primary(results)}."
         yield Sentence([Strong("No difference between groups was found"), f" {counted}"], Weight.LEAD)
     if not tested:
-        yield Sentence([Strong("Nothing could be tested"), ": too few subjects, or constant answers."], Weight.LEAD)
+        yield Sentence([Strong("Nothing could be tested"), f": {untested_words(rows)}."], Weight.LEAD)
 
 
 def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:

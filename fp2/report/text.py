@@ -62,7 +62,8 @@ def _wrapped(piece: str) -> str:
     if isinstance(piece, Code):
         return f"`{plain(piece)}`"
     text = escape_markdown(spaced(piece))
-    return f"**{text.strip()}**" if isinstance(piece, Strong) and text.strip() else text
+    bold = text.strip()
+    return text.replace(bold, f"**{bold}**") if isinstance(piece, Strong) and bold else text
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -93,6 +93,16 @@ def _check_registration(path: Path, keys: Path) -> None:
         raise Fp2Error(f"no registration of this machine: {problem}", where=f"preregistration={path}", fix=fix)
 
 
+def check_surroundings(config: Config) -> None:
+    """Raise for an MLflow store that does not exist, and for a preregistration that was not signed on this machine."""
+    if config.tracking.enabled and (config.tracking.uri or config.tracking.artifacts):
+        from fp2.tracking.client import check_store
+
+        check_store(config)
+    if config.preregistration is not None:
+        _check_registration(Path(config.preregistration), Path(config.paths.keys))
+
+
 def load_inputs(
     config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None, *,
     makes_images: bool = True, model_needed: bool = True,
@@ -115,13 +125,8 @@ def load_inputs(
     """
     from fp2.data.base import configured_source
 
-    if config.tracking.enabled and (config.tracking.uri or config.tracking.artifacts):
-        from fp2.tracking.client import check_store
-
-        check_store(config)
+    check_surroundings(config)
     objects = objects or CallerObjects()
-    if config.preregistration is not None:
-        _check_registration(Path(config.preregistration), Path(config.paths.keys))
     protocol = build_protocol(config)
     asking: Asking = {}
     if isinstance(protocol, Asks):

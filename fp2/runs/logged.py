@@ -118,4 +118,6 @@ def load_run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Secti
     state_again(folder, here, {**task_settings, "task": asdict(settings.task)}, None)
     protocol = build_protocol(settings)
     protocols = [protocol, *special_cases(protocol)]
-    return load_sections([*dict.fromkeys(target for each in protocols for target in each.section_targets())])
+    of_protocols = [target for each in protocols for target in each.states.sections]  # first, as in a new run
+    with_supplements = [target for each in protocols for target in each.section_targets()]
+    return load_sections([*dict.fromkeys([*of_protocols, *with_supplements])])

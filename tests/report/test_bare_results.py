@@ -99,7 +99,9 @@ def test_a_protocol_states_its_title_where_the_results_have_none(bare: dict[str,
     assert heading([Own()], bare) == "Keypoint errors"
     del bare["title"]
     assert heading([Own()], bare) == "Gaps of detectors"
-    assert heading([Own()], {**bare, "own": {}}) == heading([], bare) == "Bias fingerprint"
+    probes = [{"id": name} for name in ("occupation", "trust", "lifestyle")]
+    assert heading([Own()], {**bare, "own": {}, "probes": probes}) == "Bias fingerprint"
+    assert heading([], {**bare, "probes": probes[:2]}) == "Disparities"  # no radar, so no fingerprint
     runs = [SweepRun({**bare, "run_id": name}, None, "", sections=[Own()]) for name in "ab"]
     assert title_of(sweep_results(runs, [], 10)).startswith("Gaps of detectors of ")
     assert title_of(sweep_results([runs[0], SweepRun(bare, None, "")], [], 10)).startswith("Results of ")

@@ -222,6 +222,24 @@ def test_a_sentence_counts_what_differs_and_leaves_the_names_to_the_table(result
     assert [lead.cut for lead in leads] == results["cuts"]
 
 
+def test_only_means_of_significant_disparities_have_a_colour_and_no_answer_is_not_too_few_subjects(
+    results: dict[str, Any],
+) -> None:
+    rows = [row for row in results["disparities"] if row["cut"] == "region" and row["scorer"] == "valence"]
+    for row in rows:
+        row.update(significant=row["probe"] == "trust")
+    rows[0]["groups"][0].update(n_subjects=0, n_images=0, mean=None)
+    values = list(suppressed(DisparitiesSection().values({}, results), 10))
+    means = table_of(values, "means", "region", "valence")
+    cells = {as_cell(row.cells[0]).value: [as_cell(cell) for cell in row.cells[3:]] for row in means.rows}
+    probes = [row["probe"] for row in rows]
+    coloured = {
+        probe for of_group in cells.values() for probe, cell in zip(probes, of_group, strict=True) if cell.level
+    }
+    assert coloured == {"trust"}
+    assert cells[rows[0]["groups"][0]["group"]][0].value is None
+
+
 def test_a_disparity_that_is_not_significant_names_no_group_in_bold(results: dict[str, Any]) -> None:
     for table in tables(disparities_of(results)):
         if table.name == "disparities":

@@ -64,7 +64,7 @@ def test_where_nothing_could_be_tested_it_says_so_and_claims_no_equality(results
         row.update(significant=None, verdict="uninformative", status="uninformative", mde80=None)
     values = list(summary(results, []))
     said = " ".join(sentences(values))
-    assert "Nothing could be tested" in said
+    assert "Nothing could be tested: the answers all have the same value, or too few have one." in said
     assert "No difference" not in said
     (counts,) = [table for table in tables(values) if table.name == "counts"]
     assert {as_cell(cell).value for row in counts.rows for cell in row.cells[1:]} == {"not testable"}

@@ -29,6 +29,7 @@ from fp2.extension import (
     Weight,
     cut_label,
     plural,
+    rank_interval,
     reading,
     render_document,
     scorer_label,
@@ -195,7 +196,7 @@ def _question(standing: Standing) -> list[Value]:
         rows.append(
             Row([
                 Link(standing.names[model], page_of(model)), estimates[model],
-                f"{place.rank_low} to {place.rank_high}" if place else reading.DASH,
+                rank_interval(place.rank_low, place.rank_high) if place else reading.DASH,
                 place.letters if place else reading.DASH, of_model.n_sites, subjects, of_model.tau,
             ])
         )  # fmt: skip
@@ -224,7 +225,7 @@ def _of_model(standing: Standing, model: str) -> list[Value]:
     ]
     place = next((row for row in standing.ranks.rows if row.name == model), None) if standing.ranks else None
     estimate = _estimate(standing, model)
-    where = f", rank {place.rank_low} to {place.rank_high} of {len(standing.pooled)}" if place else ""
+    where = f", rank {rank_interval(place.rank_low, place.rank_high)} of {len(standing.pooled)}" if place else ""
     return [
         Part(
             f"By {cut_label(question.cut)}",

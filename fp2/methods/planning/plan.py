@@ -29,6 +29,7 @@ from fp2.extension import (
     check_machine,
     check_run_cost,
     check_settings,
+    check_surroundings,
     check_typed,
     config_hash,
     config_of,
@@ -103,6 +104,7 @@ def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], spread: Sprea
     """Print the plan of each job; return the exit status: one of several that would be refused stops no other."""
     if missing := _missing(configs[0]):
         for config in configs:  # what `fp2 run` would refuse before it reads any data
+            check_surroundings(config)
             protocol = build_protocol(config)
             if isinstance(protocol, Asks):
                 with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:

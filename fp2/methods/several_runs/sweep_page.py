@@ -107,9 +107,10 @@ def render_sweep(block: Block, sample: Block | None = None, compared: tuple[Bloc
         "version": block["fp2_version"],
         "has_answers": bool(sample["rows"]),
     }
+    folded = {*FOLDED, *(("beside", "other") if block["panels"] else ())}
     sections = [
         *first,
-        *(PageSection(name, title, values, folded=name in FOLDED) for name, title, values in sweep_sections(block)),
+        *(PageSection(name, title, values, folded=name in folded) for name, title, values in sweep_sections(block)),
     ]
     sections.insert(-5, PageSection("sample", "Answers side by side", template="samples.html.j2"))
     return render_page(context, _notices(block), sections, block["min_cell"])
@@ -128,7 +129,7 @@ FOLDED = (
     "limits",
     "again",
 )
-"""Sections of which a page shows only the heading at first."""
+"""Sections of which a page shows only the heading at first; beside disparities, those of protocols too."""
 
 
 def sweep_markdown(block: Block, figure: str | None = None) -> str:

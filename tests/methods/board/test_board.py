@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ def test_passports_of_one_question_are_ranked_and_others_stand_apart(put: Put, t
     for page in pages[1:]:
         assert f'href="{page.name}"' in pages[0].read_text()
         assert 'href="index.html"' in page.read_text()
+        assert re.search(r"rank [12] of 2;", page.read_text())
 
 
 def test_what_is_tampered_repeated_replayed_or_incomparable_is_refused_with_its_reason(

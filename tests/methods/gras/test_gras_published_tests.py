@@ -106,6 +106,7 @@ def test_one_command_shows_both_orientations_of_every_model(
     given = [word for word in words(checkout, "report=none") if word != "tracking=none"]
     assert fp2("run", *given, "task.options.model=all") == 0
     said = capsys.readouterr().out
+    assert "severity" not in said  # of composites, which these runs do not have
     found = {r["model"]["name"]: r for r in map(results_of, {p.parent for p in own_root.rglob("results.json")})}
     assert set(found) == {MODEL, OTHER}
     for results in found.values():

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, execute, fp2, results_of
+from bench import Bench, execute, fp2, load_config, results_of
+from commands.test_runs import RELEASED
 from PIL import Image
 
 from fp2.errors import Fp2Error
+from fp2.runs.logged import load_run_sections
 
 TRUTH = (
     "{noise: {subject_sd: 2.0, image_sd: 0.5}, effects: {occupation: {skin: {VI: -1.5}}}, "
@@ -125,6 +127,13 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
     assert page.count("data-chart=") == 3  # the largest differences, the comparison, and refusals by group
     passport = json.loads((folder / "passport.json").read_text())
     assert passport["payload"]
+
+
+def test_sections_read_from_a_folder_begin_with_the_sets_as_those_of_a_new_run_do() -> None:
+    folder = RELEASED / "twins"
+    sections = load_run_sections(folder, load_config([]), results_of(folder)["run_id"])
+    names = [section.name for section in sections]
+    assert names.index("matched") < names.index("pairwise")
 
 
 def test_a_purged_scene_leaves_what_a_run_without_it_finds(sets_bench: Bench, sets: Path) -> None:

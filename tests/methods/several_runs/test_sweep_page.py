@@ -215,3 +215,4 @@ def test_markdown_has_the_leaderboard(results: dict[str, Any], other_results: di
     assert head.count("|") == row.count("|")
     assert f"| {results['composites']['region']['value']:.3f} |" in row
     assert "Which groups are worst and best" in text
+    assert "**Positive control:** " in whole  # not "**Positive control: **" or without the space
