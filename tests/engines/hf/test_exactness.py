@@ -109,6 +109,7 @@ def test_shared_logits_are_those_of_one_prompt_at_a_time(
     scale = max(1.0, max(float(row.abs().max()) for row in plain.values()) / 10)
     assert ours.keys() == plain.keys()
     assert difference(ours, plain) <= TOLERANCE * scale
+    assert max(float((ours[key].softmax(-1) - plain[key].softmax(-1)).abs().max()) for key in plain) <= 1e-5
     assert engine.runtime()["sharing"] == SHARED_MOST.get(family, "tree")
 
     pictures = [task.image_id for task in some]
