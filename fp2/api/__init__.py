@@ -332,9 +332,14 @@ def disparity(
         raise Fp2Error(f"the lengths differ: {lengths}", where="fp2.disparity")
     has_group = ~pd.isna(columns["groups"])
     columns = {key: column[has_group] for key, column in columns.items()}
+    low, high = value_range
+    outcome = columns["values"].astype("float64")
+    if ((outcome < low) | (outcome > high)).any():
+        problem = f"a value is outside its range, {low:g} to {high:g}"
+        raise Fp2Error(problem, where="fp2.disparity", fix="Give value_range=(LOW, HIGH)")
     try:
         row = compare_groups(
-            columns["values"].astype("float64"), columns["groups"].astype(str).astype(object), columns["subjects"],
+            outcome, columns["groups"].astype(str).astype(object), columns["subjects"],
             images=columns.get("images"), higher_is_better=higher_is_better, value_range=value_range,
             smallest_effect=smallest_effect, min_subjects=min_subjects, alpha=alpha, n_permutations=n_permutations,
             n_bootstrap=n_bootstrap, seed=seed,
