@@ -91,5 +91,5 @@ def test_the_five_models_run_in_one_sweep(own_root: Path, tmp_path: Path, capsys
     assert all(run["parameters"] > 10_000 for run in together["runs"])
     assert together["missing"] == []
     html = (report / "report.html").read_text(encoding="utf-8")
-    assert "Bias fingerprints of 5 models" in html
+    assert "Disparities of 5 models" in html  # two probes are no fingerprint
     assert all(family in html for family in FAMILIES)

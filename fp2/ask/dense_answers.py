@@ -134,7 +134,7 @@ class DenseAnswers:
     @property
     def _unended(self) -> NDArray[np.bool_]:
         """Which answers failed because the reasoning did not end."""
-        codes = [code for code, reason in enumerate(self.reasons) if reason.startswith(STILL_REASONING)]
+        codes = [code for code, reason in enumerate(self.reasons) if str(reason).startswith(STILL_REASONING)]
         return np.isin(self.errors, codes)
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
