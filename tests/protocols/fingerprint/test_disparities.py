@@ -374,7 +374,7 @@ def test_a_strong_effect_is_found_with_its_worst_group_and_the_rest_is_not() -> 
 
 def test_family_wise_error_of_planted_zeros() -> None:
     """No effect anywhere, subjects differ, two images each: at most 5 % of data sets may have a significant row."""
-    worlds, alpha = 15, 0.05  # at length: `python -m benchmarks.validity`, study whole_run
+    worlds, alpha = 30, 0.05  # at length: `python -m benchmarks.validity`, study whole_run
     people = crowd(36)
     noise = {"subject_sd": 1.5, "image_sd": 0.6, "shared": 0.4}
     hits = 0
