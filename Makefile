@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras hashes audit chart-library clean
+.PHONY: help setup run test test-thorough lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras hashes audit chart-library clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -31,6 +31,9 @@ ui: setup ## Open the MLflow UI
 
 test: setup ## Run the tests on all cores (ARGS="-n 0 tests/test_cuts.py" for one file in one process)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-thorough: setup ## The tests that "make test" leaves out: more pages, models, versions and sizes of what it covers
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m thorough $(ARGS)
 
 lint: setup ## Style, types and the import contract
 	$(BIN)/ruff check .

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +35,28 @@ def is_run(command: str) -> bool:
     return not any(re.search(pattern, command) for pattern in NOT_RUN)
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Iterator[Project]:
-    """A project in which every command of the pages has run, in their order, but for those that purge people."""
-    root = tmp_path_factory.mktemp("pages")
+@contextmanager
+def commands_run(root: Path, empty_mlflow: Path, pages: Iterable[str]) -> Iterator[Project]:
+    """Run every command of the pages, in their order, but for those that purge people."""
     write_project(root, empty_mlflow)
     with pytest.MonkeyPatch.context() as patch, serving(ROUTES) as server:
         patch.chdir(root)
         patch.setenv("FP2_ROOT", str(root))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         made = Project(root, server)
-        for page in PAGES:
+        for page in pages:
             prepare(made, page)
             for command in filter(is_run, written(page)):
                 if not command.startswith(PURGE):
                     made.run(command)
         yield made
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Iterator[Project]:
+    """A project in which every command of all pages has run."""
+    with commands_run(tmp_path_factory.mktemp("pages"), empty_mlflow, PAGES) as project:
+        yield project
 
 
 def test_what_does_not_run_here_is_stated_with_a_test_of_it() -> None:
@@ -62,6 +69,7 @@ def test_what_does_not_run_here_is_stated_with_a_test_of_it() -> None:
     assert all(page_path(page).exists() for page in PAGES)
 
 
+@pytest.mark.thorough
 def test_every_name_of_the_coverage_is_there(project: Project) -> None:
     results = [results_of(folder) for folder in project.folders()]
     files = {path.name for path in project.root.rglob("*") if path.is_file()}
@@ -85,15 +93,26 @@ def purged(project: Project) -> Project:
     return project
 
 
-def test_every_command_runs(purged: Project) -> None:
-    project = purged
+def wrong_statuses(project: Project) -> dict[str, int]:
+    """Return the exit status of each command that ended otherwise than its page says."""
     wrong = {}
     for command, status in project.statuses.items():
-        allowed = next((found for pattern, found in STATUSES.items() if re.match(pattern, command)), (0,))
+        allowed = next((statuses for pattern, statuses in STATUSES.items() if re.match(pattern, command)), (0,))
         if status not in allowed:
             wrong[command] = status
-    assert wrong == {}
-    assert len(project.statuses) > 150
+    return wrong
+
+
+def test_the_commands_of_the_first_pages_run(tmp_path: Path, empty_mlflow: Path) -> None:
+    with commands_run(tmp_path, empty_mlflow, ("sweep", "start")) as project:
+        assert wrong_statuses(project) == {}
+        assert len(project.statuses) > 10
+
+
+@pytest.mark.thorough
+def test_every_command_runs(purged: Project) -> None:
+    assert wrong_statuses(purged) == {}
+    assert len(purged.statuses) > 150
 
 
 def _is_there(span: str, results: list[Any], files: set[str]) -> bool:

@@ -52,6 +52,7 @@ def offline(hub: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
+@pytest.mark.thorough
 def test_the_five_models_run_in_one_sweep(own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = write_copy(tmp_path, n_subjects=60, n_pairs=0)
     words = [

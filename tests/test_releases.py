@@ -153,10 +153,13 @@ def repeated(release: Path, root: Path) -> Callable[[str], dict[str, Any]]:
     return repeat
 
 
+@pytest.mark.parametrize(
+    "names", [("default", "gras"), pytest.param(tuple(RUNS), marks=pytest.mark.thorough)], ids=["two", "all"]
+)
 def test_runs_are_repeated_from_their_store_to_equal_numbers(
-    release: Path, repeated: Callable[[str], dict[str, Any]]
+    names: Sequence[str], release: Path, repeated: Callable[[str], dict[str, Any]]
 ) -> None:
-    for name in repeated_runs(release):
+    for name in set(names) & set(repeated_runs(release)):
         check_repeated(release / "runs" / name, dict(repeated(name)))
 
 
@@ -200,6 +203,7 @@ def test_the_passport_is_valid_and_a_new_one_says_the_same(
     assert [key for key in added if not key.startswith(new_parts) and not owned(key, changed)] == []
 
 
+@pytest.mark.thorough
 def test_passports_state_the_tests_and_limitations_of_their_protocol(
     release: Path, repeated: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -277,8 +281,9 @@ def test_the_store_has_the_same_tables(release: Path, root: Path, tmp_path: Path
 interface_now = cache(interface)
 
 
-def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(release: Path) -> None:
-    """Of an earlier version the experiments: what changes a hash of its other choices changes one of the latest."""
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["some", "all"])
+def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(release: Path, every: bool) -> None:
+    """What changes the hash of a choice of an earlier version changes that of one of the latest."""
     old, new = read(release / "names.json"), interface_now()
     assert missing(old["commands"], new["commands"]) == []
     assert {
@@ -287,7 +292,8 @@ def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(re
     hashes = {
         words: value
         for words, value in old["hashes"].items()
-        if not value.startswith("error") and (release == LATEST or not words or words.startswith("experiment="))
+        if not value.startswith("error")
+        and ((every and release == LATEST) or not words or words.startswith("experiment="))
     }
     for words, value in hashes.items():
         without = OF_030.get(words, ())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from bench import QUICK_DATA, Bench
 from fake_server import Reply, Seen, serving, words
 
 from benchmarks.prefix_cache import measure
 
 
+@pytest.mark.thorough
 def test_the_share_that_a_server_reports_and_the_most_it_could(bench: Bench) -> None:
     known: set[str] = set()
 

@@ -81,6 +81,7 @@ def test_a_label_outside_its_values_is_refused(tmp_path: Path) -> None:
         read_gold(write(tmp_path / "a.jsonl", [row(1, "x", economic=3)]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("held", sorted(GOLD.glob("held*.jsonl")), ids=lambda path: path.stem)
 def test_the_scorers_reach_on_the_held_answers_what_the_page_says(
     held: Path, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from fp2.compose import load_config
 from fp2.scorers.registry import build_scorers
 
 
+@pytest.mark.thorough
 def test_the_analysis_of_a_run_is_timed_with_its_supplements() -> None:
     rng = np.random.default_rng(1)
     config = load_config(
@@ -29,6 +30,7 @@ def test_the_analysis_of_a_run_is_timed_with_its_supplements() -> None:
     assert (scored["answers_scored"], scored["scoring_seconds"] >= 0) == (72, True)
 
 
+@pytest.mark.thorough
 def test_the_harness_is_timed_beside_the_bare_loop(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +44,7 @@ def test_the_harness_is_timed_beside_the_bare_loop(
     assert 0 < found["outside_model"] < 1
 
 
+@pytest.mark.thorough
 def test_questions_about_two_images_are_timed_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from benchmarks import items

@@ -33,6 +33,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("stopping")
 
 
+@pytest.mark.thorough
 def test_large_gaps_are_found_with_few_answers_and_small_ones_are_not_claimed(
     stopping: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

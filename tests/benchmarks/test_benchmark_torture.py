@@ -10,6 +10,7 @@ from benchmarks.torture.kills import kills
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.thorough
 def test_killed_runs_lose_nothing_and_end_with_the_same_tables() -> None:
     rows = torture([kills], seed=1, short=True)
     assert [row.tries for row in rows] == [1, 1]

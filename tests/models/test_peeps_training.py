@@ -68,6 +68,7 @@ def test_weights_and_truth_belong_together(tokenizer: Any) -> None:
     assert saved["merges"] == built["merges"]
 
 
+@pytest.mark.thorough
 def test_the_whole_recipe_from_nothing_gives_the_same_bytes_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from report.chart_examples import CHARTS
 from report.conftest import make_hostile, make_results
 from report.hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page
+from thorough import thorough_but
 
 from fp2.ask.answers import read_tables
 from fp2.methods.labels.command import LabelServer
@@ -190,7 +191,7 @@ ONE_SCHEME = (*PROTOCOLS, "view", "label", "charts", "notebook")
 """Pages of the same parts and colours as the others: dark on a phone, light on a desk."""
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", thorough_but(PAGES, "dashboard", "comparison", "view"))
 def test_a_page_is_accessible_silent_closed_and_never_wider_than_the_window(
     browser: Any, addresses: dict[str, str], name: str
 ) -> None:
@@ -232,7 +233,7 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
         assert table.evaluate(first) == 0
 
 
-@pytest.mark.parametrize("name", A4)
+@pytest.mark.parametrize("name", thorough_but(A4, "dashboard"))
 def test_nothing_is_cut_or_folded_on_paper(browser: Any, addresses: dict[str, str], name: str) -> None:
     with Opened(browser, addresses[name], A4[name][0], "light") as one:
         one.page.set_viewport_size(dict(zip(("width", "height"), A4[name], strict=True)))
@@ -247,7 +248,7 @@ def test_nothing_is_cut_or_folded_on_paper(browser: Any, addresses: dict[str, st
         assert one.page.locator("details[open]").count() == 0
 
 
-@pytest.mark.parametrize("name", ["dashboard", "sweep"])
+@pytest.mark.parametrize("name", thorough_but(["dashboard", "sweep"], "dashboard"))
 def test_print_shows_what_the_switches_hide(browser: Any, addresses: dict[str, str], name: str) -> None:
     with Opened(browser, addresses[name], WIDTHS[1], "dark") as one:
         hidden = "Array.from(document.querySelectorAll('table')).filter(e => !e.checkVisibility()).length"
@@ -263,7 +264,7 @@ def test_print_shows_what_the_switches_hide(browser: Any, addresses: dict[str, s
             assert "Answers to read" in one.page.locator("#unprinted").inner_text()
 
 
-@pytest.mark.parametrize("name", ["dashboard", "sweep"])
+@pytest.mark.parametrize("name", thorough_but(["dashboard", "sweep"], "dashboard"))
 def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str], name: str) -> None:
     focused = "document.activeElement"
     with Opened(browser, addresses[name], WIDTHS[-1], "light") as one:
@@ -350,7 +351,7 @@ def test_charts_are_drawn_where_they_are_seen_and_on_paper(browser: Any, address
         assert one.page.evaluate(drawn) == one.page.locator("[data-chart]").count()
 
 
-@pytest.mark.parametrize("name", ["dashboard", "passport", "fhibe_scores"])
+@pytest.mark.parametrize("name", thorough_but(["dashboard", "passport", "fhibe_scores"], "dashboard"))
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (800, 900), (1400, 900)])
 def test_the_first_screen_has_a_chart_and_few_words(
     browser: Any, addresses: dict[str, str], width: int, height: int, name: str
@@ -366,7 +367,7 @@ def test_the_first_screen_has_a_chart_and_few_words(
 
 
 @pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
-@pytest.mark.parametrize("start", ["p.lead a", "svg a", "th a"])
+@pytest.mark.parametrize("start", thorough_but(["p.lead a", "svg a", "th a"], "svg a"))
 def test_one_key_leads_to_the_answers_of_a_difference_and_the_groups_stay_hidden(
     browser: Any, addresses: dict[str, str], start: str, width: int
 ) -> None:
@@ -389,7 +390,7 @@ def test_one_key_leads_to_the_answers_of_a_difference_and_the_groups_stay_hidden
         assert not one.said
 
 
-@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+@pytest.mark.parametrize("width", thorough_but([WIDTHS[0], WIDTHS[-1]], WIDTHS[-1]))
 def test_the_view_compares_two_groups_by_keyboard(browser: Any, addresses: dict[str, str], width: int) -> None:
     """Two columns that lie side by side; names and the other answers about an image when they are asked for."""
 
@@ -453,7 +454,7 @@ def assert_linear(pixels: Any, values: Any) -> None:
     assert pixels == pytest.approx([start + slope * value for value in values], abs=0.05)
 
 
-@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+@pytest.mark.parametrize("width", thorough_but([WIDTHS[0], WIDTHS[-1]], WIDTHS[0]))
 def test_every_kind_of_chart_draws_its_numbers(browser: Any, addresses: dict[str, str], width: int) -> None:
     with Opened(browser, addresses["charts"], width, "light") as one:
         section = {kind: one.page.locator(f"section[aria-labelledby='h-{kind}']") for kind in ChartKind}

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY
 from report.test_browser import CHROMIUM, WIDTHS, Opened, browser, violations
+from thorough import thorough_but
 
 __all__ = ["browser"]
 
@@ -51,7 +52,7 @@ def test_it_builds_without_a_warning(site: Path) -> None:
 
 
 @in_chromium
-@pytest.mark.parametrize("name", ["index", "start", "scorers", "reference/python"])
+@pytest.mark.parametrize("name", thorough_but(["index", "start", "scorers", "reference/python"], "scorers"))
 def test_a_page_is_accessible_silent_and_closed(browser: Any, site: Path, name: str) -> None:
     for width, scheme in ((WIDTHS[0], "dark"), (WIDTHS[-1], "light")):
         with Opened(browser, (site / f"{name}.html").as_uri(), width, scheme) as one:

@@ -255,6 +255,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.thorough
 def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench) -> None:
     script = bench.root / "killed.py"
     script.write_text(KILLED, encoding="utf-8")
@@ -269,6 +270,7 @@ def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench) -> 
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.package(name="maintenance")
 def test_a_store_that_was_left_half_made_is_replaced_and_kept(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     database = bench.root / "mlruns" / "mlflow.db"
@@ -386,6 +388,7 @@ def test_what_is_logged_while_a_run_goes_on_may_fail(bench: Bench, monkeypatch: 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the page with")
 def test_the_printed_links_open_the_runs_in_the_ui(
     logged_twice: tuple[Bench, list[Any]], capsys: pytest.CaptureFixture[str]
@@ -537,6 +540,7 @@ def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any
         logged[0].config('tracking.sweep_id="x\'y"')
 
 
+@pytest.mark.thorough
 @pytest.mark.package(name="maintenance")
 @pytest.mark.package(name="withdrawal")
 def test_a_copied_project_never_writes_into_the_original(

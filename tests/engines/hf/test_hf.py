@@ -16,6 +16,7 @@ import pytest
 import torch
 from family_checkpoints import save
 from PIL import Image, ImageOps
+from thorough import thorough_but
 
 from fp2.engines.build import build_engine
 from fp2.engines.hf.engine import HfEngine, HfOptions
@@ -83,7 +84,7 @@ def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table
 
 
 @pytest.mark.parametrize("kind", ["chat", "raw"])
-@pytest.mark.parametrize("batch_size", [1, 50])
+@pytest.mark.parametrize("batch_size", thorough_but([1, 50], 50))
 def test_answers_are_those_of_plain_transformers(
     kind: str, batch_size: int, tiny_llava: Path, tiny_llava_raw: Path, tasks: list[ImageTask]
 ) -> None:
@@ -192,7 +193,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
     assert asked.runtime()["batch_size"] == 3
 
 
-@pytest.mark.parametrize("sharing", ["tree", "none"])
+@pytest.mark.parametrize("sharing", thorough_but(["tree", "none"], "tree"))
 def test_out_of_memory_while_probabilities_are_read(
     sharing: Any, tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_out_of_memory_while_probabilities_are_read(
         assert values == pytest.approx(expected[key], abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_memory_for_not_even_one_is_an_error_row(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,7 +432,7 @@ def test_the_variant_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageT
     assert plain != turned
 
 
-@pytest.mark.parametrize("sharing", ["tree", "none"])
+@pytest.mark.parametrize("sharing", thorough_but(["tree", "none"], "tree"))
 @pytest.mark.parametrize("scored", [True, False], ids=["scored", "words"])
 def test_an_image_that_never_fits_fails_alone_and_slows_no_other(
     sharing: Any, scored: bool, tiny_family: Callable[[str], Path], tasks: list[ImageTask],

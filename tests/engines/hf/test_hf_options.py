@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bench import load_config
 from PIL import Image
+from thorough import thorough_but
 from tiny import save_tiny_llava
 
 from fp2.compose import config_hash
@@ -116,7 +117,10 @@ def asked(folder: Path, task: ImageTask, model: Mapping[str, Any], engine: Mappi
     return {answer.question_id: answer for batch in batches for answer in batch}
 
 
-@pytest.mark.parametrize("model", [{"quantisation": "int8"}, {"quantisation": "nf4", "dtype": "bfloat16"}])
+@pytest.mark.parametrize(
+    "model",
+    thorough_but([{"quantisation": "int8"}, {"quantisation": "nf4", "dtype": "bfloat16"}], {"quantisation": "int8"}),
+)
 def test_a_quantised_model_answers(model: dict[str, Any], mild: Path, tasks: list[ImageTask]) -> None:
     plain, found = asked(mild, tasks[0], {}, {}), asked(mild, tasks[0], model, {})
     assert {answer.error for answer in found.values()} == {None}
@@ -148,6 +152,7 @@ def test_a_model_larger_than_the_memory_answers_the_same(
         np.testing.assert_allclose((ours["c"].numbers or {})[key], value, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_every_attention_gives_the_same_answers(mild: Path, tasks: list[ImageTask]) -> None:
     sdpa, eager = (loaded(mild, placement=Placement(attention=name)) for name in ("sdpa", "eager"))
     assert (sdpa.attention, eager.attention) == ("sdpa", "eager")

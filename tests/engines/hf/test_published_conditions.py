@@ -20,6 +20,7 @@ from bench import Bench, execute, load_config
 from family_checkpoints import save
 from gras_checkout import MODELS, TEMPLATES, write_images, write_lists, write_scripts
 from PIL import Image, ImageOps
+from thorough import thorough_but
 
 from fp2.compose import config_hash
 from fp2.data.image_size import with_image_size
@@ -79,7 +80,7 @@ def as_published(
     return found
 
 
-@pytest.mark.parametrize("family", CASES)
+@pytest.mark.parametrize("family", thorough_but(CASES, next(iter(CASES))))
 def test_the_numbers_are_those_of_the_published_procedure(checkout: Path, tmp_path: Path, family: str) -> None:
     config, name, around, word, side = CASES[family]
     folder = save(family, tmp_path / MODELS[name].split("/")[1])  # the script is found by the folder's name

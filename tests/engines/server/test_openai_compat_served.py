@@ -70,6 +70,7 @@ def test_text_is_that_of_the_model_in_this_process(server: ServerSpec, people: l
     assert len({answer.text for answer in ours.values()}) > 6, "pictures and questions have to move the words"
 
 
+@pytest.mark.thorough
 def test_reasoning_is_switched_on_and_kept_apart(server: ServerSpec, people: list[ImageTask]) -> None:
     ours = table(engine(server, replace(DECODING, reasoning="on")), people)
     plain = table(engine(server), people)

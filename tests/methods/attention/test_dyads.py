@@ -73,6 +73,7 @@ def test_people_in_several_images_widen_the_interval():
     assert ours.term(2)[1] > 1.1 * plain.bse[2]
 
 
+@pytest.mark.thorough
 def test_level_of_the_test_that_nothing_matters():
     """600 data sets without any effect of the trait, half of the people in two images or more."""
     rng = np.random.default_rng(3)

@@ -173,6 +173,7 @@ def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[
     assert 0 < facts["bound"]["differ"] < 20
 
 
+@pytest.mark.thorough
 def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """The server answers at random: honest answers are no more often the odd ones out than the new ones."""
     words = [f"word{number}" for number in range(20)]

@@ -93,6 +93,7 @@ def test_texts_agree_at_a_near_tie_only() -> None:
     assert not texts_agree(Evidence(tie=0.1, rest=9.0), tolerance)
 
 
+@pytest.mark.thorough
 def test_the_odd_one_out_is_the_stated_one_as_often_as_any_other() -> None:
     """Of exchangeable answers with ties; in 1,000 honest audits of 60 answers at most a few are said to differ."""
     words = ("a kind nurse", "a kind doctor", "a tall nurse", "somebody rich and famous", 0.3, 0.31, [0.2, 0.8])

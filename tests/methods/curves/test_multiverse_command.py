@@ -29,6 +29,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.thorough
 def test_it_writes_into_a_folder_of_its_own_and_leaves_the_run_as_it_is(
     logged: tuple[Bench, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ import torch
 from bench import Bench, fp2, predicate_of
 from own_code import HERE, built, save_chat, save_query
 from PIL import Image
+from thorough import thorough_but
 
 from fp2.data.pixels import open_rgb
 from fp2.engines import checkpoint as checkpoint_module
@@ -110,7 +111,7 @@ def the_same(found: dict[str, Any], logits: torch.Tensor, tokenizer: Any) -> Non
     assert found == pytest.approx(expected, rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize("sharing", ["auto", "vision", "none"])
+@pytest.mark.parametrize("sharing", thorough_but(["auto", "vision", "none"], "auto"))
 def test_chatting_code_answers_as_its_own_methods_do(chat: Path, tasks: list[ImageTask], sharing: str) -> None:
     from transformers import AutoTokenizer
 
@@ -172,6 +173,7 @@ def test_an_image_is_encoded_once_for_all_its_questions(query: Path, tasks: list
     assert sum(seen) == 2
 
 
+@pytest.mark.thorough
 def test_the_rest_of_the_batch_changes_nothing_for_custom_code(chat: Path, query: Path, tasks: list[ImageTask]) -> None:
     for folder, heat in ((chat, 1.3), (query, 40.0)):
         hot = Decoding(max_new_tokens=5, temperature=heat, seed=5)
@@ -328,6 +330,7 @@ def test_the_code_is_part_of_the_key(chat: Path, tmp_path: Path, tasks: list[Ima
     assert {key: answer.text for key, answer in before.items()} != {key: answer.text for key, answer in after.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_smaller_numbers_stay_near(chat: Path, query: Path, tasks: list[ImageTask], dtype: str) -> None:
     for folder in (chat, query):

@@ -213,6 +213,7 @@ def test_annotators_are_counted_by_attribute_and_small_groups_are_pooled(tmp_pat
         describe.annotator_counts([tmp_path / "ids.csv"], 3)
 
 
+@pytest.mark.thorough
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     from bench import load_config
 

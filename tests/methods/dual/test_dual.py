@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from family_checkpoints.duals import DUALS, IMAGE, save_image_encoder
 from PIL import Image
+from thorough import thorough_but
 from tolerances import epsilons
 
 from fp2.data import pixels
@@ -78,7 +79,7 @@ def plainly(folder: Path, texts: Sequence[str], pictures: Sequence[Image.Image])
     return {name: value.numpy() for name, value in found.items()}
 
 
-@pytest.mark.parametrize("family", DUALS)
+@pytest.mark.parametrize("family", thorough_but(DUALS, "clip", "siglip2_naflex"))
 def test_embeddings_and_logits_are_those_of_transformers(
     family: str, folders: dict[str, Path], pictures: list[Image.Image]
 ) -> None:
@@ -94,7 +95,7 @@ def test_embeddings_and_logits_are_those_of_transformers(
     np.testing.assert_allclose(np.linalg.norm(ours.embed_texts(TEXTS), axis=1), 1, rtol=epsilons(16))
 
 
-@pytest.mark.parametrize("family", ["regnet", "resnet", "dinov2"])
+@pytest.mark.parametrize("family", thorough_but(["regnet", "resnet", "dinov2"], "dinov2"))
 def test_an_encoder_of_images_gives_what_transformers_pools(
     family: str, pictures: list[Image.Image], tmp_path: Path
 ) -> None:
@@ -127,7 +128,7 @@ def test_a_dual_encoder_is_no_encoder_of_images(folders: dict[str, Path]) -> Non
         ImageEncoder(HfSpec(str(folders["clip"]))).identity()
 
 
-@pytest.mark.parametrize("family", DUALS)
+@pytest.mark.parametrize("family", thorough_but(DUALS, "clip", "siglip2_naflex"))
 def test_probabilities_are_those_of_the_zero_shot_pipeline(
     family: str, folders: dict[str, Path], pictures: list[Image.Image]
 ) -> None:
@@ -145,7 +146,7 @@ def test_probabilities_are_those_of_the_zero_shot_pipeline(
     assert (np.allclose(probability.sum(1), 1)) == (family == "clip")
 
 
-@pytest.mark.parametrize("family", DUALS)
+@pytest.mark.parametrize("family", thorough_but(DUALS, "clip"))
 def test_one_at_a_time_is_the_same_and_another_image_is_not(
     family: str, folders: dict[str, Path], pictures: list[Image.Image]
 ) -> None:
@@ -160,7 +161,7 @@ def test_one_at_a_time_is_the_same_and_another_image_is_not(
         assert apart[~np.eye(len(vectors), dtype=bool)].min() > 1e-3  # wrong image, wrong text: it shows
 
 
-@pytest.mark.parametrize("family", ["siglip", "siglip2", "siglip2_naflex"])
+@pytest.mark.parametrize("family", thorough_but(["siglip", "siglip2", "siglip2_naflex"], "siglip2"))
 def test_siglip_reads_lower_case_to_the_full_length_and_without_a_mask(
     family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -265,6 +266,7 @@ def test_what_was_embedded_is_kept_for_the_same_model_only(
         assert half.model_calls == 1
 
 
+@pytest.mark.thorough
 def test_quantised_layers_embed_nearly_the_same(folders: dict[str, Path], pictures: list[Image.Image]) -> None:
     whole = encoder(folders["siglip2"]).embed_images(pictures)
     int8 = DualEncoder(HfSpec(str(folders["siglip2"]), quantisation="int8"), LocalOptions(device="cpu"))
@@ -275,6 +277,7 @@ def test_quantised_layers_embed_nearly_the_same(folders: dict[str, Path], pictur
     assert "bitsandbytes" in int8.identity()["family"]
 
 
+@pytest.mark.thorough
 def test_identity_is_the_models_and_not_the_machines(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ def block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return ask(tmp_path_factory.mktemp("embedded"), framings=("direct", "evidence"))
 
 
+@pytest.mark.thorough
 def test_every_planted_cell_is_found_and_no_planted_zero(block: dict[str, Any]) -> None:
     words = list(kinds().values())
     assert (words.count("none"), words.count("double_skin"), words.count("usual")) == (10, 6, 5)
@@ -22,6 +23,7 @@ def test_every_planted_cell_is_found_and_no_planted_zero(block: dict[str, Any]) 
     assert found_cells(block) == planted_cells()
 
 
+@pytest.mark.thorough
 def test_the_planted_groups_are_at_the_ends(block: dict[str, Any]) -> None:
     for word, kind in kinds().items():
         if kind == "none":
@@ -34,6 +36,7 @@ def test_the_planted_groups_are_at_the_ends(block: dict[str, Any]) -> None:
             assert order[0] == "I", word
 
 
+@pytest.mark.thorough
 def test_only_the_planted_attribute_has_a_size(block: dict[str, Any]) -> None:
     sizes = unit_of(block)["magnitude"]["by_attribute"]
     assert sizes["skin_tone"]["omega_squared"]["low"] > 0.03

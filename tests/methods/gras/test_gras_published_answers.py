@@ -228,6 +228,7 @@ def test_a_model_can_be_chosen_and_its_name_is_checked(tmp_path: Path) -> None:
         execute(words(tmp_path, "task.options.model=blip", "report=none"), tmp_path / "other")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("mlflow_store")
 def test_one_command_makes_a_run_of_each_model(
     own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

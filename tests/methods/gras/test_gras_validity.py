@@ -15,6 +15,7 @@ from benchmarks.gras_worlds import World
 SMALL = World(48, groups={"gender": 2}, traits=24, templates=5, trait_correlation=0.3)
 
 
+@pytest.mark.thorough
 def test_exchangeable_labels_stay_inside_their_null() -> None:
     """400 data sets without any effect: the score is in the central 95 % of its own permutations in 93-97 %."""
     assert 0.93 <= null_coverage(SMALL, 400, 99) <= 0.97

@@ -26,6 +26,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_each_passes_its_own_test(packages: Path, tmp_path: Path) -> None:
     env = environment(tmp_path)
     env["PYTHONPATH"] = f"{packages / 'site'}:{env['PYTHONPATH']}"

@@ -126,6 +126,7 @@ def test_a_change_in_one_group_is_found_and_named(
     assert men["total"] == 0
 
 
+@pytest.mark.thorough
 def test_every_image_is_asked_about_once_and_alpha_stays(
     served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

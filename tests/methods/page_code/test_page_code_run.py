@@ -17,6 +17,7 @@ REPOSITORIES = {"google/paligemma-3b-mix-448": lambda folder: save("paligemma", 
                 "OpenGVLab/InternVL2-2B": save_chat}  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_published_conditions_run_in_one_sweep(
     own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -310,6 +310,7 @@ def test_the_pages_leaderboard_effects_and_tally_come_out_of_its_columns() -> No
     assert [row[2] for row in effects] == sorted((row[2] for row in effects), reverse=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("mlflow_store")
 def test_the_leaderboard_of_a_sweep_has_the_pages(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     words = bench.words("-m", "model.truth={seed: 1},{seed: 2}", "tracking=mlflow", "analysis.published=true")

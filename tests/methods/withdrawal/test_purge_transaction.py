@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from bench import REPOSITORY, Bench, environment, every_byte, fp2, rest_of, results_of, write_pictures
+from thorough import thorough_but
 
 from fp2.methods.withdrawal.journal import Journal, alone, pending
 from fp2.runs.folders import record_folder
@@ -554,7 +555,7 @@ main()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("where", ["folder", "mlflow"])
+@pytest.mark.parametrize("where", thorough_but(["folder", "mlflow"], "mlflow"))
 def test_a_killed_purge_is_finished_by_the_next(project: Bench, tmp_path: Path, where: str) -> None:
     others, tables = store_rows(project)["others"], answers_of(project)
     script = project.root / "killed.py"

@@ -110,6 +110,7 @@ def _made_again(root: Path, results: Any) -> None:
     assert [row["cut"] for row in found["disparities"]] == ["skin_tone", "pronoun"]
 
 
+@pytest.mark.thorough
 def test_a_task_in_which_most_are_not_found_is_no_result(world: Path, own_root: Path) -> None:
     words = _words(world, own_root, f"task.files.person_detection={world / 'blind.json'}", "report=none")
     assert main(words) == 0
