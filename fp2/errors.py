@@ -71,16 +71,8 @@ def without_path(error: BaseException, path: Path) -> str:
     message = str(error) or type(error).__name__
     forms = {str(path), os.path.abspath(path), os.path.realpath(path)}
     names = {path.name, os.path.basename(os.path.realpath(path))}
-    all_forms = forms | names
-    for name in sorted(
-        all_forms | {repr(name)[1:-1] for name in all_forms}, key=len, reverse=True
-    ):  # the longest first
-        message = _replaced(message, name)
+    all_forms = {name for name in forms | names if name.strip(". ")}
+    longest_first = sorted(all_forms | {repr(name)[1:-1] for name in all_forms}, key=len, reverse=True)
+    for name in longest_first:  # and quotes around it, unless it is part of a longer word
+        message = re.sub(rf"(?<!\w)(['\"]?){re.escape(name)}\1(?!\w)", "the file", message)
     return message
-
-
-def _replaced(text: str, name: str) -> str:
-    """Return `text` with "the file" in place of `name` and quotes around it, unless it is part of a longer word."""
-    if not name.strip(". "):
-        return text
-    return re.sub(rf"(?<!\w)(['\"]?){re.escape(name)}\1(?!\w)", "the file", text)

@@ -105,9 +105,46 @@ class DenseStorage:
     ) -> None:
         self.plan, self.traits, self._engine, self.writing = plan, tuple(traits), engine, writing
         self._responses, self._store = store, DenseStore(store.connection, store.path)
-        self.question_set, self.places = _question_set(plan, engine)
-        self.grid = _grid(plan.questions)
-        self.contexts, self.tasks, self.rows = _contexts(plan, engine)
+        # The distinct questions, and the place of each question of the battery among them
+        plain = next((question for question in plan.questions if question.kind != "yes_no"), None)
+        if plain is not None:
+            message = f"the question '{plain.question_id}' is not answered by yes or no"
+            raise Fp2Error(message, where="probe", fix="Set kind: yes_no")
+        blind = any(task.blind for task in plan.tasks)
+        keys: dict[str, int] = {}
+        columns = [
+            keys.setdefault(question_key(question, engine.method(question, blind)), len(keys))
+            for question in plan.questions
+        ]
+        self.question_set, self.places = QuestionSet(tuple(keys)), np.array(columns, dtype=np.int64)
+        # Traits, templates, and which question each pair of them is
+        questions_of = {(asked.trait, asked.template): index for index, asked in enumerate(plan.questions)}
+        trait_names = tuple(dict.fromkeys(asked.trait for asked in plan.questions))
+        templates = tuple(dict.fromkeys(asked.template for asked in plan.questions))
+        pairs = [(trait, template) for trait in trait_names for template in templates]
+        lacking = next((pair for pair in pairs if pair not in questions_of), None)
+        if lacking or "" in trait_names or len(questions_of) < len(plan.questions):
+            problem = f"{lacking[0]!r} in {lacking[1]!r}" if lacking else "a question names no trait, or the same twice"
+            fix = "Ask about every trait, once in every template"
+            raise Fp2Error(
+                f"the questions do not form a table of traits and templates: {problem}", where="probe", fix=fix
+            )
+        grid = np.array([questions_of[pair] for pair in pairs], dtype=np.int64)
+        self.grid = trait_names, templates, grid.reshape(len(trait_names), len(templates))
+        # The distinct contexts, one stimulus of each, and the context of every row of the plan
+        shared = {"identity": digest(engine.identity())}
+        contexts: dict[str, int] = {}
+        tasks: list[ImageTask] = []
+        of_task = np.empty(len(plan.tasks), dtype=np.int64)
+        for number, shown in enumerate(plan.tasks):
+            task_identity = engine.task_identity(shown)
+            key = context_key(shared, shown.pixel_sha256, shown.variant, shown.variant_params, task_identity)
+            if key not in contexts:
+                contexts[key] = len(tasks)
+                tasks.append(shown)
+            of_task[number] = contexts[key]
+        rows = np.array([of_task[row.task] if row.task >= 0 else -1 for row in plan.rows], dtype=np.int64)
+        self.contexts, self.tasks, self.rows = tuple(contexts), tuple(tasks), rows
         shape = (len(self.contexts), _WIDTH, len(self.question_set.questions))
         self._shape = shape
         self.failed: dict[tuple[int, int], str] = {}
@@ -322,38 +359,6 @@ def disk(answers: int, new: int) -> str:
     return f"about {store:,.{digits}f} MB in the store, {shards:,.{digits}f} MB of shards"
 
 
-def _question_set(plan: Plan, engine: Engine) -> tuple[QuestionSet, NDArray[np.int64]]:
-    """Return the distinct questions, and the place of each question of the battery among them."""
-    plain = next((question for question in plan.questions if question.kind != "yes_no"), None)
-    if plain is not None:
-        message = f"the question '{plain.question_id}' is not answered by yes or no"
-        raise Fp2Error(message, where="probe", fix="Set kind: yes_no")
-    blind = any(task.blind for task in plan.tasks)
-    keys: dict[str, int] = {}
-    columns = [
-        keys.setdefault(question_key(question, engine.method(question, blind)), len(keys))
-        for question in plan.questions
-    ]
-    return QuestionSet(tuple(keys)), np.array(columns, dtype=np.int64)
-
-
-def _contexts(plan: Plan, engine: Engine) -> tuple[tuple[str, ...], tuple[ImageTask, ...], NDArray[np.int64]]:
-    """Return the distinct contexts, one stimulus of each, and the context of every row of the plan."""
-    shared = {"identity": digest(engine.identity())}
-    contexts: dict[str, int] = {}
-    tasks: list[ImageTask] = []
-    of_task = np.empty(len(plan.tasks), dtype=np.int64)
-    for number, task in enumerate(plan.tasks):
-        task_identity = engine.task_identity(task)
-        key = context_key(shared, task.pixel_sha256, task.variant, task.variant_params, task_identity)
-        if key not in contexts:
-            contexts[key] = len(tasks)
-            tasks.append(task)
-        of_task[number] = contexts[key]
-    rows = np.array([of_task[row.task] if row.task >= 0 else -1 for row in plan.rows], dtype=np.int64)
-    return tuple(contexts), tuple(tasks), rows
-
-
 def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
     """Return an answer's numbers in the order of `YES_NO_NUMBERS`, or the reason why there are none."""
     if answer.error is not None:
@@ -368,18 +373,3 @@ def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
     if all(map(math.isnan, values)):
         return (), "the engine gave no numbers"
     return tuple(values), None
-
-
-def _grid(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
-    """Return traits, templates, and which question each pair of them is, (traits, templates)."""
-    questions_of = {(question.trait, question.template): index for index, question in enumerate(questions)}
-    traits = tuple(dict.fromkeys(question.trait for question in questions))
-    templates = tuple(dict.fromkeys(question.template for question in questions))
-    pairs = [(trait, template) for trait in traits for template in templates]
-    lacking = next((pair for pair in pairs if pair not in questions_of), None)
-    if lacking or "" in traits or len(questions_of) < len(questions):
-        problem = f"{lacking[0]!r} in {lacking[1]!r}" if lacking else "a question names no trait, or the same twice"
-        fix = "Ask about every trait, once in every template"
-        raise Fp2Error(f"the questions do not form a table of traits and templates: {problem}", where="probe", fix=fix)
-    grid = np.array([questions_of[pair] for pair in pairs], dtype=np.int64)
-    return traits, templates, grid.reshape(len(traits), len(templates))

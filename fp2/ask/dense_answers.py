@@ -235,13 +235,34 @@ class DenseAnswers:
         """Return the answers in a run's folder."""
         import pandas as pd
 
+        from fp2.probes.traits import Trait
+
         questions = pd.read_parquet(folder / QUESTIONS)
-        trait_of = {trait.word: trait for trait in _traits(questions)}
-        return _joined([_part(shard, folder, questions, trait_of) for shard in _shards(folder)], folder)
+        of_traits = questions.drop_duplicates("trait")
+        trait_of = {
+            word: Trait(word, polarity, None if valence != valence else float(valence))
+            for word, polarity, valence in zip(
+                of_traits["trait"], of_traits["polarity"], of_traits["valence"], strict=True
+            )
+        }
+        parts = [_part(shard, folder, questions, trait_of) for shard in _shards(folder)]
+        first = parts[0]
+        for part in parts[1:]:
+            if (part.traits, part.templates) != (first.traits, first.templates):
+                raise Fp2Error("the run's shards have different questions", where=str(folder / SHARDS))
+        code_of = {reason: code for code, reason in enumerate(dict.fromkeys(r for part in parts for r in part.reasons))}
+        names = ("image_ids", "subject_ids", "contexts")
+        ids: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in YES_NO_NUMBERS}
+        cached = np.concatenate([part.cached for part in parts])
+        errors = np.concatenate([_recoded(part, code_of) for part in parts])
+        return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(code_of))
 
 
 def collect(storage: DenseStorage) -> DenseAnswers:
     """Return the answers of a run, one entry per row of its plan."""
+    import pandas as pd
+
     plan = storage.plan
     traits, templates, grid = storage.grid
     hidden, rows = storage.rows < 0, np.maximum(storage.rows, 0)
@@ -263,50 +284,21 @@ def collect(storage: DenseStorage) -> DenseAnswers:
     contexts = [storage.contexts[row] if row >= 0 else "" for row in storage.rows.tolist()]
     trait_of = {trait.word: trait for trait in storage.traits}
     variant = plan.rows[0].variant if plan.rows else ORIGINAL
+    keys = storage.question_set.questions
+    questions = [
+        {
+            "question_id": asked.question_id, "probe": asked.probe, "template": asked.template,
+            "trait": asked.trait, "polarity": trait_of[asked.trait].polarity,
+            "valence": trait_of[asked.trait].valence, "text": asked.text, "kind": asked.kind,
+            "question_key": keys[column],
+        }
+        for asked, column in zip(storage.plan.questions, storage.places.tolist(), strict=True)
+    ]  # fmt: skip
     return DenseAnswers(
         _names(row.image_id for row in plan.rows), _names(row.subject_id for row in plan.rows), _names(contexts),
         tuple(trait_of[word] for word in traits), templates, columns, cached, errors, tuple(reasons),
-        _questions(storage, trait_of), variant,
+        pd.DataFrame(questions).astype({"valence": "float64"}), variant,
     )  # fmt: skip
-
-
-def _questions(storage: DenseStorage, trait_of: Mapping[str, Trait]) -> pd.DataFrame:
-    """Return what is asked, the key of each question, and the facts about the traits."""
-    import pandas as pd
-
-    keys = storage.question_set.questions
-    rows = [
-        {
-            "question_id": question.question_id, "probe": question.probe, "template": question.template,
-            "trait": question.trait, "polarity": trait_of[question.trait].polarity,
-            "valence": trait_of[question.trait].valence, "text": question.text, "kind": question.kind,
-            "question_key": keys[column],
-        }
-        for question, column in zip(storage.plan.questions, storage.places.tolist(), strict=True)
-    ]  # fmt: skip
-    return pd.DataFrame(rows).astype({"valence": "float64"})
-
-
-def _traits(questions: pd.DataFrame) -> Iterator[Trait]:
-    from fp2.probes.traits import Trait
-
-    table = questions.drop_duplicates("trait")
-    for word, polarity, valence in zip(table["trait"], table["polarity"], table["valence"], strict=True):
-        yield Trait(word, polarity, None if valence != valence else float(valence))
-
-
-def _joined(shards: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
-    first = shards[0]
-    for shard in shards[1:]:
-        if (shard.traits, shard.templates) != (first.traits, first.templates):
-            raise Fp2Error("the run's shards have different questions", where=str(folder / SHARDS))
-    code_of = {reason: code for code, reason in enumerate(dict.fromkeys(r for shard in shards for r in shard.reasons))}
-    names = ("image_ids", "subject_ids", "contexts")
-    ids: dict[str, Any] = {name: np.concatenate([getattr(shard, name) for shard in shards]) for name in names}
-    columns = {name: np.concatenate([shard.columns[name] for shard in shards]) for name in YES_NO_NUMBERS}
-    cached = np.concatenate([shard.cached for shard in shards])
-    errors = np.concatenate([_recoded(shard, code_of) for shard in shards])
-    return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(code_of))
 
 
 def _recoded(shard: DenseAnswers, code_of: Mapping[str, int]) -> NDArray[np.int32]:

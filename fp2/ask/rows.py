@@ -28,8 +28,6 @@ from fp2.store.rows import answered_keys, distinct, stored_keys
 from fp2.tables import ANSWERS, ITEM, NOT_ASKED, NOT_SUPPLIED, TRACE, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fp2.engines.base import Engine
     from fp2.store.rows import ResponseStore
 
@@ -54,7 +52,21 @@ class RowStorage:
         if isinstance(engine, SuppliesAnswers):  # how they were generated is not known
             self._longest = max(self._longest, LONGEST_SUPPLIED)
             self._too_long = f"more than the {self._longest:,} that a supplied one may have"
-        self._digests = _task_digests(plan, engine, decoding)
+        # The response keys of each stimulus, in the order of the questions: (tasks, questions, 32).
+        identity = engine.identity()
+        keys_of = {
+            blind: ResponseKeys(
+                identity, plan.questions, [engine.method(question, blind) for question in plan.questions], decoding
+            )
+            for blind in {task.blind for task in plan.tasks} or {False}
+        }
+        digests = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
+        for row, task in enumerate(plan.tasks):
+            task_identity = engine.task_identity(task)
+            task_keys = keys_of[task.blind].asking(task.questions) if task.questions else keys_of[task.blind]
+            body = task_keys.of(task.pixel_sha256, task.variant, task.variant_params, task_identity)
+            digests[row] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
+        self._digests = digests
         self._index, key_index = distinct(self._digests.reshape(-1, 32))
         self._of = key_index.reshape(self._digests.shape[:2])
         self._task = {task.image_id: index for index, task in enumerate(plan.tasks)}
@@ -263,7 +275,11 @@ class RowStorage:
                 ids = (key, row.image_id, row.subject_id, row.variant, question.question_id, question.probe)
                 for column, value in zip(columns.values(), (*ids, *columns_of[key]), strict=True):
                     column.append(value)
-        return RowAnswers(ANSWERS.check(_with_reasoning(pd.DataFrame(columns))))
+        answers = pd.DataFrame(columns)
+        reasoned = answers["numbers"].str.contains(f'"{TRACE}":', regex=False).fillna(False).astype(bool)
+        if reasoned.any():
+            answers[TRACE] = answers["numbers"][reasoned].map(lambda numbers: json.loads(numbers).get(TRACE))
+        return RowAnswers(ANSWERS.check(answers))
 
     def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
         """Return what is known of each key (with its place in the index), in the order of the table's columns."""
@@ -279,14 +295,6 @@ class RowStorage:
             reason = NOT_SUPPLIED if key_index >= 0 and self._absent[key_index] else NOT_ASKED  # -1: it cannot be shown
             columns_of[key] = (None, None, "error", self._failed.get(key, reason), tries, 0.0, 0, False)
         return columns_of
-
-
-def _with_reasoning(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers with a column of the reasoning before them, where the model reasoned before one."""
-    marked = answers["numbers"].str.contains(f'"{TRACE}":', regex=False).fillna(False).astype(bool)
-    if not marked.any():
-        return answers
-    return answers.assign(**{TRACE: answers["numbers"][marked].map(lambda numbers: json.loads(numbers).get(TRACE))})
 
 
 class _KeysByImage(Mapping[str, Sequence[str]]):
@@ -313,21 +321,3 @@ def _mean(values: Sequence[float]) -> float | None:
 def _hex(digests: NDArray[Any]) -> list[str]:
     text = digests.tobytes().hex()
     return [text[start : start + 64] for start in range(0, len(text), 64)]
-
-
-def _task_digests(plan: Plan, engine: Engine, decoding: Decoding) -> NDArray[np.uint8]:
-    """Return the response keys of each stimulus, in the order of the questions: (tasks, questions, 32)."""
-    identity = engine.identity()
-    keys = {
-        blind: ResponseKeys(
-            identity, plan.questions, [engine.method(question, blind) for question in plan.questions], decoding
-        )
-        for blind in {task.blind for task in plan.tasks} or {False}
-    }
-    digests = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
-    for index, task in enumerate(plan.tasks):
-        task_identity = engine.task_identity(task)
-        task_keys = keys[task.blind].asking(task.questions) if task.questions else keys[task.blind]
-        body = task_keys.of(task.pixel_sha256, task.variant, task.variant_params, task_identity)
-        digests[index] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
-    return digests

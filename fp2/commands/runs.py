@@ -82,7 +82,6 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
 
 
 def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """Return a run's config as dotted key -> value, and its digests."""
     from fp2.runs.origin import leaves, read_plain
     from fp2.runs.reader import read_results
 

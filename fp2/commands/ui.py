@@ -94,7 +94,6 @@ def _print_addresses(base: str, config: Config, runs: Sequence[tuple[str, str]])
 
 
 def _wait(server: subprocess.Popen[str], port: int) -> None:
-    """Return once the server answers."""
     from fp2.tracking.ui import is_ready
 
     end = time.monotonic() + START_SECONDS

@@ -48,7 +48,10 @@ def identity_of(config: Config) -> Plain:
     if isinstance(model["truth"], str):
         model["truth"] = file_digest(model["truth"], "model.truth")
     elif isinstance(model["truth"], Mapping):
-        model["truth"] = _truth_identity(model["truth"])
+        yes_no = model["truth"].get("yes_no")
+        if isinstance(yes_no, Mapping) and isinstance(yes_no.get("valences"), str):  # the path of a list of words
+            words = file_digest(yes_no["valences"], "model.truth.yes_no.valences")
+            model["truth"] = {**model["truth"], "yes_no": {**yes_no, "valences": words}}
     if model["adapter"] and _is_path(model["adapter"]):
         model["adapter"] = Path(model["adapter"]).name
     for name, usual in LATER:
@@ -78,15 +81,6 @@ def _cut_identity(cut: Cut) -> list[object]:
     """Return attributes, selected values and, where there are any, merged ones."""
     merged = [[name, [[group, list(values)] for group, values in members]] for name, members in cut.merged]
     return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
-
-
-def _truth_identity(truth: Mapping[str, Any]) -> Plain:
-    """Return a truth given as a mapping, with the digest of the list of words in place of its path."""
-    yes_no = truth.get("yes_no")
-    listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
-    if not isinstance(yes_no, Mapping) or not isinstance(listed, str):
-        return dict(truth)
-    return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
 _IN_EVERY_HASH = {"name", "version", "description", "decoding", "select", "probes"}

@@ -78,28 +78,24 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
         [f"pkg://{name}" for name in conf_packages(shipped=is_shipped).values()] for is_shipped in (True, False)
     )
     entries = [entry for entry in inner if entry and entry not in (*shipped, *installed)]
+    from importlib.util import find_spec
+
     for entry in entries:
-        _check_search_path(entry)
+        # Hydra passes over a folder or package that does not exist
+        kind, separator, target = entry.partition("://")
+        kind, target = (kind, target) if separator else ("file", entry)
+        if kind == "file" and not Path(target).expanduser().is_dir():
+            raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
+        if kind == "pkg":
+            try:
+                spec = find_spec(target.replace("/", "."))
+            except (ImportError, ValueError):
+                spec = None
+            if spec is None:
+                raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
     set_search_path(entries)
     path = ",".join([*shipped, *entries, *installed])
     return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in words if word not in search_paths)]
-
-
-def _check_search_path(entry: str) -> None:
-    """Raise for a folder or package of config groups that does not exist: Hydra passes over it."""
-    from importlib.util import find_spec
-
-    kind, separator, target = entry.partition("://")
-    kind, target = (kind, target) if separator else ("file", entry)
-    if kind == "file" and not Path(target).expanduser().is_dir():
-        raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
-    if kind == "pkg":
-        try:
-            spec = find_spec(target.replace("/", "."))
-        except (ImportError, ValueError):
-            spec = None
-        if spec is None:
-            raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -379,27 +375,24 @@ def _explained(error: Exception, overrides: Sequence[str]) -> Fp2Error:
     cause = error.__cause__
     match = re.search(r"Could not override '([^']+)'", text)
     if match:
-        return _unknown_key(match.group(1), text, cause, overrides)
+        key = match.group(1)
+        from hydra import compose
+        from omegaconf import DictConfig, OmegaConf
+
+        head = key.split(".")[0].split("@")[0]
+        sections = {*groups(), *Config.__dataclass_fields__}
+        if head not in sections:
+            return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, sections))
+        section, _, last = key.rpartition(".")
+        path = [word for word in overrides if word.startswith(SEARCH_PATH)]
+        node = OmegaConf.select(compose(CONFIG_NAME, overrides=path), section) if section else None
+        keys = [str(key) for key in node] if isinstance(node, DictConfig) else []
+        if last and keys and last not in keys:
+            return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
+        return Fp2Error(_first_line(cause or Exception(text)), where=key)
     if cause is not None and (wrong := _wrong_type(cause)):
         return wrong
     return Fp2Error(_first_line(error), where="override")
-
-
-def _unknown_key(key: str, text: str, cause: BaseException | None, overrides: Sequence[str]) -> Fp2Error:
-    from hydra import compose
-    from omegaconf import DictConfig, OmegaConf
-
-    head = key.split(".")[0].split("@")[0]
-    sections = {*groups(), *Config.__dataclass_fields__}
-    if head not in sections:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, sections))
-    section, _, last = key.rpartition(".")
-    path = [word for word in overrides if word.startswith(SEARCH_PATH)]
-    node = OmegaConf.select(compose(CONFIG_NAME, overrides=path), section) if section else None
-    keys = [str(key) for key in node] if isinstance(node, DictConfig) else []
-    if last and keys and last not in keys:
-        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, keys))
-    return Fp2Error(_first_line(cause or Exception(text)), where=key)
 
 
 def _wrong_type(cause: BaseException) -> Fp2Error | None:

@@ -103,7 +103,10 @@ class Checkpoint:
     @property
     def n_parameters(self) -> int | None:
         """Number of weights, from the headers of safetensors files; None without a complete set of such files."""
-        files = _safetensors(self.path)
+        shards = {
+            str(shard) for index in self.path.glob("*.safetensors.index.json") for shard in _weight_map(index).values()
+        }
+        files = [self.path / shard for shard in sorted(shards)] if shards else sorted(self.path.glob("*.safetensors"))
         if not files or not self.has_weights:
             return None
         try:
@@ -212,7 +215,7 @@ def fetch(
     needed : sequence of str
         Further files that must be there.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
@@ -222,22 +225,16 @@ def fetch(
             return cached
     except LocalEntryNotFoundError:
         pass
-    _refuse_when_offline(name)
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
-    except Exception as error:  # the hub client raises its own, httpx's and the operating system's errors
-        raise _hub_error(name, revision, error) from error
-
-
-def _refuse_when_offline(name: str) -> None:
-    from huggingface_hub import constants
-
     if constants.HF_HUB_OFFLINE:
         raise CheckpointMissingError(
             f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids downloading it",
             where="model.id",
             fix=_OFFLINE_FIX.format(id=name),
         )
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
+    except Exception as error:  # the hub client raises its own, httpx's and the operating system's errors
+        raise _hub_error(name, revision, error) from error
 
 
 def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
@@ -367,12 +364,6 @@ def _weights_complete(path: Path, kinds: tuple[str, ...]) -> bool:
     return not indexes and any(file.is_file() for kind in kinds for file in path.glob(kind))
 
 
-def _safetensors(path: Path) -> list[Path]:
-    """Return the safetensors files that hold the weights: those of an index, or else all."""
-    shards = {str(shard) for index in path.glob("*.safetensors.index.json") for shard in _weight_map(index).values()}
-    return [path / shard for shard in sorted(shards)] if shards else sorted(path.glob("*.safetensors"))
-
-
 def _weight_map(index: Path) -> dict[str, Any]:
     return dict(_json(index).get("weight_map", {}))
 
@@ -388,7 +379,6 @@ def _count_weights(file: Path) -> int:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file, or an empty one if there is no such file."""
     if not path.is_file():
         return {}
     try:

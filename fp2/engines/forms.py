@@ -131,7 +131,6 @@ def _inside(value: Any, path: list[str]) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a cell is None, NaN or pandas' missing value."""
     import pandas as pd
 
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)

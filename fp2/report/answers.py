@@ -81,7 +81,25 @@ def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) 
     for row in striking_first(results):
         quotes = [_quotes(row, group, results, sample) for _, group in blinded(row)]
         if all(quotes):
-            yield _side_by_side(row, quotes, results)
+            columns = (Column("No."), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
+            rows = [Row([str(n), *cells]) for n, cells in enumerate(zip_longest(*quotes), start=1)]
+            means = {entry["group"]: entry for entry in row["groups"]}
+            sentences: list[str] = []
+            for letter, group in blinded(row):
+                mean, n = number(means[group]["mean"]), means[group]["n_subjects"]
+                words = f": mean {scorer_label(row['scorer'])} {mean}, {n:,} subjects. "
+                sentences += [Strong(f"{letter} "), Name(plain(group)), words]
+            command = f"fp2 view {plain(results['run_id'])[:12]} --row {shlex.quote(plain(row_name(row)))}"
+            yield Part(
+                row_words(row, results),
+                [
+                    Table("compared", columns, rows),
+                    Part("Which group is which?", [Sentence(sentences)], folded=True),
+                    Sentence(["With the images, on your machine only: ", Code(command)]),
+                ],
+                folded=True,
+                anchor=answers_anchor(row),
+            )
 
 
 def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Mapping[str, Any]]) -> list[Cell]:
@@ -99,24 +117,3 @@ def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Ma
         )
         for answer in mine[:MOST_QUOTES]
     ]  # fmt: skip
-
-
-def _side_by_side(row: DisparityRow, quotes: Sequence[Sequence[Cell]], results: Results) -> Part:
-    columns = (Column("No."), Column("About group A", Kind.NAME), Column("About group B", Kind.NAME))
-    rows = [Row([str(n), *cells]) for n, cells in enumerate(zip_longest(*quotes), start=1)]
-    means = {entry["group"]: entry for entry in row["groups"]}
-    sentences: list[str] = []
-    for letter, group in blinded(row):
-        mean = f": mean {scorer_label(row['scorer'])} {number(means[group]['mean'])}, {means[group]['n_subjects']:,} "
-        sentences += [Strong(f"{letter} "), Name(plain(group)), f"{mean}subjects. "]
-    command = f"fp2 view {plain(results['run_id'])[:12]} --row {shlex.quote(plain(row_name(row)))}"
-    return Part(
-        row_words(row, results),
-        [
-            Table("compared", columns, rows),
-            Part("Which group is which?", [Sentence(sentences)], folded=True),
-            Sentence(["With the images, on your machine only: ", Code(command)]),
-        ],
-        folded=True,
-        anchor=answers_anchor(row),
-    )

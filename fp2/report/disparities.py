@@ -17,7 +17,6 @@ from fp2.report.values import (
     ChartKind,
     Column,
     Estimate,
-    Finding,
     Kind,
     Name,
     Part,
@@ -105,7 +104,11 @@ class DisparitiesSection(Section):
         for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
             yield Sentence([Strong(verdict_words(verdict)), f": {meaning}."], Weight.DETAIL)
         yield Part("Group means", list(_means(results)))
-        yield from _findings(results)
+        primary = reading.primary_scorer(results)
+        for row in results["disparities"]:
+            name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
+            details = "; ".join([worst_and_best(row), *_beyond(row)])
+            yield row_finding(name, row, details, sized=row["scorer"] == primary)
 
 
 def panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
@@ -149,7 +152,6 @@ def _leads(results: Results) -> Iterator[Sentence]:
 
 
 def _disparity_tables(results: Results) -> Iterator[Table]:
-    """Yield the table of disparities of each cut and scorer."""
     labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
     higher = {scorer_row["name"]: scorer_row.get("higher_is_better", True) for scorer_row in results["scorers"]}
     columns = (
@@ -168,30 +170,29 @@ def _disparity_tables(results: Results) -> Iterator[Table]:
     for cut, scorer, rows in panels(results):
         covered = reading.coverage_of(results, cut, scorer)
         end = "lowest" if higher[scorer] else "highest"
+        table_rows = []
+        for probe, row in rows.items():
+            per_answer = "" if row.get("answer_d") is None else f"d per answer {number(row['answer_d'], 2)}"
+            p95 = row["null_p95"]
+            null = "" if p95 is None else f"95th percentile of the null distribution {number(p95)}"
+            cells = [
+                answers_link(labels[probe], row),
+                Cell(row["raw"], strong=bool(row["significant"])),
+                Cell(row["null_mean"], title=null, muted=True),
+                Cell(row["verdict"], detail=verdict_detail(row)),
+                Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(_beyond(row))),
+                row["p_value"],
+                row["adjusted_p"],
+                Cell(row.get("hedges_g"), title=per_answer),
+                covered.get(probe),
+                *reading.extreme_groups(row),
+            ]
+            table_rows.append(Row(cells))
         yield Table(
-            "disparities", columns, [Row(_cells(labels[p], row, covered.get(p))) for p, row in rows.items()],
+            "disparities", columns, table_rows,
             f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)} (worst: {end} mean)",
             primary=scorer == _first_scorer(results), cut=cut, scorer=scorer,
         )  # fmt: skip
-
-
-def _cells(label: str, row: Mapping[str, Any], covered: float | None) -> list[Any]:
-    """Return the cells of a disparity."""
-    significant = bool(row["significant"])
-    per_answer = "" if row.get("answer_d") is None else f"d per answer {number(row['answer_d'], 2)}"
-    null = "" if row["null_p95"] is None else f"95th percentile of the null distribution {number(row['null_p95'])}"
-    return [
-        answers_link(label, row),
-        Cell(row["raw"], strong=significant),
-        Cell(row["null_mean"], title=null, muted=True),
-        Cell(row["verdict"], detail=verdict_detail(row)),
-        Cell(Estimate(None, *reading.shown_interval(row)), detail="; ".join(_beyond(row))),
-        row["p_value"],
-        row["adjusted_p"],
-        Cell(row.get("hedges_g"), title=per_answer),
-        covered,
-        *reading.extreme_groups(row),
-    ]
 
 
 def verdict_detail(row: Mapping[str, Any]) -> str:
@@ -392,15 +393,6 @@ def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Sc
         mark = "low" if group["group"] == min(end_groups, key=lambda g: float(g["mean"]))["group"] else "high"
     level = scale.level(mean) if row["significant"] and mean is not None else None
     return Cell(mean, title=title, level=level, mark=mark, muted=level is None, subjects=group["n_subjects"])
-
-
-def _findings(results: Results) -> Iterator[Finding]:
-    """Yield every row; those of the primary scorer with their size."""
-    primary = reading.primary_scorer(results)
-    for row in results["disparities"]:
-        name = f"{reading.scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
-        details = "; ".join([worst_and_best(row), *_beyond(row)])
-        yield row_finding(name, row, details, sized=row["scorer"] == primary)
 
 
 def _beyond(row: Mapping[str, Any]) -> list[str]:

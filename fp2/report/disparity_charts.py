@@ -169,23 +169,16 @@ def _point(row: Row | None, label: str, name: str = "") -> Point:
     if row is None or row["raw"] is None or row.get("status", "ok") != "ok":
         return Point(None, label, verdict=None if row is None else row["verdict"])
     low, high = shown_interval(row)
+    title = f"{plain(name)}, {label}: {number(row['raw'])}" if name else f"{label}: {number(row['raw'])}"
+    if low is not None and high is not None:
+        title += f", interval {number(low)} to {number(high)}"
+    title += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
+    if row["worst_group"] and row["significant"]:
+        title += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
     return Point(
         row["raw"], label, low=low, high=high, null_mean=row["null_mean"], null_p95=row["null_p95"],
-        filled=bool(row["significant"]), verdict=row["verdict"],
-        title=_disparity_words(row, f"{plain(name)}, {label}" if name else label),
+        filled=bool(row["significant"]), verdict=row["verdict"], title=title,
     )  # fmt: skip
-
-
-def _disparity_words(row: Row, label: str) -> str:
-    """Return what a point says: its value, its interval, what chance gives, its verdict and its two groups."""
-    label_text = f"{label}: {number(row['raw'])}"
-    low, high = shown_interval(row)
-    if low is not None and high is not None:
-        label_text += f", interval {number(low)} to {number(high)}"
-    label_text += f", null mean {number(row['null_mean'])}; {verdict_words(row['verdict'])}"
-    if row["worst_group"] and row["significant"]:
-        label_text += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
-    return label_text
 
 
 def heat(results: Results, cut: str) -> Chart:

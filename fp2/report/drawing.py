@@ -213,7 +213,9 @@ def _panel_size(chart: Chart, rows_width: float) -> tuple[float, float]:
         side = 1.3 + _LETTER * min(max(names, default=0), _LABEL if row > 0.3 else 2 * _LABEL)
         turned = max(map(_width, columns), default=0) * _LETTER if column < _FLAT else 0.35
         return side + column * max(len(columns), 2), row * max(len(names), 2) + min(turned, 1.9) + title + 0.2
-    return _side(chart) + _beside_width(chart) + rows_width, _rows_height(chart) + 0.55 + title
+    n = len(label_rows(chart)[0])
+    verdicts = 1.7 if _with_verdicts(chart) else 0.4
+    return _side(chart) + verdicts + rows_width, _row_height(chart, n) * max(n, 2) + 0.55 + title
 
 
 def _is_level(chart: Chart) -> bool:
@@ -222,17 +224,7 @@ def _is_level(chart: Chart) -> bool:
 
 
 def _side(chart: Chart) -> float:
-    """Return the room for the labels of rows in inches."""
     return 0.3 + _LETTER * min(max(map(_width, label_rows(chart)[0]), default=0), _LABEL)
-
-
-def _beside_width(chart: Chart) -> float:
-    return 1.7 if _with_verdicts(chart) else 0.4
-
-
-def _rows_height(chart: Chart) -> float:
-    n = len(label_rows(chart)[0])
-    return _row_height(chart, n) * max(n, 2)
 
 
 def _row_height(chart: Chart, n: int) -> float:
@@ -247,7 +239,6 @@ def _with_verdicts(chart: Chart) -> bool:
 
 
 def _look(chart: Chart, order: int) -> tuple[str, Any, str]:
-    """Return colour, dashes and marker of a series."""
     position = place_of(chart.series[order], order)
     marker = "o" if len(chart.series) == 1 else _MARKERS[position % len(_MARKERS)]
     return LINES[position % len(LINES)], _DASHES[position // len(LINES) % len(_DASHES)], marker
@@ -564,7 +555,6 @@ def _heat(axes: Any, chart: Chart) -> Legend:
 
 
 def _colour_bar(drawn: Figure, axes: Axes, chart: Chart) -> None:
-    """Draw the colour scale at the right edge."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
@@ -581,7 +571,6 @@ def _colour_bar(drawn: Figure, axes: Axes, chart: Chart) -> None:
 
 
 def _plane(axes: Any, chart: Chart, values: Iterable[float | None], xs: Iterable[float | None]) -> None:
-    """Set up axes for y over x."""
     axes.set(xlim=_ends(chart.x, xs), ylim=_ends(chart.value, values))
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_xlabel(wrapped(chart.x.label, 60, 2))
@@ -679,7 +668,6 @@ def _is_wide(char: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Return the width of a text in letters."""
     return sum(1 + _is_wide(char) for char in plain(text))
 
 

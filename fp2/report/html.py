@@ -156,24 +156,18 @@ def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any
     if cell.picture is not None:
         markup += Markup(_PICTURE if cell.picture else _BLANK).format(cell.picture)
     numeric = not (column.kind.is_words or column.kind is Kind.VERDICT)
+    if cell.level is not None:
+        classes = f"cell {level_class(cell.level)}"
+    else:
+        muted = "chance-only" if cell.muted else "faint" if isinstance(cell.value, Hidden) else ""
+        wordy = column.kind is Kind.TEXT and len(str(cell.value)) > _SHORT
+        classes = " ".join(filter(None, ("num" if numeric else "", "words" if wordy else "", muted)))
     return {
         "words": markup,
-        "classes": " ".join(_classes(cell, column, numeric)),
+        "classes": classes,
         "key": sortable(sort_key(cell)) if numeric else None,
         "title": plain(cell.title),
     }
 
 
 _SHORT = 20
-
-
-def _classes(cell: Cell, column: Column, numeric: bool) -> list[str]:
-    if cell.level is not None:
-        return ["cell", level_class(cell.level)]
-    hidden = isinstance(cell.value, Hidden)
-    muted = ["chance-only"] if cell.muted else ["faint"] if hidden else []
-    return [
-        *(["num"] if numeric else []),
-        *(["words"] if column.kind is Kind.TEXT and len(str(cell.value)) > _SHORT else []),
-        *muted,
-    ]

@@ -116,7 +116,7 @@ def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
     return SigningKey(CryptoSigner(private), path, public_path, note)
 
 
-def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[SigningKey, bool]:
+def load_or_create_key(key_dir: Path) -> tuple[SigningKey, bool]:
     """Return the signing key of `key_dir`, created if there is none, and whether it was created.
 
     Raises
@@ -127,11 +127,11 @@ def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[Si
     path = key_dir / KEY_NAME
     if not path.exists():
         try:
-            return generate_key(path, passphrase), True
+            return generate_key(path), True
         except Fp2Error:
             if not path.exists():  # another process created it in the meantime
                 raise
-    return load_key(path, passphrase), False
+    return load_key(path), False
 
 
 def check_key(key_dir: Path) -> None:
@@ -206,7 +206,6 @@ def _make_folder(folder: Path) -> None:
 
 
 def _public_pem(private: Ed25519PrivateKey) -> bytes:
-    """Return the public key as SubjectPublicKeyInfo in PEM."""
     return private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 

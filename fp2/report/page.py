@@ -75,11 +75,13 @@ def render_page(
     )
     drawn = [entry for entry in page_sections if entry["html"] or entry["template"]]
     script, library = charts + rest, _LIBRARY.read_text(encoding="utf-8")
+    # no network, and only this style and these scripts by their digests; images only from within the page itself
+    rules = f"img-src data:; style-src {_digest(css)}; script-src {_digest(script)} {_digest(library)}"
     fixed = {
         "css": Markup(css),
         "script": Markup(script),
         "library": Markup(library),
-        "policy": Markup(_policy(css, (script, library))),
+        "policy": Markup(f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"),
         "header": render_values(header, min_cell),
         "sections": drawn,
         "n_before": next((n for n, entry in enumerate(drawn) if "data-cut" in entry["html"] or entry["template"]), 0),
@@ -117,13 +119,6 @@ def write_page(path: Path, page: str) -> Path:
     except OSError as error:
         raise Fp2Error(f"the page cannot be written: {error.strerror or error}", where=str(path)) from error
     return path
-
-
-def _policy(css: str, scripts: Sequence[str]) -> str:
-    """Return the Content-Security-Policy: no network, and only this style and these scripts by their digests."""
-    # images only from within the page itself
-    rules = f"img-src data:; style-src {_digest(css)}; script-src {' '.join(map(_digest, scripts))}"
-    return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"
 
 
 def _digest(text: str) -> str:

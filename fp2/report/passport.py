@@ -92,36 +92,7 @@ def build_statement(
     """
     if unknown := set(extra) - set(EXTRA_KEYS):
         raise ValueError(f"unknown in extra: {', '.join(sorted(unknown))}")
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": _file_subjects(artifacts) + _input_subjects(results),
-        "predicateType": PREDICATE_TYPE if results["complete"] else PARTIAL_TYPE,
-        "predicate": _predicate(suppress_small_cells(results, max(min_cell, MIN_CELL)), extra),
-    }
-
-
-def is_plain_name(name: str) -> bool:
-    """Return whether `name` is a relative path below its folder in normal form."""
-    pure = PurePosixPath(name)
-    return not pure.is_absolute() and ".." not in pure.parts and str(pure) == name and name != "." and "\\" not in name
-
-
-def _file_subjects(artifacts: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """Return one subject per file, in the order of their names."""
-    subjects = []
-    for name in sorted(artifacts):
-        if not is_plain_name(name) or name == PASSPORT:
-            raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
-        try:
-            sha256 = sha256_file(artifacts[name])
-        except OSError as error:
-            raise Fp2Error(f"an artifact cannot be read: {error.strerror or error}", where=name) from error
-        subjects.append({"name": name, "digest": {"sha256": sha256}})
-    return subjects
-
-
-def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the inputs of the run, which are no files beside the passport, each with a URN."""
+    # The inputs of the run are no files beside the passport: each has a URN
     model = results["model"]
     digests: dict[str, dict[str, str]] = {
         DATASET_SUBJECT: _sha256(results["dataset_digest"]),
@@ -132,7 +103,28 @@ def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     revision = str(model.get("revision") or "")
     if _COMMIT.fullmatch(revision):
         digests[MODEL_SUBJECT]["gitCommit"] = revision
-    return [{"name": name, "uri": f"urn:fp2:{name}", "digest": sha256} for name, sha256 in digests.items() if sha256]
+    inputs = [{"name": name, "uri": f"urn:fp2:{name}", "digest": sha256} for name, sha256 in digests.items() if sha256]
+    subjects = []
+    for name in sorted(artifacts):
+        if not is_plain_name(name) or name == PASSPORT:
+            raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
+        try:
+            sha256 = sha256_file(artifacts[name])
+        except OSError as error:
+            raise Fp2Error(f"an artifact cannot be read: {error.strerror or error}", where=name) from error
+        subjects.append({"name": name, "digest": {"sha256": sha256}})
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [*subjects, *inputs],
+        "predicateType": PREDICATE_TYPE if results["complete"] else PARTIAL_TYPE,
+        "predicate": _predicate(suppress_small_cells(results, max(min_cell, MIN_CELL)), extra),
+    }
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether `name` is a relative path below its folder in normal form."""
+    pure = PurePosixPath(name)
+    return not pure.is_absolute() and ".." not in pure.parts and str(pure) == name and name != "." and "\\" not in name
 
 
 def _sha256(value: object) -> dict[str, str]:

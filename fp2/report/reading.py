@@ -6,7 +6,7 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.config import FIRST_PRIMARY
@@ -362,10 +362,9 @@ def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -
     """
     shown_results = dict(results)
     shown_results["disparities"] = [
-        {**row, "groups": [_group(group, min_cell) for group in row.get("groups", [])]}
+        {**row, "groups": [_blank(g, g["n_subjects"], ("mean", "sd"), min_cell) for g in row.get("groups", [])]}
         for row in results.get("disparities", [])
     ]
-    sizes = results.get("dataset", {}).get("groups", {})
     small = {
         (row["cut"], group["group"])
         for row in shown_results["disparities"]
@@ -373,33 +372,20 @@ def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -
         if group["suppressed"]
     }
     if results.get("composites"):
-        shown_results["composites"] = {
-            cut: _without_groups(composite, {group for of_cut, group in small if of_cut == cut})
-            for cut, composite in results["composites"].items()
-        }
-    shown_results["answers_by_group"] = [
-        _answers(row, sizes.get(row["cut"], {}).get(row["group"], {}), min_cell)
-        for row in results.get("answers_by_group", [])
-    ]
+        shown_results["composites"] = {cut: dict(composite) for cut, composite in results["composites"].items()}
+        for cut, composite in shown_results["composites"].items():
+            if "covariances" in composite:  # those of small groups are of few subjects' values
+                matrices = composite["covariances"].items()
+                composite["covariances"] = {g: matrix for g, matrix in matrices if (cut, g) not in small}
+    sizes = results.get("dataset", {}).get("groups", {})
+    shown_results["answers_by_group"] = []
+    for row in results.get("answers_by_group", []):
+        n = sizes.get(row["cut"], {}).get(row["group"], {}).get("n_subjects", 0)
+        shown_results["answers_by_group"].append(_blank(row, n, [key for key in _OUTCOMES if key in row], min_cell))
     return shown_results
 
 
-def _without_groups(composite: Mapping[str, Any], small: Set[str]) -> Mapping[str, Any]:
-    """Leave out the covariances of small groups, which are those of few subjects' values."""
-    if "covariances" not in composite:
-        return composite
-    matrices = {group: matrix for group, matrix in composite["covariances"].items() if group not in small}
-    return {**composite, "covariances": matrices}
-
-
-def _group(group: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    """Blank mean and standard deviation of a small group of one disparity row."""
-    small = group["n_subjects"] < min_cell
-    return {**group, "mean": None, "sd": None, "suppressed": True} if small else {**group, "suppressed": False}
-
-
-def _answers(row: Mapping[str, Any], size: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    """Blank the answer counts of a small group."""
-    if size.get("n_subjects", 0) >= min_cell:
-        return {**row, "suppressed": False}
-    return {**row, **dict.fromkeys(key for key in _OUTCOMES if key in row), "suppressed": True}
+def _blank(entry: Mapping[str, Any], n_subjects: int, names: Iterable[str], min_cell: int) -> dict[str, Any]:
+    """Return what is known of a group, without the numbers `names` where it is small."""
+    small = n_subjects < min_cell
+    return {**entry, **dict.fromkeys(names if small else ()), "suppressed": small}

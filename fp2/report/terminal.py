@@ -94,22 +94,15 @@ def print_results(
         if note.code in (ALIKE.code, MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
             console.print(Text(plain(note), style="yellow"))
     if results["answers"]["planned"]:
-        console.print(_answers_line(results))
+        answers = results["answers"]
+        answered = f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)"
+        counts = [f"{answers['planned']:,} planned", answered, failed_words(answers), *absent_words(answers)]
+        counted = ", ".join([*counts, f"{answers['cached']:,} from earlier runs"])
+        console.print(Text(f"answers: {counted}; {calls_words(results)}"))
     for name, path in (paths or {}).items():
         console.print(Text(f"{name:<12} {plain(path)}"), soft_wrap=True)
     if next_command:
         console.print(Text(next_command, style="bold"), soft_wrap=True)
-
-
-def _answers_line(results: Mapping[str, Any]) -> Text:
-    """Return the counts of answers, and of model calls."""
-    answers = results["answers"]
-    segments = [
-        f"{answers['planned']:,} planned",
-        f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
-    ]
-    segments += [failed_words(answers), *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
-    return Text(f"answers: {', '.join(segments)}; {calls_words(results)}")
 
 
 _STYLES = {Weight.LEAD: "", Weight.PLAIN: "dim", Weight.WARNING: "yellow"}
@@ -118,7 +111,12 @@ _MOST_CHARACTERS = 30
 
 def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]:
     """Yield what Rich prints; primary tables of one name that follow each other are one table with a part per cut."""
-    shown_values = [value for value in flat(suppressed(values, min_cell)) if _is_shown(value)]
+    shown_values = [
+        value
+        for value in flat(suppressed(values, min_cell))
+        if (isinstance(value, Table) and value.primary and value.rows)
+        or (isinstance(value, Sentence) and value.weight in _STYLES)
+    ]
     for name, group in groupby(shown_values, key=lambda value: value.name if isinstance(value, Table) else ""):
         if name:
             tables = [value for value in group if isinstance(value, Table)]
@@ -132,12 +130,6 @@ def terminal(values: Iterable[Value], min_cell: int) -> Iterator[RenderableType]
                 for segment in value.parts:
                     text.append(spaced(segment), style="bold" if isinstance(segment, Strong) else "")
                 yield text
-
-
-def _is_shown(value: Value) -> bool:
-    if isinstance(value, Table):
-        return value.primary and bool(value.rows)
-    return isinstance(value, Sentence) and value.weight in _STYLES
 
 
 def _table(tables: list[Table]) -> RichTable:

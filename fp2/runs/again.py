@@ -32,30 +32,17 @@ def run_again(
     `more` are further files of the run that are wanted; what MLflow has is downloaded into `scratch`. The config hash
     of the config is that of the results.
     """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from fp2.data.base import local_options
+    from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
     from fp2.runs.reader import lost_people, read_results, run_folder
 
     local_config = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     source = run_folder(run_id, local_config, scratch, FILES, more)
     before = read_results(source)
     paths_of_run = recall(Path(local_config.paths.state), before["run_id"])
-    config = _logged_config(source, local_config, paths_of_run, overrides)
-    if config_hash(config) != before["config_hash"]:
-        lost = isinstance(config.data.ids, list) and lost_people(before)
-        fix = "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
-        raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
-    return source, before, config
-
-
-def _logged_config(
-    source: Path, local_config: Config, remembered: Mapping[str, str], overrides: Sequence[str]
-) -> Config:
-    """Return the logged config with this machine's paths, and those that `overrides` name."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from fp2.data.base import local_options
-    from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
-
     plain = read_plain(source)
     named_keys = {".".join(key) for key in named_outside(source, local_config, plain, EVERY)}
     state_again(source, local_config, plain, overrides, EVERY)
@@ -65,23 +52,28 @@ def _logged_config(
             key = override.lstrip("+").partition("=")[0]
             if key not in allowed and not key.startswith(SECTIONS):
                 allowed_words = sorted((*allowed, *(f"{section}*" for section in SECTIONS)))
-                fix = f"It may change {', '.join(allowed_words)}"
+                advice = f"It may change {', '.join(allowed_words)}"
                 if f"{key}." in SECTIONS:  # the choice of a group
-                    fix = f"Set its options: {key}.NAME=VALUE"
-                raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=fix)
+                    advice = f"Set its options: {key}.NAME=VALUE"
+                raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=advice)
         local: Any = {"paths": asdict(local_config.paths), "tracking": asdict(local_config.tracking)}
         stated = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
         typed: Any = OmegaConf.to_container(OmegaConf.merge(local, stated), resolve=True)  # what is logged stays text
         if OmegaConf.select(stated, "tracking.experiment") is None:
             typed["tracking"]["experiment"] = plain["tracking"]["experiment"]
-        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, remembered), typed)
+        final = merged(with_places({**plain, "paths": {}, "tracking": {}}, paths_of_run), typed)
     except (OmegaConfBaseException, KeyError, TypeError, IndexError, ValueError) as error:
         problem = f"the logged config cannot be read: {' '.join(str(error).split())}"
         raise Fp2Error(problem, where=str(source)) from error
     if missing := missing_places(final):
-        fix = f"Give their paths on this machine: {' '.join(f'{key}=PATH' for key in missing)}"
-        raise Fp2Error("the run used files of another machine", where=", ".join(missing), fix=fix)
-    return from_plain(final)
+        advice = f"Give their paths on this machine: {' '.join(f'{key}=PATH' for key in missing)}"
+        raise Fp2Error("the run used files of another machine", where=", ".join(missing), fix=advice)
+    config = from_plain(final)
+    if config_hash(config) != before["config_hash"]:
+        lost = isinstance(config.data.ids, list) and lost_people(before)
+        fix = "Its list of chosen images lost those of withdrawn people: start a run with the others" if lost else ""
+        raise Fp2Error("the logged config has another config hash than the results", where=run_id, fix=fix)
+    return source, before, config
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

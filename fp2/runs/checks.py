@@ -180,25 +180,18 @@ def _tables(run: _Run) -> Iterator[str]:
         if differing:
             where = first_few([f"{name}.{key.lstrip('.')}".rstrip(".") for key in differing], "places more")
             yield f"{artifacts.RESULTS} differs from the tables at {where}"
-    yield from _scores(tables)
-
-
-def _scores(tables: RunTables) -> Iterator[str]:
-    """Compare the scores with the answers they are of."""
     answers, scores = tables.answers, tables.scores
-    if not isinstance(answers, RowAnswers):
-        return
-    frame = answers.frame
-    keys = ["image_id", "subject_id", "variant", "question_id"]
-    if repeated := int(frame.duplicated(keys).sum()):
-        yield f"{artifacts.RESPONSES} has {repeated} rows twice"
-    if scores is None or not len(frame):
-        return
-    if lost := int((~scores["response_key"].isin(frame["response_key"])).sum()):
-        yield f"{artifacts.SCORES} has {lost} scores of answers that are not in {artifacts.RESPONSES}"
-    answered = answers.answered[answers.answered["probe"].isin(scores["probe"])]
-    if missing := int((~answered["response_key"].isin(scores["response_key"])).sum()):
-        yield f"{artifacts.SCORES} has no score of {missing} answers"
+    if isinstance(answers, RowAnswers):
+        frame = answers.frame
+        keys = ["image_id", "subject_id", "variant", "question_id"]
+        if repeated := int(frame.duplicated(keys).sum()):
+            yield f"{artifacts.RESPONSES} has {repeated} rows twice"
+        if scores is not None and len(frame):
+            if lost := int((~scores["response_key"].isin(frame["response_key"])).sum()):
+                yield f"{artifacts.SCORES} has {lost} scores of answers that are not in {artifacts.RESPONSES}"
+            answered = answers.answered[answers.answered["probe"].isin(scores["probe"])]
+            if missing := int((~answered["response_key"].isin(scores["response_key"])).sum()):
+                yield f"{artifacts.SCORES} has no score of {missing} answers"
 
 
 def _config(run: _Run) -> Iterator[str]:
@@ -258,7 +251,6 @@ def _store(run: _Run) -> Iterator[str]:
 
 
 def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
-    """Compare texts and numbers of the table with those of the store."""
     table = answers.answered.drop_duplicates("response_key")
     rows = zip(table["response_key"], table["text"], table["numbers"], strict=True)
     lost = changed = 0
@@ -277,7 +269,6 @@ def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseSt
 
 
 def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
-    """Compare the numbers of the shards with those of the store."""
     from fp2.store.dense import DenseStore, QuestionSet
     from fp2.tables import YES_NO_NUMBERS
 

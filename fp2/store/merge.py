@@ -66,7 +66,14 @@ def merge_stores(
             fix = "Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores"
             problem = "the stores were written with different salts, so that a purge would miss subjects"
             raise Fp2Error(problem, where=", ".join(str(path) for path in salts.values()), fix=fix)
-        _remove_drafts(target)
+        # Drafts of merges that were killed: a purge would not find them
+        for left in target.parent.glob(f".{target.name}-*.draft*"):
+            try:
+                os.kill(int(left.name.removeprefix(f".{target.name}-").partition("-")[0]), 0)
+            except ProcessLookupError:
+                left.unlink(missing_ok=True)
+            except (OSError, ValueError):
+                continue
         draft = target.with_name(f".{target.name}-{os.getpid()}-{uuid.uuid4().hex}.draft")
         try:
             counts = _into(opened, draft, tick, withdrawn)
@@ -76,17 +83,6 @@ def merge_stores(
                 with suppress(OSError):
                     draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     return counts
-
-
-def _remove_drafts(target: Path) -> None:
-    """Delete what merges into this file left that were killed: a purge would not find it."""
-    for path in target.parent.glob(f".{target.name}-*.draft*"):
-        try:
-            os.kill(int(path.name.removeprefix(f".{target.name}-").partition("-")[0]), 0)
-        except ProcessLookupError:
-            path.unlink(missing_ok=True)
-        except (OSError, ValueError):
-            continue
 
 
 def count_rows(path: Path) -> dict[str, int]:

@@ -40,7 +40,17 @@ def local_salt(state_dir: Path) -> bytes:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
-            _create_salt(path)
+            # Write a new salt to a temporary file and link it to `path`, unless another process was first.
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(descriptor, "wb") as handle:
+                    handle.write(secrets.token_bytes(_SALT_BYTES))
+                os.link(temporary, path)
+            except FileExistsError:
+                pass
+            finally:
+                temporary.unlink()
         os.chmod(path, 0o600)
         salt = path.read_bytes()
     except OSError as error:
@@ -81,20 +91,6 @@ def is_signed(text: str, state_dir: Path) -> bool:
     except OSError:
         return False
     return len(salt) == _SALT_BYTES and hmac.compare_digest(stated, f"{salted([body], salt, 'config')[0]}\n")
-
-
-def _create_salt(path: Path) -> None:
-    """Write a new salt to a temporary file and link it to `path`, unless another process was first."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(secrets.token_bytes(_SALT_BYTES))
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
 
 
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:

@@ -63,10 +63,29 @@ def merge_adapter(model: Any, folder: Path) -> None:
         kind = ", ".join(unsupported) or f"peft_type {config.get('peft_type')}, bias {config.get('bias')}"
         fix = "Merge it into the weights with PEFT, and give that folder as model.id"
         raise Fp2Error(f"only plain LoRA adapters can be merged here, not one with {kind}", where=str(folder), fix=fix)
-    pairs = _pairs(tensors, folder)
+    # Pairs of matrices by module; names are `base_model.model.MODULE.lora_A.weight`, or with the adapter's name
+    tensors_of: dict[str, dict[str, torch.Tensor]] = {}
+    for key, tensor in tensors.items():
+        module, side = next(((key.split(f".{side}.")[0], side) for side in _SIDES if f".{side}." in key), ("", ""))
+        tensors_of.setdefault(module.removeprefix("base_model.model."), {})[side] = tensor
+    if not tensors_of or "" in tensors_of or any(len(sides) < 2 for sides in tensors_of.values()):
+        raise Fp2Error("the adapter has tensors that are no pairs of LoRA matrices", where=str(folder))
+    pairs = {module: (sides[_SIDES[0]], sides[_SIDES[1]]) for module, sides in tensors_of.items()}
     with torch.no_grad():
         for name, (down, up) in pairs.items():
-            weight = _weight(model, name, (up.shape[0], down.shape[1]), folder)
+            shape = (up.shape[0], down.shape[1])
+            try:
+                weight: torch.Tensor = model.get_submodule(name).weight
+            except AttributeError:
+                weight = None  # type: ignore[assignment]
+            if weight is None or tuple(weight.shape) != shape:
+                raise Fp2Error(
+                    f"the model has no layer {name} of {shape[0]} x {shape[1]}", where=str(folder), fix=f"Check {WHERE}"
+                )
+            if weight.device.type == "meta":
+                raise Fp2Error(
+                    "weights on disk cannot take an adapter", where="engine.device_map", fix="Keep them in memory"
+                )
             rank = down.shape[0]
             scale = float(config["lora_alpha"]) / (math.sqrt(rank) if config.get("use_rslora") else rank)
             more = scale * (up.to(weight.device).float() @ down.to(weight.device).float())
@@ -75,28 +94,3 @@ def merge_adapter(model: Any, folder: Path) -> None:
 
 def _complete(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (CONFIG, WEIGHTS))
-
-
-def _pairs(tensors: dict[str, torch.Tensor], folder: Path) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return module -> (A, B); the names are `base_model.model.MODULE.lora_A.weight`, or with the adapter's name."""
-    tensors_of: dict[str, dict[str, torch.Tensor]] = {}
-    for name, tensor in tensors.items():
-        module, side = next(((name.split(f".{side}.")[0], side) for side in _SIDES if f".{side}." in name), ("", ""))
-        tensors_of.setdefault(module.removeprefix("base_model.model."), {})[side] = tensor
-    if not tensors_of or "" in tensors_of or any(len(sides) < 2 for sides in tensors_of.values()):
-        raise Fp2Error("the adapter has tensors that are no pairs of LoRA matrices", where=str(folder))
-    return {module: (sides[_SIDES[0]], sides[_SIDES[1]]) for module, sides in tensors_of.items()}
-
-
-def _weight(model: Any, name: str, shape: tuple[int, int], folder: Path) -> torch.Tensor:
-    try:
-        weight: torch.Tensor = model.get_submodule(name).weight
-    except AttributeError:
-        weight = None  # type: ignore[assignment]
-    if weight is None or tuple(weight.shape) != shape:
-        raise Fp2Error(
-            f"the model has no layer {name} of {shape[0]} x {shape[1]}", where=str(folder), fix=f"Check {WHERE}"
-        )
-    if weight.device.type == "meta":
-        raise Fp2Error("weights on disk cannot take an adapter", where="engine.device_map", fix="Keep them in memory")
-    return weight

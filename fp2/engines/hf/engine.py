@@ -217,7 +217,6 @@ class HfEngine(BaseEngine):
 
     @property
     def _reasons(self) -> bool:
-        """Whether the model reasons before every answer."""
         return self.prompt_format.template.always or self.decoding.reasoning not in ("off", "auto")
 
     def runtime(self) -> dict[str, Any]:
@@ -259,7 +258,6 @@ class HfEngine(BaseEngine):
         self.spec.placement.check_machine(self.options.device, self.spec.dtype)
 
     def _load(self) -> LoadedModel:
-        """Return model and processor on the device that the options name."""
         return load(self.checkpoint, self.spec, resolve_device(self.options.device))
 
     @functools.cached_property

@@ -102,7 +102,8 @@ _LLAVA_NEXT_MISTRAL = "[INST] {image}\n{question} [/INST]"
 
 def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
     """Return the facts about the family of a `config.json`; for a family without a row, nothing is assumed."""
-    kind, text = str(config.get("model_type", "")), _text_config(config)
+    kind, text = str(config.get("model_type", "")), config.get("text_config")
+    text = text if isinstance(text, Mapping) else config  # older files have it at the top level
     facts = _FAMILIES.get(kind, FamilyFacts())
     proven, several = _proven().get(kind, ("auto", ""))
     if facts.sharing == "auto":
@@ -113,7 +114,10 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
     if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
         facts = replace(facts, sharing="tree", text_model="language_model")
-    if (_is_bidirectional(config, text) or _rope_depends_on_length(text)) and facts.sharing in ("tree", "auto"):
+    # The text side is an encoder (BLIP-2 with T5) or attends bidirectionally (Gemma 4: "vision" is harmless).
+    encoder = config.get("is_encoder_decoder") or text.get("is_encoder_decoder") or text.get("model_type") == "t5"
+    bidirectional = encoder or text.get("use_bidirectional_attention") in (True, "all")
+    if (bidirectional or _rope_depends_on_length(text)) and facts.sharing in ("tree", "auto"):
         facts = replace(facts, sharing="vision", text_model="")
     return facts
 
@@ -128,12 +132,6 @@ def _proven() -> Mapping[str, tuple[Sharable, str]]:
     return {family: (most[0], rows[family]["several_images"]) for family, most in exact.items() if most}
 
 
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the config of the language model; older files have it at the top level."""
-    inner = config.get("text_config")
-    return inner if isinstance(inner, Mapping) else config
-
-
 def _rope_depends_on_length(text: Mapping[str, Any]) -> bool:
     """Return whether rotary embeddings depend on the length of the sequence, so that no prefix holds for all."""
     for name in ("rope_parameters", "rope_scaling"):
@@ -144,9 +142,3 @@ def _rope_depends_on_length(text: Mapping[str, Any]) -> bool:
             if kinds & {"dynamic", "longrope"}:
                 return True
     return False
-
-
-def _is_bidirectional(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
-    """Return whether the text side is an encoder (BLIP-2 with T5) or attends bidirectionally."""
-    encoder = config.get("is_encoder_decoder") or text.get("is_encoder_decoder") or text.get("model_type") == "t5"
-    return bool(encoder or text.get("use_bidirectional_attention") in (True, "all"))  # Gemma 4: "vision" is harmless

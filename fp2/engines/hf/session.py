@@ -196,7 +196,11 @@ class Session:
                 return strategy, level
             if not strategy.supports(checks):
                 if requested == level:
-                    raise _image_after_question(level)
+                    raise Fp2Error(
+                        f"sharing={level} needs the image before the question, and this prompt has it after",
+                        where="engine.sharing",
+                        fix="Set engine.sharing=auto, or put {image} first in model.prompt",
+                    )
                 continue
             try:
                 difference = compare(strategy, self._plain, checks, self._checked)
@@ -305,11 +309,3 @@ def _reasoning_tokens(loaded: LoadedModel, prompt_format: PromptFormat, decoding
             raise unknown_marks(prompt_format.checkpoint.id)
         return None
     return ReasoningTokens(tokenizer, marks, budget=decoding.reasoning_budget, longest=decoding.max_new_tokens)
-
-
-def _image_after_question(level: str) -> Fp2Error:
-    return Fp2Error(
-        f"sharing={level} needs the image before the question, and this prompt has it after",
-        where="engine.sharing",
-        fix="Set engine.sharing=auto, or put {image} first in model.prompt",
-    )

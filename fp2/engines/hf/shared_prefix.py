@@ -219,7 +219,6 @@ class SharedPrefix:
         return _Packed(tokens, places, self._masks(attends, own_ids, positions, device), wanted, tuple(sequences))
 
     def _run(self, prefix: _PrefixCache, packed: _Packed) -> torch.Tensor:
-        """Run packed tokens after the prefix; return the logits that are needed."""
         position = (packed.positions + prefix.shift).expand(prefix.rows, -1)
         options = {"logits_to_keep": packed.keep} if self._keeps else {}
         length = packed.ids.shape[1]

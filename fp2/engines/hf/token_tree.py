@@ -68,7 +68,13 @@ def pack(sequences: tuple[Tokens, ...], max_tokens: int) -> tuple[TreeRow, ...]:
     order = sorted(range(len(sequences)), key=lambda index: sequences[index])
     rows: list[TreeRow] = []
     builder = _RowBuilder()
-    limit = _balanced_length(sequences, order, max_tokens)
+    # The row length that splits the tree into equal parts, as few as `max_tokens` allows
+    n_tokens = 0
+    before: Tokens = ()
+    for position in order:
+        n_tokens += len(sequences[position]) - common_prefix_length([before, sequences[position]])
+        before = sequences[position]
+    limit = min(max_tokens, math.ceil(n_tokens / math.ceil(n_tokens / max_tokens)) + 16) if n_tokens else max_tokens
     for index in order:
         if builder.ends and builder.length_with(sequences[index]) > limit:
             rows.append(builder.row())
@@ -77,16 +83,6 @@ def pack(sequences: tuple[Tokens, ...], max_tokens: int) -> tuple[TreeRow, ...]:
     if builder.ends:
         rows.append(builder.row())
     return tuple(rows)
-
-
-def _balanced_length(sequences: tuple[Tokens, ...], order: Sequence[int], max_tokens: int) -> int:
-    """Return the row length that splits the tree into equal parts, as few as `max_tokens` allows."""
-    total = 0
-    before: Tokens = ()
-    for index in order:
-        total += len(sequences[index]) - common_prefix_length([before, sequences[index]])
-        before = sequences[index]
-    return min(max_tokens, math.ceil(total / math.ceil(total / max_tokens)) + 16) if total else max_tokens
 
 
 class _RowBuilder:

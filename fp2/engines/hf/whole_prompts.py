@@ -125,7 +125,10 @@ class WholePrompts:
             output = output[:, prompt.shape[1] :]
         elif self._decoder_start is not None:
             output = output[:, 1:]  # an encoder-decoder returns its start token and the new ones
-        return [_until_end(row, end_tokens) for row in output.tolist()]
+        return [
+            next((row[: index + 1] for index, token in enumerate(row) if token in end_tokens), row)
+            for row in output.tolist()
+        ]
 
     def _inputs(self, batch: Sequence[_Prompt], *, share: bool) -> dict[str, Any]:
         rows = [encoded.prefix + encoded.suffixes[prompt] + appended for encoded, prompt, appended in batch]
@@ -187,7 +190,3 @@ def _extended(encoded: EncodedPrompts, name: str, length: int, n_appended: int) 
     if n_appended and name == "token_type_ids" and not prefix.any():  # where no token has type 1, it means causal
         rest[:, -n_appended:] = 1  # as after PaliGemma's prompt; Gemma 3 marks image tokens with it
     return torch.cat([prefix, rest], dim=1)
-
-
-def _until_end(row: list[int], end_tokens: set[int]) -> list[int]:
-    return next((row[: index + 1] for index, token in enumerate(row) if token in end_tokens), row)

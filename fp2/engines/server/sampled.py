@@ -101,11 +101,34 @@ class SampledAnswers:
         n_tokens = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
         if question.kind == "yes_no":
             stages = [replies] if self.precision is None else [replies[: self.samples], replies[self.samples :]]
-            return _yes_no([_first_words(stage) for stage in stages], self.samples / self.most, n_tokens)
+            words_of = [_first_words(stage) for stage in stages]
+            first_weight = self.samples / self.most
+            if not all(words_of):
+                raise RefusedError("all sampled answers failed, or the model was still reasoning")
+            weights = (first_weight, 1 - first_weight)[: len(words_of)]
+            yes, no = (
+                math.fsum(
+                    weight * words.count(word) / len(words) for weight, words in zip(weights, words_of, strict=True)
+                )
+                for word in ("yes", "no")
+            )
+            if not yes + no:
+                raise RefusedError(f"none of {sum(map(len, words_of))} sampled answers is Yes or No")
+            errors = [
+                weight * error
+                for weight, words in zip(weights, words_of, strict=True)
+                if (error := standard_error([float(word == "yes") for word in words])) is not None
+            ]
+            error = math.hypot(*errors) if len(errors) == len(words_of) else None
+            numbers = yes_no_numbers(yes, no) | {STANDARD_ERROR: error}
+            return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)
         answers = [_answer(reply) for reply in replies]
         option_sets, rows, masses = option_orders(question, orders), [], []
         for index, order in enumerate(option_sets):
-            texts = _given(answers[index * self.samples : (index + 1) * self.samples])
+            given = answers[index * self.samples : (index + 1) * self.samples]
+            texts = [text for text in given if text is not None]
+            if not texts:
+                raise RefusedError(f"all of {len(given)} sampled answers failed, or the model was still reasoning")
             chosen = [_option(text, question, order) for text in texts]
             counts = [chosen.count(option) for option in range(len(order))]
             if not sum(counts):
@@ -133,14 +156,6 @@ def _answer(reply: Reply) -> str | None:
         return None
 
 
-def _given(answers: Sequence[str | None]) -> list[str]:
-    """Return the answers that did not fail: those that failed say nothing of the probability."""
-    texts = [text for text in answers if text is not None]
-    if not texts:
-        raise RefusedError(f"all of {len(answers)} sampled answers failed, or the model was still reasoning")
-    return texts
-
-
 def _option(text: str, question: Question, order: Sequence[int]) -> int | None:
     """Return which option an answer is: it begins with its letter, marked as one, or with its words."""
     if letter := _LETTER.match(text):
@@ -155,24 +170,3 @@ def _first_words(replies: Sequence[Reply]) -> list[str]:
     """Return the first word of each answer that did not fail, in lower case."""
     texts = [text for reply in replies if (text := _answer(reply)) is not None]
     return [word.group(1).casefold() if (word := _WORD.match(text)) else "" for text in texts]
-
-
-def _yes_no(stages: Sequence[Sequence[str]], first_weight: float, n_tokens: int) -> Probabilities:
-    """Return the numbers of one stage of sampled answers, or of two; the first has `first_weight`."""
-    if not all(stages):
-        raise RefusedError("all sampled answers failed, or the model was still reasoning")
-    weights = (first_weight, 1 - first_weight)[: len(stages)]
-    yes, no = (
-        math.fsum(weight * words.count(word) / len(words) for weight, words in zip(weights, stages, strict=True))
-        for word in ("yes", "no")
-    )
-    if not yes + no:
-        raise RefusedError(f"none of {sum(map(len, stages))} sampled answers is Yes or No")
-    errors = [
-        weight * error
-        for weight, words in zip(weights, stages, strict=True)
-        if (error := standard_error([float(word == "yes") for word in words])) is not None
-    ]
-    error = math.hypot(*errors) if len(errors) == len(stages) else None
-    numbers = yes_no_numbers(yes, no) | {STANDARD_ERROR: error}
-    return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)

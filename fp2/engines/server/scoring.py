@@ -126,7 +126,19 @@ class TopLogprobs:
         n_tokens = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
         listed = [_listed(reply) for reply in replies]
         if question.kind == "yes_no":
-            return _read_yes_no(listed[0], n_tokens)
+            # Every listed spelling of Yes and of No counts (the rule of `hf.likelihoods.YES_NO_RULE`)
+            tokens = listed[0]
+            yes, no = (
+                math.fsum(
+                    math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS).casefold() == word
+                )
+                for word in ("yes", "no")
+            )
+            if yes + no <= 0:
+                raise RefusedError(f"neither Yes nor No is among the {len(tokens)} most likely first tokens")
+            spellings = [math.exp(tokens[word]) if word in tokens else None for word in ("Yes", "No")]
+            numbers = yes_no_numbers(yes, no, (spellings[0], spellings[1])) | {"unlisted_max": _unlisted_max(tokens)}
+            return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)
         option_sets = option_orders(question, orders)
         rows = [_p_letters(tokens, order) for tokens, order in zip(listed, option_sets, strict=True)]
         masses = [math.fsum(row) for row in rows]
@@ -138,19 +150,6 @@ class TopLogprobs:
             math.fsum(map(math.log, ps)) / len(ps) if min(ps) > 0 else None for ps in zip(*rows, strict=True)
         ]
         return Probabilities(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, n_tokens)
-
-
-def _read_yes_no(tokens: Mapping[str, float], n_tokens: int) -> Probabilities:
-    """Sum over every listed spelling of Yes and of No (the rule of `hf.likelihoods.YES_NO_RULE`)."""
-    yes, no = (
-        math.fsum(math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS).casefold() == word)
-        for word in ("yes", "no")
-    )
-    if yes + no <= 0:
-        raise RefusedError(f"neither Yes nor No is among the {len(tokens)} most likely first tokens")
-    spellings = [math.exp(tokens[word]) if word in tokens else None for word in ("Yes", "No")]
-    numbers = yes_no_numbers(yes, no, (spellings[0], spellings[1])) | {"unlisted_max": _unlisted_max(tokens)}
-    return Probabilities("Yes" if yes >= no else "No", numbers, n_tokens)
 
 
 def lettered(question: Question, order: Sequence[int]) -> str:
@@ -259,7 +258,17 @@ class TypedDecisions:
             answers.append((_answer(reply, f"q{index}", within), _mass(reply, f"q{index}", within)))
         if question.kind == "yes_no":
             answer, mass = answers[0]
-            return _yes_no_renormalised(_p_true(answer), mass, n_tokens)
+            p = _p_true(answer)
+            numbers = {
+                "p_yes": None if mass is None else p * mass,
+                "p_no": None if mass is None else (1 - p) * mass,
+                "p_yes_first_token": None,
+                "p_no_first_token": None,
+                "p_yes_norm": p,
+                "mass": mass,
+                "logit_difference": math.log(p) - math.log1p(-p) if 0 < p < 1 else None,
+            }
+            return Probabilities("Yes" if p >= 0.5 else "No", numbers, n_tokens)
         rows = [_p_options(answer, question.choices) for answer, _ in answers]
         return mean_over_orders(question, rows, [mass for _, mass in answers], n_tokens)
 
@@ -353,16 +362,3 @@ def _probability(value: Any, slack: float = 1e-6) -> float:
     if not -slack <= number <= 1 + slack:  # NaN fails too
         raise RefusedError("the server returned a probability outside 0 to 1")
     return min(1.0, max(0.0, number)) if slack <= 1e-6 else max(0.0, number)
-
-
-def _yes_no_renormalised(p: float, mass: float | None, n_tokens: int) -> Probabilities:
-    numbers = {
-        "p_yes": None if mass is None else p * mass,
-        "p_no": None if mass is None else (1 - p) * mass,
-        "p_yes_first_token": None,
-        "p_no_first_token": None,
-        "p_yes_norm": p,
-        "mass": mass,
-        "logit_difference": math.log(p) - math.log1p(-p) if 0 < p < 1 else None,
-    }
-    return Probabilities("Yes" if p >= 0.5 else "No", numbers, n_tokens)
