@@ -518,21 +518,6 @@ from fp2.stats.core.sums import Cross as Cross, Sums as Sums, group_sums as grou
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
 from fp2.stats.effects import cohens_d as cohens_d, kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
-from fp2.stats.matched import (
-    FEW as FEW,
-    MatchedTest as MatchedTest,
-    matched_equivalence as matched_equivalence,
-    matched_panel as matched_panel,
-    minimum_detectable as minimum_detectable,
-)
-from fp2.stats.profiles import (
-    Profiles as Profiles,
-    RankTable as RankTable,
-    profiles as profiles,
-    rank_models as rank_models,
-    rank_table as rank_table,
-    smaller_profiles as smaller_profiles,
-)
 from fp2.stats.proportions import (
     Proportion as Proportion,
     proportions_by_group as proportions_by_group,
