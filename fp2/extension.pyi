@@ -96,6 +96,7 @@ from fp2.cuts import (
     JOIN as JOIN,
     LABEL_JOIN as LABEL_JOIN,
     check_may_leave as check_may_leave,
+    combinations as combinations,
     in_quotes as in_quotes,
     memberships as memberships,
     of_sets as of_sets,
@@ -434,7 +435,6 @@ from fp2.protocols.task_tables import (
 from fp2.protocols import task_tables as task_tables
 
 # Comparisons of groups: the protocol to derive from, its settings and its supplements.
-from fp2.protocols.fingerprint.adjusted import design_of as design_of
 from fp2.protocols.fingerprint.comparison import (
     ComparisonOptions as ComparisonOptions,
     GroupComparison as GroupComparison,
@@ -447,6 +447,7 @@ from fp2.data.group_sizes import cut_notes as cut_notes, group_sizes as group_si
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
+    STEP_DOWN as STEP_DOWN,
     Supplement as Supplement,
     comparison_of as comparison_of,
 )
@@ -518,21 +519,6 @@ from fp2.stats.core.sums import Cross as Cross, Sums as Sums, group_sums as grou
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
 from fp2.stats.effects import cohens_d as cohens_d, kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
-from fp2.stats.matched import (
-    FEW as FEW,
-    MatchedTest as MatchedTest,
-    matched_equivalence as matched_equivalence,
-    matched_panel as matched_panel,
-    minimum_detectable as minimum_detectable,
-)
-from fp2.stats.profiles import (
-    Profiles as Profiles,
-    RankTable as RankTable,
-    profiles as profiles,
-    rank_models as rank_models,
-    rank_table as rank_table,
-    smaller_profiles as smaller_profiles,
-)
 from fp2.stats.proportions import (
     Proportion as Proportion,
     proportions_by_group as proportions_by_group,
@@ -550,22 +536,15 @@ from fp2.stats.rows import (
     columns_read_by as columns_read_by,
     json_ready as json_ready,
 )
-from fp2.stats.adjusted import (
-    Design as Design,
-    Fit as Fit,
-    NOT_SEPARABLE as NOT_SEPARABLE,
-    difference as difference,
-    fit_model as fit_model,
-)
 from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
 from fp2.report.reading import (
-    FEWEST_SPOKES as FEWEST_SPOKES,
     DASH as DASH,
     EFFECTS as EFFECTS,
+    FEWEST_SPOKES as FEWEST_SPOKES,
     MIN_CELL as MIN_CELL,
     calibration_of as calibration_of,
     calibration_words as calibration_words,
@@ -672,11 +651,7 @@ from fp2.report.disparities import (
     significant_of as significant_of,
     verdict_detail as verdict_detail,
 )
-from fp2.report.disparity_charts import (
-    MOST_GROUPS as MOST_GROUPS,
-    radar as radar,
-    radars as radars,
-)
+from fp2.report.disparity_charts import MOST_GROUPS as MOST_GROUPS, radar as radar, radars as radars
 from fp2.report.leaderboard import (
     LeaderboardRow as LeaderboardRow,
     boards as boards,

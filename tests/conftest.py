@@ -142,3 +142,11 @@ def mlflow_store(own_root: Path, empty_mlflow: Path) -> None:
     """Put an empty MLflow store into the test's project: where a store that is not there yet is not the point."""
     (own_root / "mlruns").mkdir()
     shutil.copyfile(empty_mlflow, own_root / "mlruns" / "mlflow.db")
+
+
+@pytest.fixture(scope="session")
+def found() -> Any:
+    """What the fingerprint finds in the default simulated answers, by skin type and age; not to be changed."""
+    from simulated import analysed
+
+    return analysed({"each": ["skin", "age"]})

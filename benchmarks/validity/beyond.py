@@ -13,10 +13,10 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import IMAGES, RATES, SIZES, Data, World, answer_sd, draw
+from fp2.methods.adjusted.model import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.methods.planning.power import Spread, detection_power, spread_of, subjects_needed
 from fp2.methods.several_runs.distance import FingerprintDistance, fingerprint_distance
 from fp2.methods.several_runs.two_samples import ModelOutcomes, independent_distance
-from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments

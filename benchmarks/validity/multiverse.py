@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import Data, World, draw
+from fp2.methods.adjusted.model import Design
 from fp2.methods.curves.panel import SpecifiedTest, curve_test, joint_statistics
-from fp2.stats.adjusted import Design
 from fp2.stats.core.entries import read_entries
 from fp2.stats.core.units import permutation_p
 from fp2.stats.effects import kruskal_wallis

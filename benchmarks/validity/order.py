@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from benchmarks.validity.earlier import ordered
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import NORMAL_SD, RATES, SIZES, Data, World, answer_sd, draw, shifts
-from fp2.stats.profiles import rank_models
+from fp2.methods.several_runs.profiles import rank_models
 
 LARGE = (300, 200, 100, 40, 15)
 OUTCOMES = 2

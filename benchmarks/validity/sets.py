@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import World, scores
-from fp2.stats.matched import MatchedTest, matched_panel
-from fp2.stats.matched import matched_equivalence as equivalence_of
+from fp2.methods.matched.panel import MatchedTest, matched_panel
+from fp2.methods.matched.panel import matched_equivalence as equivalence_of
 
 SCENE = 0.5
 """How alike the answers to two versions of one scene are (correlation of the latent scores)."""

@@ -51,7 +51,7 @@ from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
 from fp2.methods.prompt_variation.templates import template_sensitivity
 from fp2.methods.several_runs.distance import fingerprint_distance
-from fp2.stats.profiles import rank_models
+from fp2.methods.several_runs.profiles import rank_models
 from fp2.stats.rows import PanelSettings
 
 GAPS = (0.0, 0.2, 0.8)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fp2.cuts import check_may_leave
 from fp2.data.fhibe import vocab
+from fp2.errors import Fp2Error, nearest
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -77,6 +79,23 @@ def first_listed(people: pd.DataFrame, cut: Cut) -> tuple[pd.DataFrame, tuple[st
 IMAGE_FACTS = ("brightness", "contrast")
 """Mean and standard deviation of the luma of the whole image, 0 to 1."""
 _SIDE = 256
+
+
+def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
+    """Raise unless every covariate is an attribute of the people or an image fact, and may leave the data folder.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the first that is not.
+    """
+    attributes = [*attribute_columns(people), *IMAGE_FACTS]
+    for name in names:
+        if name not in attributes:
+            raise Fp2Error(
+                f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, attributes)
+            )
+    check_may_leave(names, "analysis.adjust")
 
 
 def with_image_facts(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:

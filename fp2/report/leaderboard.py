@@ -44,8 +44,8 @@ class LeaderboardRow:
     refused : float or None
         Share of refusals among the answers.
     difference : float or None
-        Root mean square difference of two groups over probes, corrected for noise (`fp2.stats.profiles.Ranked`). None,
-        as the following, where ranks have no intervals.
+        Root mean square difference of two groups over probes, corrected for noise. None, as the following, where
+        ranks have no intervals.
     rank_low, rank_high : int or None
         Simultaneous confidence interval of the rank.
     ties : str or None

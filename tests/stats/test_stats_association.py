@@ -1,4 +1,4 @@
-"""Association between attributes against SciPy, and intersections of attributes."""
+"""Association between attributes against SciPy."""
 
 from __future__ import annotations
 
@@ -7,32 +7,6 @@ import pytest
 from scipy.stats.contingency import association
 
 from fp2.stats.association import balance_table, contingency, cramers_v
-from fp2.stats.intersections import beyond_additive, intersection_table
-
-
-def test_intersections_count_subjects_and_list_empty_combinations():
-    attributes = {"gender": ["f", "f", "m", "m", "m"], "age": ["old", "old", "old", "old", "young"]}
-    groups, table = intersection_table(attributes, ["p", "p", "q", "r", "r"], min_subjects=2)
-    assert groups == ["f × old", "f × old", "m × old", "m × old", "m × young"]
-    assert [(row.group, row.n_subjects, row.n_images, row.eligible) for row in table] == [
-        ("m × old", 2, 2, True),
-        ("f × old", 1, 2, False),
-        ("m × young", 1, 1, False),
-        ("f × young", 0, 0, False),
-    ]
-    with pytest.raises(ValueError):
-        intersection_table({}, ["p"])
-
-
-def test_beyond_additive_is_zero_for_sums_and_finds_what_is_left():
-    rng = np.random.default_rng(12)
-    n = 400
-    first, second = rng.choice(["f", "m"], n), rng.choice(["x", "y", "z"], n)
-    y = 0.1 * (first == "f") + 0.2 * (second == "z")
-    attributes = {"a": first, "b": second}
-    assert list(beyond_additive(y, attributes, range(n)).values()) == pytest.approx([0.0] * 6, abs=1e-12)
-    y = y + 0.3 * ((first == "f") & (second == "z"))
-    assert beyond_additive(y, attributes, range(n))["f × z"] > 0.05
 
 
 def test_cramers_v_equals_scipy_and_its_correction_removes_chance():

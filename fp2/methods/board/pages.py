@@ -19,7 +19,6 @@ from fp2.extension import (
     PageSection,
     Part,
     Point,
-    RankTable,
     Row,
     Sentence,
     Series,
@@ -37,6 +36,7 @@ from fp2.extension import (
 )
 from fp2.methods.board.pooling import PooledMeans, pool, rank
 from fp2.methods.board.submissions import Board, Measurement, Question, Submission
+from fp2.methods.several_runs.profiles import RankTable
 
 INDEX = "index.html"
 HOW = (

@@ -10,7 +10,7 @@ the common matrix. One variance for all probes is not enough: where sites differ
 were wrong in up to a quarter of simulated classes of three sites.
 
 Models are ordered by the root mean square difference of two groups, corrected for noise, as `fp2 leaderboard` orders
-them (`fp2.stats.profiles`); resamples are drawn from the normal distribution of the pooled means. Models that were
+them (`several_runs.profiles`); resamples are drawn from the normal distribution of the pooled means. Models that were
 asked about the same subjects have positively correlated errors; they count as independent, which makes rank sets wider.
 """
 
@@ -22,15 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.extension import (
-    FloatArray,
-    GroupMoments,
-    Profiles,
-    RankTable,
-    profiles,
-    rank_table,
-    smaller_profiles,
-)
+from fp2.extension import FloatArray, GroupMoments
+from fp2.methods.several_runs.profiles import Profiles, RankTable, profiles, rank_table, smaller_profiles
 
 TINY = 1e-300
 BATCH = 200
@@ -147,7 +140,7 @@ def _positive(matrix: FloatArray) -> FloatArray:
 def rank(pooled: Mapping[str, PooledMeans], *, n_resamples: int, seed: int, alpha: float) -> RankTable:
     """Rank models by their pooled differences, smallest first.
 
-    Simultaneous rank sets at 1 - alpha: `fp2.stats.profiles.smaller_profiles`, whose resamples of subjects are here
+    Simultaneous rank sets at 1 - alpha: `smaller_profiles`, whose resamples of subjects are here
     draws from the normal distribution of each model's pooled means, with errors drawn at their degrees of freedom.
     """
     models = list(pooled.values())

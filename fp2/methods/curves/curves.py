@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import design_of, shares
+from fp2.extension import shares
+from fp2.methods.adjusted.disparities import design_of
 from fp2.methods.curves.choices import IMAGES, Outcomes, Specification
 
 if TYPE_CHECKING:

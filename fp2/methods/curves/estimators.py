@@ -3,7 +3,7 @@
 - `subjects`: every subject counts alike, with its mean over images; the test of a disparity row.
 - `images`: every image counts alike, so that subjects with more images count more. The standard error is that of a
   ratio of sums over subjects, since images of one subject are not independent.
-- `adjusted`: every subject counts alike, with covariates held constant in a linear model (`fp2.stats.adjusted`).
+- `adjusted`: every subject counts alike, with covariates held constant in a linear model (`adjusted.model`).
   Residuals of the model without groups are permuted (Freedman and Lane 1983).
 
 A permutation gives each subject the group labels of another. Missing values stay with the subject that lacks them.
@@ -19,13 +19,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fp2.extension import (
-    NOT_SEPARABLE,
     OK,
     TOO_FEW,
     BoolArray,
-    Design,
     Entries,
-    Fit,
     FloatArray,
     GapTest,
     GroupMoments,
@@ -34,8 +31,6 @@ from fp2.extension import (
     Permuter,
     Prepared,
     contrast_weight,
-    difference,
-    fit_model,
     gap_tests,
     group_sums,
     max_t_squared,
@@ -44,6 +39,7 @@ from fp2.extension import (
     studentised_moments,
     with_agreement,
 )
+from fp2.methods.adjusted.model import NOT_SEPARABLE, Design, Fit, difference, fit_model
 
 SUBJECTS, IMAGES, ADJUSTED = "subjects", "images", "adjusted"
 _STEP = 64

@@ -20,7 +20,6 @@ from fp2.extension import (
     TIE,
     TOO_FEW,
     UNINFORMATIVE,
-    Design,
     DisparityRow,
     Entries,
     FloatArray,
@@ -34,6 +33,7 @@ from fp2.extension import (
     read_entries,
     shrunken_range,
 )
+from fp2.methods.adjusted.model import Design
 from fp2.methods.curves.estimators import (
     ADJUSTED,
     IMAGES,

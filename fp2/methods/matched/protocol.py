@@ -26,7 +26,8 @@ from fp2.extension import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Cut, MatchedTest, Scorer
+    from fp2.extension import Cut, Scorer
+    from fp2.methods.matched.panel import MatchedTest
 
 SAME = 1e-12
 
@@ -125,7 +126,7 @@ def _tests(
     """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
 
-    from fp2.extension import matched_panel
+    from fp2.methods.matched.panel import matched_panel
 
     values = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
@@ -144,7 +145,7 @@ def _tests(
 
 def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     """Return one outcome's numbers; `_decide` adds the verdict."""
-    from fp2.extension import matched_equivalence
+    from fp2.methods.matched.panel import matched_equivalence
 
     low, high = scorer.value_range
     status = Verdict.UNINFORMATIVE if same else Verdict.TOO_FEW_SETS if test.raw is None else None
@@ -173,7 +174,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
     The standard error of rare differences is unreliable: pairs in which few sets differ at all are left out.
     """
-    from fp2.extension import FEW, minimum_detectable
+    from fp2.methods.matched.panel import FEW, minimum_detectable
 
     errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
     critical = test.critical(level)

@@ -13,7 +13,7 @@ from fp2.extension import LeaderboardRow, Name, Sentence, Table, Value, boards, 
 
 @dataclass(frozen=True)
 class Place:
-    """The rank of one run: `difference` (`fp2.stats.profiles.Ranked`), the bounds of its rank interval, tie letters."""
+    """The rank of one run: `difference` (`profiles.Ranked`), the bounds of its rank interval, tie letters."""
 
     run_id: str
     difference: float

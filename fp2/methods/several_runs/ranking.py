@@ -37,7 +37,7 @@ def _boards(runs: Sequence[LoggedRun]) -> dict[tuple[str, str | None], list[Logg
 
 def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
     """Rank the runs of one cut, or say why they cannot be ranked."""
-    from fp2.extension import rank_models
+    from fp2.methods.several_runs.profiles import rank_models
 
     try:
         if len(runs) < 2:

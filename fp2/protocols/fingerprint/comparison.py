@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from fp2.ask.labels import LABELS, check_labels
+from fp2.data.derived import check_covariates
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
@@ -92,8 +93,6 @@ class GroupComparison(Asks[Any]):
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Return which cuts have too few subjects; raise for covariates and labels that do not fit, and for looks."""
-        from fp2.protocols.fingerprint.adjusted import check_covariates
-
         check_covariates(inputs.config.analysis.adjust, inputs.people)
         check_labels(inputs.config, inputs.scorers)
         looks_of(inputs.config)

@@ -72,19 +72,6 @@ OWN = (
     SupplementEntry("pairwise", f"{_PACKAGE}.pairwise:Pairwise", f"{_PACKAGE}.pairwise:PairwiseSection"),
     SupplementEntry("missing", f"{_PACKAGE}.missing:Missing", f"{_PACKAGE}.missing:MissingSection"),
     SupplementEntry(
-        "intersections",
-        f"{_PACKAGE}.intersections:Intersections",
-        f"{_PACKAGE}.intersections:IntersectionsSection",
-        (("interaction", 2, ("intersections.tests*", "intersections.family", "intersections.n_permutations")),),
-        lambda job, tables: any(len(cut.by) > 1 for cut in job.cuts),
-    ),
-    SupplementEntry(
-        "adjusted",
-        f"{_PACKAGE}.adjusted:AdjustedDisparities",
-        f"{_PACKAGE}.adjusted:AdjustedSection",
-        fits=lambda job, tables: bool(job.config.analysis.adjust),
-    ),
-    SupplementEntry(
         "scorer_agreement",
         f"{_PACKAGE}.scorer_agreement:ScorerAgreement",
         f"{_PACKAGE}.scorer_agreement_section:ScorerAgreementSection",

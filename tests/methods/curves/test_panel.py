@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fp2.methods.adjusted.model import Design, adjusted_panel
 from fp2.methods.curves.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
 from fp2.methods.curves.panel import (
     SpecifiedPanel,
@@ -17,7 +18,6 @@ from fp2.methods.curves.panel import (
     p_values,
     specification_panel,
 )
-from fp2.stats.adjusted import Design, adjusted_panel
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import TOO_FEW, UNINFORMATIVE, Outcome, PanelSettings
 

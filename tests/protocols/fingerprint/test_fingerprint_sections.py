@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fp2.protocols.fingerprint.intersections import IntersectionsSection
 from fp2.protocols.fingerprint.missing import MissingSection
 from fp2.protocols.fingerprint.pairwise import PairwiseSection
 from fp2.report.values import Sentence, Value, Weight, as_cell, suppressed, tables
@@ -44,16 +43,6 @@ def test_rates_of_small_groups_are_not_shown() -> None:
     assert [column.label for column in table.columns[-2:]] == ["a", "few"]
     assert [as_cell(cell).value for cell in table.rows[0].cells[-2:]] == [0.1, "too few subjects"]
     assert "and 4 more" in _said(values)[0]
-
-
-def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
-    sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
-    groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
-    cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
-    block = {"cuts": [cut], "scorer": "valence", "min_subjects": 10}
-    table = tables(suppressed(IntersectionsSection().values(block, RESULTS), 20))[0]
-    assert [as_cell(row.cells[0]).value for row in table.rows] == ["a x c"]
-    assert table.label == ("Gender: 1 combinations have too few subjects, 1 do not occur; 1 of small groups not shown")
 
 
 def _said(values: Iterable[Value]) -> list[str]:

@@ -2,7 +2,7 @@
 
 Only people in images that both models have a score for are compared. The difference of two models is the mean over
 subjects of each subject's mean difference, with a t interval and a permutation test that exchanges the two models
-within subjects (`fp2.stats.matched`). Whether it depends on the group is the subject-level analysis of the differences:
+within subjects (`matched.panel`). Whether it depends on the group is the subject-level analysis of the differences:
 a disparity of the difference is the difference of the disparities, as far as the same groups are extreme.
 
 The permutation test is exact for two models that score alike. For two different models of the same mean, and for the
@@ -141,7 +141,8 @@ def _skewed_by_group(table: pd.DataFrame, row: DisparityRow) -> bool:
 
 
 def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) -> dict[str, Any]:
-    from fp2.extension import default_permutations, matched_panel
+    from fp2.extension import default_permutations
+    from fp2.methods.matched.panel import matched_panel
 
     means = shared.groupby("subject_id")[["first", "second"]].mean()
     entry: dict[str, Any] = {

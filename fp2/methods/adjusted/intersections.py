@@ -5,14 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fp2.cuts import LABEL_JOIN, Cut, combinations
-from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import entries_of, members, outcome_columns
+from fp2.extension import (
+    LABEL_JOIN,
+    Block,
+    Column,
+    ComparedRun,
+    Cut,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    combinations,
+    cut_label,
+    entries_of,
+    members,
+    outcome_columns,
+    probe_labels,
+    scorer_label,
+    sentence,
+)
+from fp2.methods.adjusted.disparities import PERMUTATIONS, interactions, step_down
 
 
 class Intersections(Supplement):
@@ -46,7 +63,7 @@ class Intersections(Supplement):
 
 
 def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
-    from fp2.stats.intersections import beyond_additive, intersection_table
+    from fp2.methods.adjusted.combinations import beyond_additive, intersection_table
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)

@@ -17,9 +17,17 @@ from itertools import combinations
 
 import numpy as np
 
-from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
-from fp2.stats.core.units import permutation_p
-from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, PanelSettings
+from fp2.extension import (
+    CHUNK_BYTES,
+    OK,
+    TOO_FEW,
+    UNINFORMATIVE,
+    BoolArray,
+    FloatArray,
+    PanelSettings,
+    permutation_p,
+    stream,
+)
 
 NOT_SEPARABLE = "not_separable"
 """Status of groups that covariates determine: no difference between them can be told from the covariates' effect."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from fp2.stats.adjusted import NOT_SEPARABLE, Design, adjusted_panel, interaction_panel
+from fp2.methods.adjusted.model import NOT_SEPARABLE, Design, adjusted_panel, interaction_panel
 from fp2.stats.rows import PanelSettings
 
 QUICK = PanelSettings(n_permutations=399, seed=5)

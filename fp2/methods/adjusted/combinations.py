@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.numeric import FloatArray
+from fp2.extension import FloatArray, cell_means, read_entries
 
 
 @dataclass(frozen=True)

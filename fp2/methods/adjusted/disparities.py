@@ -12,24 +12,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut
-from fp2.errors import Fp2Error, nearest
-from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, first_of, number, probability, probe_labels, scorer_label, verdict_words
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Part, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import members, outcome_columns
-from fp2.stats.rows import json_ready
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
-from fp2.verdicts import Verdict
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    STEP_DOWN,
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    Cut,
+    Estimate,
+    Fp2Error,
+    Kind,
+    Part,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Verdict,
+    Weight,
+    cut_label,
+    first_of,
+    json_ready,
+    members,
+    number,
+    outcome_columns,
+    probability,
+    probe_labels,
+    scorer_label,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.stats.adjusted import Adjusted, Design, Interaction
-    from fp2.stats.core.numeric import FloatArray
+    from fp2.extension import FloatArray
+    from fp2.methods.adjusted.model import Adjusted, Design, Interaction
 
 PERMUTATIONS = 2_000
 """The Monte-Carlo error of an adjusted p of 0.05 is 0.005; step-down max-T needs no more for a larger family."""
@@ -80,31 +101,11 @@ class AdjustedDisparities(Supplement):
         }
 
 
-def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
-    """Raise unless every covariate is an attribute of the people or an image fact, and may leave the data folder.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first that is not.
-    """
-    from fp2.cuts import check_may_leave
-    from fp2.data.derived import IMAGE_FACTS
-
-    attributes = [*attribute_columns(people), *IMAGE_FACTS]
-    for name in names:
-        if name not in attributes:
-            raise Fp2Error(
-                f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, attributes)
-            )
-    check_may_leave(names, "analysis.adjust")
-
-
 def step_down(tests: Sequence[tuple[float | None, np.ndarray | None]]) -> list[float | None]:
     """Return step-down max-T p-values of (statistic, its permutations); None where there is none."""
     import numpy as np
 
-    from fp2.stats.adjustment import step_down_max_t
+    from fp2.extension import step_down_max_t
 
     testable = [(k, t, permuted) for k, (t, permuted) in enumerate(tests) if t is not None and permuted is not None]
     out: list[float | None] = [None] * len(tests)
@@ -117,7 +118,7 @@ def step_down(tests: Sequence[tuple[float | None, np.ndarray | None]]) -> list[f
 
 def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tuple[list[str], list[Adjusted], int]:
     """Return the probes, their adjusted comparison, and how many subjects lack a covariate and are left out."""
-    from fp2.stats.adjusted import adjusted_panel
+    from fp2.methods.adjusted.model import adjusted_panel
 
     probes, values, design, left_out = _subjects(run, cut, covariates)
     return probes, adjusted_panel(values, design, replace(run.comparison, n_permutations=n)), left_out
@@ -125,7 +126,7 @@ def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tu
 
 def interactions(run: ComparedRun, cut: Cut, n: int) -> tuple[list[str], list[Interaction | None]]:
     """Return the probes, and the test that the means of an intersection follow from main effects and covariates."""
-    from fp2.stats.adjusted import interaction_panel
+    from fp2.methods.adjusted.model import interaction_panel
 
     covariates = [name for name in run.config.analysis.adjust if name not in cut.by]
     probes, values, design, _ = _subjects(run, cut, covariates)
@@ -160,7 +161,7 @@ def design_of(
     """
     import numpy as np
 
-    from fp2.stats.adjusted import Design
+    from fp2.methods.adjusted.model import Design
 
     shares = _shares(table["subject_id"], table["image_id"], table["group"], subjects)
     groups = tuple(str(name) for name in shares.columns)
@@ -218,7 +219,7 @@ def _additive(run: ComparedRun, cut: Cut, table: pd.DataFrame, groups: Sequence[
     """Return which labels of the cut's attributes each of its groups has, (G, labels)."""
     import numpy as np
 
-    from fp2.cuts import combinations
+    from fp2.extension import combinations
 
     parts_of = dict(zip(table["group"], combinations(run.people, cut), strict=True))
     columns = []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pingouin
 import pytest
 from scipy import stats
 
+from fp2.methods.matched.panel import matched_equivalence, matched_panel, tost_p
 from fp2.stats.disparities import disparity
-from fp2.stats.matched import matched_equivalence, matched_panel
 
 FAST = {"n_permutations": 299, "n_bootstrap": 100, "seed": 1}
 
@@ -161,3 +162,14 @@ def test_worst_and_best_are_the_pair_that_the_difference_is_of(better):
     assert max(levels, key=lambda name: levels[name]) == "2"  # the levels alone would name another version
     assert found.raw == pytest.approx(abs(largest.difference))
     assert found.worst_group == ("0" if better else "1")
+
+
+@pytest.mark.parametrize(("shift", "bound"), [(0.0, 0.1), (0.05, 0.1), (0.3, 0.1)])
+def test_tost_equals_pingouin(shift, bound):
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(0, 0.2, 60), rng.normal(shift, 0.3, 45)
+    vx, vy = x.var(ddof=1) / 60, y.var(ddof=1) / 45
+    df = (vx + vy) ** 2 / (vx**2 / 59 + vy**2 / 44)
+    mine = tost_p(np.array(x.mean() - y.mean()), np.sqrt(vx + vy), np.array(df), bound)
+    theirs = pingouin.tost(x, y, bound=bound, correction=True)
+    assert float(mine) == pytest.approx(float(theirs.filter(regex="^p").iloc[0, 0]), rel=1e-6)

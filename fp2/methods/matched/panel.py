@@ -13,9 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.numeric import CHUNK_BYTES, FloatArray, finite, stream
-from fp2.stats.core.units import permutation_p
+from fp2.extension import CHUNK_BYTES, FloatArray, cell_means, finite, permutation_p, read_entries, stream
 
 NO_SPREAD = 1e-12
 ROUNDING = 1e-7

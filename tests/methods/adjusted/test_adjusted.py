@@ -11,8 +11,8 @@ import pytest
 from bench import Bench, fp2, results_of
 from simulated import QUICK, analysed
 
-from fp2.protocols.fingerprint import adjusted
-from fp2.protocols.fingerprint.adjusted import AdjustedDisparities, AdjustedSection
+from fp2.methods.adjusted import disparities as adjusted
+from fp2.methods.adjusted.disparities import AdjustedDisparities, AdjustedSection
 from fp2.report.values import Cell, Estimate, Sentence, as_cell, tables
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from simulated import analysed
 
-from fp2.protocols.fingerprint.intersections import Intersections
+from fp2.methods.adjusted.combinations import beyond_additive, intersection_table
+from fp2.methods.adjusted.intersections import Intersections, IntersectionsSection
+from fp2.report.values import as_cell, suppressed, tables
 
 
 def test_an_intersection_lists_its_combinations_and_what_is_beyond_their_parts(found: Any) -> None:
@@ -48,3 +51,39 @@ def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_lab
         "III x old": -0.1, "III x young": 0.1,
     })  # fmt: skip
     assert {row["group"] for row in cut["groups"]} == set(extra)
+
+
+def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
+    sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
+    groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
+    cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
+    block = {"cuts": [cut], "scorer": "valence", "min_subjects": 10}
+    results = {"probes": [{"id": "trust", "label": "P4 Trust"}], "cuts": ["gender"], "scorers": [{"name": "valence"}]}
+    table = tables(suppressed(IntersectionsSection().values(block, results), 20))[0]
+    assert [as_cell(row.cells[0]).value for row in table.rows] == ["a x c"]
+    assert table.label == ("Gender: 1 combinations have too few subjects, 1 do not occur; 1 of small groups not shown")
+
+
+def test_intersections_count_subjects_and_list_empty_combinations() -> None:
+    attributes = {"gender": ["f", "f", "m", "m", "m"], "age": ["old", "old", "old", "old", "young"]}
+    groups, table = intersection_table(attributes, ["p", "p", "q", "r", "r"], min_subjects=2)
+    assert groups == ["f × old", "f × old", "m × old", "m × old", "m × young"]
+    assert [(row.group, row.n_subjects, row.n_images, row.eligible) for row in table] == [
+        ("m × old", 2, 2, True),
+        ("f × old", 1, 2, False),
+        ("m × young", 1, 1, False),
+        ("f × young", 0, 0, False),
+    ]
+    with pytest.raises(ValueError):
+        intersection_table({}, ["p"])
+
+
+def test_beyond_additive_is_zero_for_sums_and_finds_what_is_left() -> None:
+    rng = np.random.default_rng(12)
+    n = 400
+    first, second = rng.choice(["f", "m"], n), rng.choice(["x", "y", "z"], n)
+    y = 0.1 * (first == "f") + 0.2 * (second == "z")
+    attributes = {"a": first, "b": second}
+    assert list(beyond_additive(y, attributes, range(n)).values()) == pytest.approx([0.0] * 6, abs=1e-12)
+    y = y + 0.3 * ((first == "f") & (second == "z"))
+    assert beyond_additive(y, attributes, range(n))["f × z"] > 0.05

@@ -23,11 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import GroupMoments
-from fp2.stats.core.numeric import BoolArray, FloatArray
-from fp2.stats.core.resampling import resampled_moments
-from fp2.stats.core.units import prepare
+from fp2.extension import BoolArray, FloatArray, GroupMoments, cell_means, prepare, read_entries, resampled_moments
 
 UPPER = 1.645
 """Standard normal quantile of the one-sided 95 % bound of the linear part of the variance."""

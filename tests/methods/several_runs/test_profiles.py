@@ -6,37 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import optimize
 from stats_data import clustered, tangled
 
-from fp2.stats.effects import shrunken_range
-from fp2.stats.profiles import compact_letters, rank_models
+from fp2.methods.several_runs.profiles import compact_letters, rank_models
 
 SIZES = (50, 35, 20, 12)
 FAST = {"n_permutations": 199, "n_bootstrap": 200, "seed": 1}
-
-
-def test_the_shrunken_range_follows_from_a_root_finder():
-    rng = np.random.default_rng(5)
-    means, variances = rng.normal(0, 0.3, (5, 40, 2)), rng.uniform(0.001, 0.2, (5, 40, 2))
-    valid = rng.random((5, 40, 2)) < 0.8
-    for b, j in itertools.product(range(40), range(2)):
-        ok = valid[:, b, j]
-        if ok.sum() < 2:
-            with pytest.raises(ValueError, match="at least two groups"):
-                shrunken_range(means[ok, b, j], variances[ok, b, j])
-            continue
-        y, v = means[ok, b, j], variances[ok, b, j]
-
-        def excess(t, y=y, v=v):
-            w = 1 / (v + t)
-            return (w * (y - (w * y).sum() / w.sum()) ** 2).sum() - (len(y) - 1)
-
-        t = optimize.brentq(excess, 0, 10) if excess(0) > 0 else 0.0
-        w = 1 / (v + t)
-        mu = (w * y).sum() / w.sum()
-        assert shrunken_range(y, v) == pytest.approx(np.ptp(mu + t / (t + v) * (y - mu)), abs=1e-8)
-    assert shrunken_range(np.zeros(3), np.zeros(3)) == 0
 
 
 def models(rng, gaps, columns=2, sd=0.2):
