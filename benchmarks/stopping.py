@@ -164,7 +164,8 @@ def runs_of(study: Study, gap: float, seeds: Sequence[int]) -> list[dict[str, An
     The runs have data of their own and share the relabellings: one comparison a look serves those that go on.
     """
     first = StoppingLooks(
-        at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
+        at=study.waves.at, asked=study.waves.asked,
+        now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
         primary="score", groups=study.waves.groups,
     )  # fmt: skip
     values = {

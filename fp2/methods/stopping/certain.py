@@ -67,7 +67,8 @@ class Certain:
         of_tests = shares([*names, *[comparison.primary] * len(inputs.cuts)], comparison)
         smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
-            at=self._waves.at, now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
+            at=self._waves.at, asked=self._waves.asked,
+            now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
             primary=comparison.primary, groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
         )  # fmt: skip
         self._decided_at = 0

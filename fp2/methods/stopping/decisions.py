@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fp2.extension import P_VALUES, RowKey, nominal_levels
-from fp2.methods.stopping.estimates import predictive_power, stopping_probabilities, two_sided_z
+from fp2.methods.stopping.estimates import stopping_probabilities, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
 
 POWER = 0.8
@@ -77,8 +77,7 @@ def _of_composite(looks: StoppingLooks, cut: str, composite: Mapping[str, Any], 
         return Decision(looks.now, BIASED, p_values)
     if looks.now < len(looks.at):
         z = two_sided_z(1.0 if composite["p_value"] is None else composite["p_value"])
-        critical = two_sided_z(looks.level_at_end(level))
-        if predictive_power(z, critical, looks.at[looks.now - 1]) < FUTILITY:
+        if looks.power_at_end(z, looks.level_at_end(level) / 2) < FUTILITY:
             return Decision(looks.now, FUTILE, p_values)
     return Decision(looks.now, OPEN, p_values)
 
