@@ -117,8 +117,7 @@ class Certain:
 
         `ratio` is in minimum detectable effects. A probe waits for all its rows, so that more may be asked.
         """
-        level = self.looks.alpha * self._primary_share
-        share = expected_share(ratio, self.looks.at, level, self.looks.spending)
+        share = expected_share(ratio, self.looks, self.looks.alpha * self._primary_share)
         return round(share * int(self._storage.n_planned))
 
     def _limit(self, probe: str) -> int:

@@ -82,25 +82,25 @@ def _of_composite(looks: StoppingLooks, cut: str, composite: Mapping[str, Any], 
     return Decision(looks.now, OPEN, p_values)
 
 
-def expected_share(ratio: float, at: Sequence[float], level: float, spending: str) -> float:
+def expected_share(ratio: float, looks: StoppingLooks, level: float) -> float:
     """Return the expected share of the answers until one row is biased or futile.
 
     Parameters
     ----------
     ratio : float
         The gap beyond the smallest effect of interest, in minimum detectable effects of a run that asks everything.
-    at, spending
-        As of `StoppingLooks`.
+    looks : StoppingLooks
     level : float
         The row's share of alpha.
     """
     from scipy.special import ndtri
 
     theta = ratio * (two_sided_z(level) + float(ndtri(POWER)))
-    upper = [two_sided_z(p) for p in nominal_levels(level, at, spending)]
-    lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in at]
+    upper = [two_sided_z(p) for p in nominal_levels(level, looks.at, looks.spending)]
+    asked = looks.asked or looks.at
+    lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in asked]
     share, left = 0.0, 1.0
-    for t, (above, below) in zip(at[:-1], stopping_probabilities(theta, at, upper, lower), strict=False):
+    for t, (above, below) in zip(asked[:-1], stopping_probabilities(theta, looks.at, upper, lower), strict=False):
         share += t * (above + below)
         left -= above + below
-    return share + at[-1] * max(left, 0.0)
+    return share + asked[-1] * max(left, 0.0)
