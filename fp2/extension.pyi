@@ -700,6 +700,7 @@ from fp2.report.text import escape_markdown as escape_markdown, markdown as mark
 # Passports: statements, keys, signatures.
 from fp2.report.keys import (
     KEY_NAME as KEY_NAME,
+    check_key as check_key,
     load_key as load_key,
     load_or_create_key as load_or_create_key,
     load_public_key as load_public_key,
