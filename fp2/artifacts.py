@@ -80,7 +80,7 @@ def job_folders(sweep: Path) -> list[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise if a file that the user named cannot be written: before anything expensive. One that exists is as it was."""
+    """Raise if a file that the user named cannot be written; it stays as it is, or absent."""
     with as_user_error(path.parent):
         is_new = not path.exists()
         path.parent.mkdir(parents=True, exist_ok=True)

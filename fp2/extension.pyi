@@ -309,7 +309,12 @@ from fp2.engines.server.client import (
     without_folder as without_folder,
 )
 from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
-from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
+from fp2.engines.server.options import (
+    OF_THE_RUN as OF_THE_RUN,
+    SAMPLING as SAMPLING,
+    ServerOptions as ServerOptions,
+    ServerSpec as ServerSpec,
+)
 from fp2.engines.server.chat import (
     PATH as PATH,
     png as png,
