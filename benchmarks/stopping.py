@@ -164,7 +164,8 @@ def runs_of(study: Study, gap: float, seeds: Sequence[int]) -> list[dict[str, An
     The runs have data of their own and share the relabellings: one comparison a look serves those that go on.
     """
     first = StoppingLooks(
-        at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
+        at=study.waves.at, asked=study.waves.asked,
+        now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
         primary="score", groups=study.waves.groups,
     )  # fmt: skip
     values = {
@@ -246,12 +247,22 @@ SEQUENCE = "confidence sequence, every subject"
 STEPS = 500
 
 
+def sequence_bounds(level: float, at: np.ndarray, tuned_to: float) -> np.ndarray:
+    """Return the bounds of the studentised mean of `at` subjects: a confidence sequence from a normal mixture.
+
+    It is narrowest at about `tuned_to` subjects (Howard et al. 2021).
+    """
+    rho = (-2 * math.log(level) + math.log(-2 * math.log(level) + 1)) / tuned_to
+    bounds: np.ndarray = np.sqrt((at * rho + 1) / (at * rho) * np.log((at * rho + 1) / level**2))
+    return bounds
+
+
 def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]:
     """Return false claims at `level` and the median share of the subjects until a difference is found.
 
     The studentised difference of two groups is a normal random walk, and 1 MDE what a test of all subjects at the level
     finds with 80 % power. With futility, a test ends where a run would take it for futile. A confidence sequence is the
-    asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth  of the subjects.
+    asymptotic one of Waudby-Smith et al. (2024), tuned to a tenth of the subjects.
     """
     from scipy.special import ndtri
 
@@ -259,10 +270,8 @@ def design_row(name: str, runs: int, level: float = ALPHA / 4) -> dict[str, Any]
     mde = float(-ndtri(level / 2) + ndtri(0.8))
     steps = np.arange(1, STEPS + 1)
     if name == SEQUENCE:
-        at, first = steps, 0.06 * STEPS
-        rho = (-2 * math.log(level) + math.log(-2 * math.log(level) + 1)) / (0.1 * STEPS)
-        bounds = np.sqrt((at * rho + 1) / (at * rho) * np.log((at * rho + 1) / level**2))
-        bounds, futility = np.where(at < first, np.inf, bounds), 0.0
+        at, futility = steps, 0.0
+        bounds = np.where(at < 0.06 * STEPS, np.inf, sequence_bounds(level, at, 0.1 * STEPS))
     else:
         spending, looks, futility = DESIGNS[name]
         at = np.unique(np.ceil(STEPS * 0.06 ** (1 - np.arange(looks) / (looks - 1))).astype(int))

@@ -79,6 +79,16 @@ def job_folders(sweep: Path) -> list[Path]:
     return sorted(numbered, key=lambda path: (numbered[path], path))
 
 
+def check_writable(path: Path) -> None:
+    """Raise if a file that the user named cannot be written; it stays as it is, or absent."""
+    with as_user_error(path.parent):
+        is_new = not path.exists()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+        if is_new:
+            path.unlink()
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file that the user named, and its folder where there is none."""
     with as_user_error(path.parent):

@@ -310,7 +310,12 @@ from fp2.engines.server.client import (
     without_folder as without_folder,
 )
 from fp2.engines.server.engine import OpenAICompatEngine as OpenAICompatEngine
-from fp2.engines.server.options import ServerOptions as ServerOptions, ServerSpec as ServerSpec
+from fp2.engines.server.options import (
+    OF_THE_RUN as OF_THE_RUN,
+    SAMPLING as SAMPLING,
+    ServerOptions as ServerOptions,
+    ServerSpec as ServerSpec,
+)
 from fp2.engines.server.chat import (
     PATH as PATH,
     png as png,
@@ -675,6 +680,7 @@ from fp2.report.text import escape_markdown as escape_markdown, markdown as mark
 # Passports: statements, keys, signatures.
 from fp2.report.keys import (
     KEY_NAME as KEY_NAME,
+    check_key as check_key,
     load_key as load_key,
     load_or_create_key as load_or_create_key,
     load_public_key as load_public_key,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from bench import REPOSITORY
 
@@ -50,3 +51,9 @@ def test_designs_keep_their_level_and_pocock_finds_large_gaps_first(stopping: An
     pocock, late = (stopping.design_row(f"{name}, 7 looks", 2000) for name in ("pocock", "obrien_fleming"))
     assert pocock["false claims %, of 1.25"] < 2.2
     assert pocock["asked % at 4 MDE"] < late["asked % at 4 MDE"]
+
+
+def test_the_confidence_sequence_has_the_bounds_of_another_implementation(stopping: Any) -> None:
+    """`normal_mixture_bound` of expectation 0.6.1 (v_opt 50, alpha_opt 0.0125, two-sided), over sqrt(v)."""
+    bounds = stopping.sequence_bounds(0.0125, np.array([30, 50, 100, 250, 500]), 50)
+    assert bounds.tolist() == pytest.approx([3.52490148, 3.50307178, 3.52735326, 3.60900524, 3.68774674], abs=1e-8)

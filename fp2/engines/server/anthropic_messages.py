@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fp2.engines.server.options import SAMPLING
+
 PATH = "/messages"
 VERSION = "2023-06-01"
 """Of the API: the header `anthropic-version`."""
-_OURS = {"model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed"}
+_OURS = {"model", "messages", "max_tokens", "max_completion_tokens", *SAMPLING}
 
 
 def headers(key: str) -> dict[str, str]:
@@ -23,8 +25,8 @@ def headers(key: str) -> dict[str, str]:
 def messages_body(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a chat completion request, of one message, as a request for a message.
 
-    Neither seed nor both of temperature and top-p are taken, and with reasoning no temperature. Fields that chat
-    completions of ours do not have are taken to be Anthropic's.
+    Neither seed nor both of temperature and top-p are taken (`ServerSpec`), and with reasoning no temperature. Fields
+    that chat completions of ours do not have are taken to be Anthropic's.
     """
     content = [
         {"type": "text", "text": part["text"]}

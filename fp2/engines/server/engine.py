@@ -421,6 +421,11 @@ class OpenAICompatEngine(BaseEngine):
             "spent": self._limits.spending.stated(),
         }  # fmt: skip
 
+    @property
+    def spending(self) -> Spending:
+        """What the replies cost so far."""
+        return self._limits.spending
+
     def spend_at_most(self, cost: float | None) -> None:
         """Set the most that further answers may cost; see `HasPrice`."""
         self._limits.spending.most = cost

@@ -14,7 +14,10 @@ from fp2.engines.base import EngineOptions, NotNegative, Positive, Seconds
 from fp2.errors import Fp2Error
 
 KEY_VARIABLE = "OPENAI_API_KEY"
-_OURS = {"logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "stream", "top_logprobs"}
+OF_THE_RUN = {"logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "stream", "top_logprobs"}
+"""Fields of a chat completion that are not the user's to choose."""
+SAMPLING = ("temperature", "top_p", "seed")
+"""Fields of ours that the user may choose."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,14 @@ class ServerSpec:
     api: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise Fp2Error for a field of a request that is not the user's to choose."""
-        if taken := sorted(_OURS & set(self.options)):
+        """Raise Fp2Error for fields of a request that are not the user's to choose, or that exclude each other."""
+        if taken := sorted(OF_THE_RUN & set(self.options)):
             what = "this field of a request is set by the run"
             raise Fp2Error(what, where=f"model.options.{taken[0]}", fix="Remove it; see probe.decoding and engine")
+        with_temperature = self.options.get("temperature", 0) is not None
+        if self.api == "messages" and with_temperature and self.options.get("top_p") is not None:
+            what, fix = "the Messages API takes no top_p with a temperature", "Add +model.options.temperature=null"
+            raise Fp2Error(what, where="model.options.top_p", fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from fp2.engines.server.chat import PATH, Shown, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
+from fp2.engines.server.options import SAMPLING
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
@@ -133,9 +134,6 @@ def key_refused(error: RefusedError) -> Fp2Error:
     return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
 
 
-_SAMPLING = ("temperature", "top_p", "seed")
-
-
 def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: Collection[str] | None = None) -> None:
     """Raise if every other question would fail too: a wrong key, an unknown model or endpoint, a field that is refused.
 
@@ -146,7 +144,7 @@ def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: C
         for name in words.intersection(options):
             fix = "Correct it, or remove it (~model.options.NAME)"
             raise Fp2Error(str(error), where=f"model.options.{name}", fix=fix) from error
-        if refused := [name for name in _SAMPLING if name in words]:
+        if refused := [name for name in SAMPLING if name in words]:
             fix = f"Leave it to the server: {' '.join(f'+model.options.{name}=null' for name in refused)}"
             raise Fp2Error(str(error), where=f"model.options.{refused[0]}", fix=fix) from error
     if isinstance(error, RefusedError) and error.status == 401:

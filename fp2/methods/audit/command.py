@@ -20,6 +20,7 @@ from fp2.extension import (
     Output,
     Progress,
     artifacts,
+    check_key,
     generator,
     load_config,
     load_or_create_key,
@@ -89,6 +90,11 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
         If there is nothing to audit, or a file or setting cannot be used.
     """
     here = load_config([word for word in overrides if word.startswith(_HERE)])
+    for path in (request.certificate, request.challenge):
+        if path is not None:
+            artifacts.check_writable(path)
+    if request.certificate is not None:
+        check_key(Path(here.paths.keys))
     statement, digest = _verified(request, here)
     stated, root = statement["predicate"], statement["predicate"].get("answers_root")
     folder = request.run or (None if request.answers or request.challenge else _folder_beside(request.passport))

@@ -197,6 +197,9 @@ def read(overrides: Sequence[str], form: str | None, files: Sequence[Path], *, a
         for name, n in (("answers", counts["answers"]), ("failed", counts["failed"]), ("missing", counts["missing"]),
                         ("of others", others)):  # fmt: skip
             out.say(f"{name:<12} {n:,}", **{name.replace(" ", "_"): n})
+        spent = {**(all_in := planned.engine.spending.stated()), "cost": all_in["cost"] and all_in["cost"] * HALF}
+        cost = "" if spent["cost"] is None else f", cost {spent['cost']:,.4g} (half the price)"
+        out.say(f"{'tokens':<12} {spent['tokens_in']:,} in, {spent['tokens_out']:,} out{cost}", spent=spent)
         if counts["failed"] + counts["missing"]:
             out.say("What failed or is missing is asked by fp2 run, and written again by fp2 batch write")
 
@@ -219,10 +222,14 @@ class _Results:
             yield answers
 
     def _answer(self, task: ImageTask, question: Question, stem: str) -> Answer:
-        needed = len(self._engine.requests(task, question, None))
-        if any(f"{stem}-{number}" not in self._results for number in range(needed)):
+        requests = self._engine.requests(task, question, None)
+        if any(f"{stem}-{number}" not in self._results for number in range(len(requests))):
             return Answer(task.image_id, question.question_id, None, NOT_SUPPLIED)
-        found = [self._results[f"{stem}-{number}"] for number in range(needed)]
+        found = [self._results[f"{stem}-{number}"] for number in range(len(requests))]
+        spending = self._engine.spending
+        for request, (body, _) in zip(requests, found, strict=True):
+            if body is not None:
+                spending.add(body, spending.expected(request))
         if all(body is None for body, _ in found):
             return failed(task, question, found[0][1])
         return self._engine.read(task, question, [body or {} for body, _ in found])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import Fp2Error, as_chat, form_of, messages_body, place
+from fp2.extension import OF_THE_RUN, SAMPLING, Fp2Error, as_chat, form_of, messages_body, place
 
 Body = Mapping[str, Any]
 Result = tuple[str, Body | None, str]
@@ -96,12 +96,6 @@ def _renamed(body: Body, names: Mapping[str, str]) -> dict[str, Any]:
     return {new: body[name] for name, new in names.items() if name in body}
 
 
-def _rest(body: Body, *known: str) -> dict[str, Any]:
-    """Return the user's own fields of a request, which are taken to be the vendor's."""
-    ours = {"model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", *known}
-    return {name: value for name, value in body.items() if name not in ours}
-
-
 def _anthropic_request(name: str, body: Body) -> Body:
     return {"custom_id": name, "params": messages_body(body)}
 
@@ -133,7 +127,8 @@ def _gemini_request(name: str, body: Body) -> Body:
         for part in _parts(body)
     ]  # fmt: skip
     config = {"maxOutputTokens": _limit(body), **_renamed(body, {**_GEMINI_NAMES, "logprobs": "responseLogprobs"})}
-    rest = _rest(body, "logprobs", "top_logprobs")
+    # the user's own fields are taken to be the vendor's
+    rest = {name: value for name, value in body.items() if name not in OF_THE_RUN and name not in SAMPLING}
     if "reasoning_effort" in rest:
         off = rest.pop("reasoning_effort") == "none"
         config["thinkingConfig"] = {"thinkingBudget": 0} if off else {"includeThoughts": True}

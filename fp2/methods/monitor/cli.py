@@ -22,7 +22,7 @@ def monitor(
 ) -> None:
     """Ask a part of a run's questions again, and say whether its model has changed since; status 1 if it has."""
     from fp2.extension import OPTIONAL, Output, Progress, finish_purges, run_again, start_run
-    from fp2.methods.monitor.looks import FOLDER, look, read_monitor
+    from fp2.methods.monitor.looks import FOLDER, look, only_look, read_monitor
     from fp2.methods.monitor.page import summary, write
 
     progress = Progress(quiet=json)
@@ -30,10 +30,11 @@ def monitor(
         _, results, config = run_again(run, ctx.args, Path(scratch), OPTIONAL)
         finish_purges(config, progress)
         folder = Path(config.paths.outputs) / FOLDER / results["run_id"]
-        kept = read_monitor(folder, results["run_id"], alpha)
-        done = look(kept, folder, config, results, answers, progress)
-        kept.write(folder)
-        page = write(kept, f"{results['model']['name']}, {results['run_id'][:8]}", folder)
+        with only_look(folder):
+            kept = read_monitor(folder, results["run_id"], alpha)
+            done = look(kept, folder, config, results, answers, progress)
+            kept.write(folder)
+            page = write(kept, f"{results['model']['name']}, {results['run_id'][:8]}", folder)
         if config.tracking.enabled:
             try:
                 tags = {"monitors": results["run_id"], "changed": kept.changed}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from fp2.extension import (
     RUN_ID,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
     from fp2.extension import Answer, Config, Cut, FloatArray, Inputs, Plan, Results
 
-FOLDER, STATE, UNFINISHED = "monitors", "monitor.json", "look"
+FOLDER, STATE, UNFINISHED, LOCK = "monitors", "monitor.json", "look", ".lock"
 KEYS = ["image_id", "question_id"]
 P_YES = "p_yes_norm"
 REFUSED, LENGTH = "refused", "length"
@@ -208,6 +209,30 @@ def look(monitor: Monitor, folder: Path, config: Config, results: Results, n_ans
     monitor.asked += keys
     monitor.looks.append(done)
     return done
+
+
+@contextmanager
+def only_look(folder: Path) -> Iterator[None]:
+    """Hold the lock of a monitor, which the system releases however the process ends.
+
+    Raises
+    ------
+    Fp2Error
+        If another look at the same run holds it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        problem = "another look at this run is going on"
+        raise Fp2Error(problem, where=str(folder), fix="Run it again once that has ended") from None
+    except (OSError, NotImplementedError):  # no locks on this file system
+        pass
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class InterruptedLookError(Fp2Error):

@@ -29,7 +29,8 @@ from fp2.methods.stopping.order import EARLY
 
 ORDER = (
     "Images in random order, one of each subject before second ones; the subjects stratified by the groups of all cuts "
-    f"together. The first wave has at least {EARLY:g} times analysis.min_subjects of each group."
+    f"together. The first wave has at least {EARLY:g} times analysis.min_subjects of each group; small groups are "
+    "ahead until all of them are asked."
 )
 ESTIMATE = (
     "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "
@@ -109,8 +110,8 @@ class StoppingSection(Section):
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         of_scorer = f" of {scorer_label(block['primary'])}" if "primary" in block else ""
         yield Sentence(
-            f"Looks at {at} % of the images, {block['spending']} alpha spending. {block['order']} A probe was asked "
-            f"no further once its rows{of_scorer} were biased, equivalent or futile "
+            f"Looks at {at} % of each group at least, {block['spending']} alpha spending. {block['order']} A probe was "
+            f"asked no further once its rows{of_scorer} were biased, equivalent or futile "
             f"(conditional power of both verdicts below {100 * block['futility']:.0f} %), and the composites decided. "
             f"{block['estimates']}",
             Weight.DETAIL,

@@ -67,7 +67,8 @@ class Certain:
         of_tests = shares([*names, *[comparison.primary] * len(inputs.cuts)], comparison)
         smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
-            at=self._waves.at, now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
+            at=self._waves.at, asked=self._waves.asked,
+            now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
             primary=comparison.primary, groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
         )  # fmt: skip
         self._decided_at = 0
@@ -116,8 +117,7 @@ class Certain:
 
         `ratio` is in minimum detectable effects. A probe waits for all its rows, so that more may be asked.
         """
-        level = self.looks.alpha * self._primary_share
-        share = expected_share(ratio, self.looks.at, level, self.looks.spending)
+        share = expected_share(ratio, self.looks, self.looks.alpha * self._primary_share)
         return round(share * int(self._storage.n_planned))
 
     def _limit(self, probe: str) -> int:

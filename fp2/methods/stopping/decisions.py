@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fp2.extension import P_VALUES, RowKey, nominal_levels
-from fp2.methods.stopping.estimates import predictive_power, stopping_probabilities, two_sided_z
+from fp2.methods.stopping.estimates import stopping_probabilities, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
 
 POWER = 0.8
@@ -77,31 +77,30 @@ def _of_composite(looks: StoppingLooks, cut: str, composite: Mapping[str, Any], 
         return Decision(looks.now, BIASED, p_values)
     if looks.now < len(looks.at):
         z = two_sided_z(1.0 if composite["p_value"] is None else composite["p_value"])
-        critical = two_sided_z(looks.level_at_end(level))
-        if predictive_power(z, critical, looks.at[looks.now - 1]) < FUTILITY:
+        if looks.power_at_end(z, looks.level_at_end(level) / 2) < FUTILITY:
             return Decision(looks.now, FUTILE, p_values)
     return Decision(looks.now, OPEN, p_values)
 
 
-def expected_share(ratio: float, at: Sequence[float], level: float, spending: str) -> float:
+def expected_share(ratio: float, looks: StoppingLooks, level: float) -> float:
     """Return the expected share of the answers until one row is biased or futile.
 
     Parameters
     ----------
     ratio : float
         The gap beyond the smallest effect of interest, in minimum detectable effects of a run that asks everything.
-    at, spending
-        As of `StoppingLooks`.
+    looks : StoppingLooks
     level : float
         The row's share of alpha.
     """
     from scipy.special import ndtri
 
     theta = ratio * (two_sided_z(level) + float(ndtri(POWER)))
-    upper = [two_sided_z(p) for p in nominal_levels(level, at, spending)]
-    lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in at]
+    upper = [two_sided_z(p) for p in nominal_levels(level, looks.at, looks.spending)]
+    asked = looks.asked or looks.at
+    lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in asked]
     share, left = 0.0, 1.0
-    for t, (above, below) in zip(at[:-1], stopping_probabilities(theta, at, upper, lower), strict=False):
+    for t, (above, below) in zip(asked[:-1], stopping_probabilities(theta, looks.at, upper, lower), strict=False):
         share += t * (above + below)
         left -= above + below
-    return share + at[-1] * max(left, 0.0)
+    return share + asked[-1] * max(left, 0.0)

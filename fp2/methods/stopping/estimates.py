@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+
+from fp2.extension import GapTest
 
 _POINTS = 64
 _FAR = 8.0
@@ -79,3 +82,16 @@ def median_unbiased(z: float, fractions: Sequence[float], bounds: Sequence[float
         theta = (low + high) / 2
         low, high = (low, theta) if crossing_probability(theta, fractions, [*bounds, z]) > 0.5 else (theta, high)
     return (low + high) / 2 * math.sqrt(t)
+
+
+def with_spread(test: GapTest) -> GapTest:
+    """Return the test of a yes/no outcome with own errors from rates (x + 1) / (n + 2) (Agresti and Caffo 2000).
+
+    At an early look a group often has the rate 0 or 1 by chance: at that rate it has no standard error.
+    """
+    if not test.yes_no:
+        return test
+    rate = (test.mean * test.size + 1) / (test.size + 2)
+    own = rate * (1 - rate) / test.size
+    first, second = np.triu_indices(len(own), 1)
+    return replace(test, own=own, own_error=test.shared * np.sqrt(own[first] + own[second]))

@@ -24,7 +24,7 @@ from fp2.extension import (
     RowKey,
     nominal_levels,
 )
-from fp2.methods.stopping.estimates import median_unbiased, predictive_power, two_sided_z
+from fp2.methods.stopping.estimates import median_unbiased, predictive_power, two_sided_z, with_spread
 
 OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
 SPENDING: Final = "pocock"
@@ -79,6 +79,9 @@ class StoppingLooks(Looks):
         The decisions.
     running : bool
         Whether this look is a new one; else p-values of the same data are those of the decisions.
+    asked : tuple of float
+        Share of all answers up to each look, for futility: small groups are ahead of `at`, their least share. Not
+        known of a logged run.
     """
 
     alpha: float
@@ -89,6 +92,7 @@ class StoppingLooks(Looks):
     rows: Mapping[RowKey, Decision] = field(default_factory=dict)
     composites: Mapping[str, Decision] = field(default_factory=dict)
     running: bool = False
+    asked: tuple[float, ...] = ()
 
     def settings(self, comparison: ComparisonSettings, fixed: int | None) -> ComparisonSettings:
         """Return the settings of the comparison at these looks; `fixed`: the number of permutations that is set."""
@@ -157,21 +161,24 @@ class StoppingLooks(Looks):
         columns |= dict.fromkeys(("repeated_ci_low", "repeated_ci_high", "corrected_gap"))
         if row.test is not None and row.raw is not None:
             level = self.at_probe(key[0]).level(self.alpha)
-            columns["repeated_ci_low"] = min(row.test.low(level), row.raw)
+            columns["repeated_ci_low"] = min(with_spread(row.test).low(level), row.raw)
             columns["repeated_ci_high"] = max(row.test.high(level), row.raw)
             columns["corrected_gap"] = self.corrected_gap(key, row)
         return columns
 
     def powers(self, row: DisparityRow) -> tuple[float, float]:
         """Return the conditional powers of `biased` and `equivalent`; those of a row without any spread are small."""
-        from scipy.special import ndtri
-
         z_large = z_small = 0.0
         if row.test is not None and row.status != UNINFORMATIVE:
             z_large, z_small = statistics(row, row.test)
         level = self.level_at_end(row.family_level or self.alpha * self.smallest_share)
-        fraction, one_sided, two_sided = self.at[self.now - 1], -float(ndtri(level)), -float(ndtri(level / 2))
-        return predictive_power(z_large, two_sided, fraction), predictive_power(z_small, one_sided, fraction)
+        return self.power_at_end(z_large, level / 2), self.power_at_end(z_small, level)
+
+    def power_at_end(self, z: float, level: float) -> float:
+        """Return the conditional power of the last look, which is one-sided at `level`, given the statistic so far."""
+        from scipy.special import ndtri
+
+        return predictive_power(z, -float(ndtri(level)), (self.asked or self.at)[self.now - 1])
 
     def level_at_end(self, share: float) -> float:
         """Return the nominal level of the last look for a share of alpha."""

@@ -2,9 +2,9 @@
 
 First one image of every subject, then the second ones: another subject says more about a group than another image of
 the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first part t of
-the images has about the part t of every group. Groups that would be small are filled up in the first wave, of which t
-is the smallest part of any group. A comparison then has at least the part t of its information, and what is added to it
-grows more slowly than t: that makes the looks conservative.
+the images has about the part t of every group. A small group is ahead by the factor that gives it enough subjects in
+the first wave, until all of it is asked. A comparison then has at least the part t of its information, and that grows
+by no larger a factor than t from look to look: its statistics are at least as correlated as those of the looks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Waves:
     Attributes
     ----------
     at : tuple of float
-        Share of the images up to each look; the last is 1.
+        Least share of a group's images up to each look; the last is 1.
+    asked : tuple of float
+        Share of all images up to each look.
     wave : mapping
         Subject and image -> number of the wave, from 1.
     groups : mapping
@@ -39,6 +41,7 @@ class Waves:
     """
 
     at: tuple[float, ...]
+    asked: tuple[float, ...]
     wave: Mapping[tuple[str, str], int]
     groups: Mapping[str, int]
 
@@ -100,17 +103,24 @@ def make_waves(
         subject: tuple((cut, *sorted(groups)) for cut, groups in cuts.items()) for subject, cuts in groups_of.items()
     }
     order, few, most = positions(strata, seed), math.ceil(EARLY * least), max(map(len, images_of.values()))
+    share = max(FIRST, few / max(map(len, compared.values())) / most)
+    ahead = dict.fromkeys(order, 1.0)
+    for subjects in compared.values():
+        factor = few / (share * most * len(subjects))
+        ahead.update((subject, factor) for subject in subjects if factor > ahead[subject])
     position = {
-        (subject, image): (rank + order[subject]) / most
+        (subject, image): (rank + order[subject]) / most / ahead[subject]
         for subject, images in images_of.items()
         for rank, image in enumerate(sorted(images, key=lambda image: _uniform(seed, "image", image)))
     }
-    share = max(FIRST, few / max(map(len, compared.values())) / most)
+    order = {subject: u / ahead[subject] for subject, u in order.items()}
     early = {subject for subject, u in order.items() if u / most <= share}
     for _, subjects in sorted(compared.items()):
         later = sorted(set(subjects) - early, key=lambda subject: (order[subject], subject))
         early.update(later[: max(0, few - len(subjects) + len(later))])
-    in_first = {(s, image) for (s, image), p in position.items() if p <= share or (s in early and p * most < 1)}
+    in_first = {
+        (s, image) for (s, image), p in position.items() if p <= share or (s in early and p * most * ahead[s] < 1)
+    }
     images, asked = (Counter(subject for subject, _ in pairs) for pairs in (position, in_first))
     first = min(sum(asked[s] for s in subjects) / sum(images[s] for s in subjects) for subjects in compared.values())
     if first == 1:
@@ -122,4 +132,5 @@ def make_waves(
         key: 1 if key in in_first else next(k for k, t in enumerate(at, 1) if k > 1 and p <= t)
         for key, p in position.items()
     }
-    return Waves(at, wave, dict(counts))
+    asked_by_look = tuple(sum(number <= k for number in wave.values()) / len(wave) for k in range(1, looks + 1))
+    return Waves(at, asked_by_look, wave, dict(counts))

@@ -11,6 +11,7 @@ from fake_server import FakeServer, Reply, Seen, serving
 from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 MESSAGES = "/v1/messages"
@@ -105,3 +106,19 @@ def test_probabilities_are_shares_of_samples(tasks: list[ImageTask]) -> None:
         (answer,) = ask(engine(server, options=options), tasks[0], KIND)
     assert answer.numbers is not None
     assert answer.numbers["p_yes"] == pytest.approx(3 / 4, abs=0.26)
+
+
+def test_a_top_p_beside_the_temperature_is_refused_and_without_it_sent(tasks: list[ImageTask]) -> None:
+    with serving({MESSAGES: claude("A nurse.")}) as server:
+        address = (server.url, "claude", "ANTHROPIC_API_KEY")
+        with pytest.raises(Fp2Error) as refused:
+            ServerSpec(*address, options={"top_p": 0.9}, api="messages")
+        assert refused.value.where == "model.options.top_p"
+        ServerSpec(*address, options={"top_p": 0.9})
+        spec = ServerSpec(*address, options={"top_p": 0.9, "temperature": None}, api="messages")
+        asked = OpenAICompatEngine(spec, Decoding(max_new_tokens=30), ServerOptions(concurrency=1))
+        (answer,) = ask(asked, tasks[0], tasks[0].questions[0])
+        sent = server.asked(MESSAGES)[-1].body
+    assert answer.error is None
+    assert sent["top_p"] == 0.9
+    assert "temperature" not in sent

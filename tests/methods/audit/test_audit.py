@@ -246,6 +246,18 @@ def test_what_cannot_be_audited_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_certificate_that_cannot_be_written_is_refused_before_anything_is_asked(
+    audit: Callable[..., dict[str, Any]], finished: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: Any) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(command, "ask_again", asked)
+    for path in (finished.root, finished.outputs / "one" / "passport.json" / "c.json"):
+        with pytest.raises(Fp2Error, match="cannot write"):
+            audit(*finished.words(), sample=3, certificate=path)
+
+
 def test_a_purged_run_commits_to_what_is_left(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
     from fp2.ask.answers import read_tables
     from fp2.compose import load_config

@@ -130,9 +130,15 @@ def test_a_run_by_files_has_the_answers_of_a_run_that_asks(
     (written,) = to.glob("requests-*")
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     part = write_results(to, form, slice(4))
-    assert batch(bench, server, "read", str(part), "--form", form, "--json") == 0
+    prices = ("engine.price_input=2", "engine.price_output=10")
+    assert batch(bench, server, "read", str(part), "--form", form, "--json", *prices) == 0
     told = json.loads(capsys.readouterr().out.partition("{")[2].join(["{", ""]))
     assert (told["answers"], told["failed"], told["missing"], told["of_others"]) == (4, 0, 2, 0)
+    stated = [json.loads(line)["response"]["body"]["usage"] for line in part.read_text().splitlines()]
+    tokens_in, tokens_out = (sum(one[name] for one in stated) for name in ("prompt_tokens", "completion_tokens"))
+    assert told["spent"]["requests"] == 4
+    assert (told["spent"]["tokens_in"], told["spent"]["tokens_out"]) == (tokens_in, tokens_out)
+    assert told["spent"]["cost"] == pytest.approx((2 * tokens_in + 10 * tokens_out) / 1e6 / 2)
     rest = tmp_path / "rest"
     assert batch(bench, server, "write", "--form", form, "--to", str(rest)) == 0
     assert batch(bench, server, "read", str(write_results(rest, form)), str(part), "--form", form) == 0

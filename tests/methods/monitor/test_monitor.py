@@ -152,6 +152,24 @@ def test_a_server_that_answers_nothing_uses_up_no_image(
     assert not list(bench.outputs.glob(f"monitors/*/{STATE}"))
 
 
+def test_a_second_look_at_once_is_refused_and_asks_nothing(
+    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    server, _, run = served
+    words = (run, *bench.paths, "tracking.enabled=false", "--answers", "12")
+    assert call(monkeypatch, *words) == 0
+    state = next(bench.outputs.glob(f"monitors/*/{STATE}"))
+    before, asked = state.read_text(), len(server.asked(CHAT))
+    capsys.readouterr()
+    with looks.only_look(state.parent):
+        assert call(monkeypatch, *words) == 2
+    assert "Traceback" not in (err := capsys.readouterr().err)
+    assert err.count("error: ") == 1
+    assert (state.read_text(), len(server.asked(CHAT))) == (before, asked)
+    assert call(monkeypatch, *words) == 0
+
+
 def test_a_purge_takes_the_keys_of_the_withdrawn(tmp_path: Path) -> None:
     run = "a" * 32
     folder = tmp_path / "monitors" / run
