@@ -58,14 +58,14 @@ HASHED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", thorough_but(CHOICES, "peeps", "fhibe", "folder"))
+@pytest.mark.parametrize("name", thorough_but(CHOICES, "peeps", "folder"))
 def test_what_enters_the_config_hash(name: str) -> None:
     options = configured_source(load_config([f"data={name}", *GIVEN.get(name, [])])).options
     every = {"columns": None, "seed": 20260101, "limit": None, "offset": 0, "stratify": None}
     assert identity(options) == {"name": name, "kind": name, **every, **HASHED.get(name, {})}
 
 
-@pytest.mark.parametrize("name", thorough_but(CHOICES, "peeps", "fhibe", "folder"))
+@pytest.mark.parametrize("name", thorough_but(CHOICES, "peeps", "folder"))
 def test_the_config_hash_holds_what_it_held(name: str, tmp_path: Path) -> None:
     base = [f"data={name}", *GIVEN.get(name, [])]
     (tmp_path / "ids.txt").write_text("a\nb\n")

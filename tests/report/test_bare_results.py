@@ -8,8 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fp2.report.sweep import title_of
-from fp2.runs.sweep import SweepRun, sweep_results
 from rich.console import Console
 from without_answers import results_with
 
@@ -89,7 +87,11 @@ def test_a_report_without_a_model_names_none(bare: dict[str, Any], name: str) ->
     assert name not in page.split("<details", 1)[0]
 
 
+@pytest.mark.package(name="several_runs")
 def test_a_protocol_states_its_title_where_the_results_have_none(bare: dict[str, Any]) -> None:
+    from fp2.methods.several_runs.sweep import SweepRun, sweep_results
+    from fp2.methods.several_runs.sweep_page import title_of
+
     class Own(Section):
         name, title, report_title = "own", "Gaps", "Gaps of detectors"
 
