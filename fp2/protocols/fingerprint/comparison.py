@@ -14,7 +14,6 @@ from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
-from fp2.plugins import STOPPING, load
 from fp2.protocols.base import Asks, Inputs, Job, PlannedFamily, Statements
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
@@ -65,13 +64,13 @@ class GroupComparison(Asks[Any]):
     def from_config(cls, config: Config) -> Self:
         """Return the protocol; one whose run stops by a rule has the rule's supplement."""
         protocol, rule = super().from_config(config), config.answers.stop
-        return protocol if rule is None else load(STOPPING, rule, "answers.stop").added_to(protocol, config)
+        return protocol if rule is None else cls.stopping_rule(rule).added_to(protocol, config)
 
     def recall(self, results: Block) -> Block:
         """Return the looks of a logged run that stopped by a rule."""
         if "stopping" not in results:
             return {}
-        return {LOOKS: load(STOPPING, results["stopping"]["rule"], "answers.stop").recall(results["stopping"])}
+        return {LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results["stopping"])}
 
     def supplement_entries(self) -> list[SupplementEntry]:
         """Return what supplements a run may have: those of the comparison and of method packages, and of the config.
