@@ -150,6 +150,8 @@ class PlannedFamily:
         The primary scorer.
     least : int
         The fewest subjects of a group that is compared.
+    width : float
+        Of the range of the primary scorer's values.
     """
 
     alpha: float
@@ -158,6 +160,7 @@ class PlannedFamily:
     smallest_effect: float
     scorer: str
     least: int
+    width: float = 1.0
 
     @property
     def level(self) -> float:

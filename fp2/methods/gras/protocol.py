@@ -17,13 +17,14 @@ from fp2.extension import (
     Fp2Error,
     Inputs,
     Job,
+    PlannedFamily,
     Requirements,
     Stage,
     Statements,
     as_notes,
     read_options,
 )
-from fp2.methods.gras.options import OUTCOMES, GrasOptions
+from fp2.methods.gras.options import OUTCOMES, WIDTHS, GrasOptions
 
 if TYPE_CHECKING:
     from fp2.extension import Battery, Config, DenseAnswers, RunTables
@@ -180,6 +181,15 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
                     f"This server gives {outcome} for some answers only; for all of them with {others}"
                 )
         return super().check(inputs)
+
+    def planned_family(self, job: Job) -> PlannedFamily:
+        """Return the family of all rows: attribute, trait and template."""
+        options, battery = self.options, job.battery
+        assert battery is not None
+        return PlannedFamily(
+            options.alpha, len(job.cuts) * len(battery.questions), "step-down max-T", options.least_effect,
+            options.outcome, options.min_subjects, WIDTHS[options.outcome],
+        )  # fmt: skip
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples the analysis draws."""

@@ -103,8 +103,10 @@ class GroupComparison(Asks[Any]):
         comparison = self._comparison(job)
         return comparison.n_permutations, comparison.n_bootstrap
 
-    def planned_family(self, job: Job) -> PlannedFamily:
+    def planned_family(self, job: Job) -> PlannedFamily | None:
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
+        if not job.scorers:
+            return None
         comparison, n_cuts = self._comparison(job), len(job.cuts)
         if comparison.primary not in job.scorers:
             fix = f"Choose from {', '.join(job.scorers)}"
@@ -113,9 +115,11 @@ class GroupComparison(Asks[Any]):
         n = n_cuts * len(job.battery.probes)
         tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
         size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
+        primary = job.scorers[comparison.primary]
+        low, high = primary.value_range
         return PlannedFamily(
-            comparison.alpha, size, comparison.correction, job.scorers[comparison.primary].smallest_effect,
-            comparison.primary, comparison.min_subjects,
+            comparison.alpha, size, comparison.correction, primary.smallest_effect, comparison.primary,
+            comparison.min_subjects, high - low,
         )  # fmt: skip
 
     def _comparison(self, job: Job) -> ComparisonSettings:
