@@ -541,7 +541,7 @@ from fp2.stats.rows import (
     columns_read_by as columns_read_by,
     json_ready as json_ready,
 )
-from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p
+from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p, spent as spent
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
 
 # Reports: sections, findings, figures, and how numbers and names are written.

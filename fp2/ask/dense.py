@@ -234,9 +234,10 @@ class DenseStorage:
         self._store.register(self.question_set)
         self._take_blocks()
         self._read_at[0] = time.time()
+        own = answered(self.numbers) & ~self.stored  # in an earlier wave
         for context, numbers in self._store.read(self.contexts, self.question_set):
             self.numbers[self._number[context]] = numbers
-        self.stored = answered(self.numbers)
+        self.stored = answered(self.numbers) & ~own
         return int(self.count_by_row(self.stored).sum())
 
     def count_by_row(self, marked: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
-from fp2.plugins import read_options
+from fp2.plugins import STOPPING, load, read_options
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
@@ -150,6 +150,8 @@ class PlannedFamily:
         The primary scorer.
     least : int
         The fewest subjects of a group that is compared.
+    width : float
+        Of the range of the primary scorer's values.
     """
 
     alpha: float
@@ -158,6 +160,7 @@ class PlannedFamily:
     smallest_effect: float
     scorer: str
     least: int
+    width: float = 1.0
 
     @property
     def level(self) -> float:
@@ -194,7 +197,9 @@ class Requirements:
     takes_samples : bool
         Whether several answers to one question are averaged (`probe.decoding.samples`).
     takes_stop : bool
-        Whether it can stop before everything planned is asked (`answers.stop`).
+        Whether it takes the installed rules by which a run asks no further (`answers.stop`).
+    stops : mapping
+        Such rules that are its own: name -> import path of the class.
     tables : mapping
         Tables of the response store that it keeps what it computes from images in -> what their rows are, as
         `fp2 purge` reports them; each has a column `path` (`Inputs.store`).
@@ -211,6 +216,7 @@ class Requirements:
     takes_analysis: Collection[str] = ()
     takes_samples: bool = False
     takes_stop: bool = False
+    stops: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -271,6 +277,11 @@ class Analyses(Generic[OptionsT]):
             For an option that is unknown or out of range.
         """
         return cls(read_options(cls.Options, getattr(config, cls._section).options, f"{cls._section}.options"))
+
+    @classmethod
+    def stopping_rule(cls, name: str) -> Any:
+        """Return the class of a rule by which a run asks no further (`answers.stop`)."""
+        return load(STOPPING, cls.requires.stops.get(name, name), "answers.stop")
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Return what a reader has to know before anything is asked or computed.

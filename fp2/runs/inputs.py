@@ -14,7 +14,6 @@ from fp2.data.image_size import with_image_size
 from fp2.engines.base import ChecksMachine, SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.notes import Note, NoteKind, Stage
-from fp2.plugins import STOPPING, load
 from fp2.progress import Progress
 from fp2.protocols.base import Asks, Inputs, Protocol
 from fp2.protocols.requirements import (
@@ -371,16 +370,19 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
     assert inputs.engine is not None
     assert inputs.battery is not None
     writing = (withdrawn or WithdrawnImages(Path(inputs.config.paths.state), inputs.people)).writing
+    storage: Storage
     if protocol.requires.dense:
         from fp2.ask.dense import DenseStorage
 
-        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store, writing)
-    from fp2.ask.rows import RowStorage
+        storage = DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store, writing)
+    else:
+        from fp2.ask.rows import RowStorage
 
-    model = inputs.config.model.name
-    storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
+        model = inputs.config.model.name
+        storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
     rule = inputs.config.answers.stop
-    return storage if rule is None else load(STOPPING, rule, "answers.stop")(protocol, inputs, storage)
+    stopped: Storage = storage if rule is None else protocol.stopping_rule(rule)(protocol, inputs, storage)
+    return stopped
 
 
 def check_machine(storage: Storage, inputs: Inputs) -> None:

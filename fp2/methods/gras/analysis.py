@@ -49,6 +49,7 @@ def analyse(
     attributes: Sequence[Cut],
     options: GrasOptions,
     tick: Tick = lambda: None,
+    part: float = 1.0,
 ) -> dict[str, Any]:
     """Return the block `gras`.
 
@@ -62,6 +63,8 @@ def analyse(
     options : GrasOptions
     tick : callable
         Called after each stage.
+    part : float
+        The part of alpha that this look at the answers has (`fp2.methods.gras.decisions.part_of_alpha`).
 
     Returns
     -------
@@ -69,9 +72,9 @@ def analyse(
         Finite JSON values: see docs/methods/gras.md.
     """
     grouping = group_answers(answers, people, attributes, options)
-    units = {IMAGES: _analyse_unit(answers, grouping, options, IMAGES, tick)}
+    units = {IMAGES: _analyse_unit(answers, grouping, options, IMAGES, tick, part)}
     if not grouping.one_image_each:
-        units[SUBJECTS] = _analyse_unit(answers, grouping, options, SUBJECTS, tick)
+        units[SUBJECTS] = _analyse_unit(answers, grouping, options, SUBJECTS, tick, part)
     mass = mass_part(answers, grouping, options.outcome, options.mass_bound)
     tick()
     block = {
@@ -92,10 +95,10 @@ def analyse(
 
 
 def _analyse_unit(
-    answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, tick: Tick
+    answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, tick: Tick, part: float
 ) -> dict[str, Any]:
     """Return everything that depends on the unit: scores, magnitude, tests, means, rates, prompt sensitivity."""
-    tests = TraitTests(answers, grouping, options, units)
+    tests = TraitTests(answers, grouping, options, units, part=part)
     observed, sums = tests.observed()
     tick()
     polarity = [trait.polarity for trait in answers.traits]
@@ -132,14 +135,14 @@ def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
     free = ~(p[0].reshape(len(names), *tests.shape) <= tests.alpha).any(axis=2)
     return {
         "seed_orientation": 100.0 - float(whole["published_orientation"][0]),
-        **{name: _beside_null(float(whole[name][0]), null.scores[name]) for name in MEASURES},
+        **{name: _beside_null(float(whole[name][0]), null.scores[name], tests.part) for name in MEASURES},
         "unbiased_cells": {name: int(row.sum()) for name, row in zip(names, free, strict=True)},
         "n_cells": int(free.size),
         "n_tests": int(p.size),
         "n_undefined": int(np.isnan(p).sum()),
         "n_constant": int((tests.constant & np.isfinite(p[0])).sum()),
         "by_attribute": {
-            name: {m: _beside_null(float(single[m][0, a]), null.by_attribute[m][:, a]) for m in MEASURES}
+            name: {m: _beside_null(float(single[m][0, a]), null.by_attribute[m][:, a], tests.part) for m in MEASURES}
             for a, name in enumerate(names)
         },
         "null": nested(np.sort(null.scores["published_orientation"])),
@@ -165,8 +168,11 @@ def _step_down(adjusted: FloatArray, status: NDArray[np.str_]) -> dict[str, Any]
     return {**shares, "p_value": rounded(float(smallest))}
 
 
-def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
-    """Return a score with mean and central 95 % of its null, its excess, and p = (1 + #{null >= score}) / (B + 1)."""
+def _beside_null(value: float, null: FloatArray, part: float) -> dict[str, Any]:
+    """Return a score with mean and central 95 % of its null, its excess, and p = (1 + #{null >= score}) / (B + 1).
+
+    p is divided by the part of alpha that this look has.
+    """
     low, high = np.quantile(null, [0.025, 0.975])
     mean = float(null.mean())
     return {
@@ -175,7 +181,7 @@ def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
         "null_low": rounded(float(low)),
         "null_high": rounded(float(high)),
         "excess": rounded(value - mean),
-        "p_value": rounded((1 + int((null >= value - 1e-9).sum())) / (len(null) + 1)),
+        "p_value": rounded(min(1.0, (1 + int((null >= value - 1e-9).sum())) / (len(null) + 1) / part)),
     }
 
 

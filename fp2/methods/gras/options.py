@@ -13,6 +13,8 @@ Outcome = Literal["p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference"
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 SMALLEST_EFFECTS = {"p_yes_first_token": 0.02, "p_yes": 0.02, "p_yes_norm": 0.02, "logit_difference": 0.08}
 """The smallest gap of interest; 0.08 in log odds is 0.02 in probability at one half (0.02 / 0.25), less elsewhere."""
+WIDTHS = {"p_yes_first_token": 1.0, "p_yes": 1.0, "p_yes_norm": 1.0, "logit_difference": 4.0}
+"""The largest difference of two probabilities, and in log odds what it would be at the slope at one half."""
 
 Share = Annotated[float, Strict(), Gt(0), Lt(1)]
 Draws = Annotated[int, Strict(), Ge(20), Le(1_000_000)]

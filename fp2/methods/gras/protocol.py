@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fp2.extension import (
+    LOOKS,
     Analyses,
     Analysis,
     Asks,
@@ -16,13 +17,14 @@ from fp2.extension import (
     Fp2Error,
     Inputs,
     Job,
+    PlannedFamily,
     Requirements,
     Stage,
     Statements,
     as_notes,
     read_options,
 )
-from fp2.methods.gras.options import OUTCOMES, GrasOptions
+from fp2.methods.gras.options import OUTCOMES, WIDTHS, GrasOptions
 
 if TYPE_CHECKING:
     from fp2.extension import Battery, Config, DenseAnswers, RunTables
@@ -47,6 +49,11 @@ METHOD = (
 Version 1: Holm's correction of asymptotic p-values. Version 2: step-down max-F from the permutations; cells of an
 attribute with a small group of larger spread are not called significant.
 """
+SHARED = (
+    "The run stopped when certain: this analysis is of the {n:,} images, of {planned:,}, that every trait was asked "
+    "about in every template. p-values of scores and of cells account for the looks; those of single tests, effect "
+    "sizes and intervals do not."
+)
 NOTHING = "No question was answered: there is nothing to compare."
 
 
@@ -56,7 +63,7 @@ class GrasAnalysis(Analyses[GrasOptions]):
     requires = Requirements(scoring="none", dense=True)
     states = Statements(
         title="GRAS bias scores",
-        sections=("fp2.methods.gras.section:GrasSection",),
+        sections=("fp2.methods.gras.section:GrasSection", "fp2.methods.gras.stopping_section:GrasStoppingSection"),
         methods=(METHOD,),
         tests={
             "p_value": "Welch's test of each trait and template, of images as units (published) and of subjects",
@@ -86,8 +93,11 @@ class GrasAnalysis(Analyses[GrasOptions]):
         return ()
 
     def recall(self, results: Block) -> Block:
-        """Return where the traits and templates of a logged run came from."""
-        return {"battery": results.get(BLOCK, {}).get("battery", {})}
+        """Return where the traits and templates of a logged run came from, and its looks if it stopped by a rule."""
+        battery = {"battery": results.get(BLOCK, {}).get("battery", {})}
+        if "stopping" not in results:
+            return battery
+        return {**battery, LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results)}
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
@@ -99,12 +109,20 @@ class GrasAnalysis(Analyses[GrasOptions]):
         assert isinstance(answers, DenseAnswers)
         if not answers.answered.any():
             return Analysis(settings=self.settings(), notes=[NOTHING])
-        warnings = _missing_outcome(answers, self.options.outcome)
+        warnings, part, blocks = _missing_outcome(answers, self.options.outcome), 1.0, {}
+        if (looks := job.facts.get(LOOKS)) and looks.decided is not None:
+            from fp2.methods.gras.certain import shared_images, stopping_block
+            from fp2.methods.gras.decisions import part_of_alpha
+
+            blocks["stopping"] = stopping_block(answers, tables.people, job.cuts, self.options, looks)
+            n_planned, answers = len(answers.image_ids), shared_images(answers)
+            part = part_of_alpha(looks.at, looks.shared)
+            warnings.append(SHARED.format(n=len(answers.image_ids), planned=n_planned))
         given = GrasAnswers(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
         with job.progress.steps("Comparing groups", STEPS) as tick:
-            block = analyse(given, tables.people, job.cuts, self.options, tick)
+            block = analyse(given, tables.people, job.cuts, self.options, tick, part)
         block = {**block, "warnings": [*warnings, *block["warnings"]], "battery": job.facts["battery"]}
-        return Analysis(settings=self.settings(), blocks={BLOCK: block})
+        return Analysis(settings=self.settings(), blocks={BLOCK: block, **blocks})
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the comparison (key `analysis` of the results)."""
@@ -128,6 +146,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
     name = "gras"
     Options = GrasOptions
+    requires = replace(GrasAnalysis.requires, stops={"certain": "fp2.methods.gras.certain:GrasCertain"})
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
@@ -135,7 +154,8 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         from fp2.extension import protocol_options
 
         given = cls.analysis_options(config) | protocol_options(config.probe.options)
-        return cls(read_options(GrasOptions, given, "probe.options"))
+        protocol, rule = cls(read_options(GrasOptions, given, "probe.options")), config.answers.stop
+        return protocol if rule is None else cls.stopping_rule(rule).added_to(protocol, config)
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise unless the battery asks about traits."""
@@ -162,6 +182,15 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
                 )
         return super().check(inputs)
 
+    def planned_family(self, job: Job) -> PlannedFamily:
+        """Return the family of all rows: attribute, trait and template."""
+        options, battery = self.options, job.battery
+        assert battery is not None
+        return PlannedFamily(
+            options.alpha, len(job.cuts) * len(battery.questions), "step-down max-T", options.least_effect,
+            options.outcome, options.min_subjects, WIDTHS[options.outcome],
+        )  # fmt: skip
+
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples the analysis draws."""
         return self.options.permutations, self.options.bootstrap
@@ -174,7 +203,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
         asked = job.battery.trait_templates
         battery = facts(asked) if asked else {"notes": []}
-        analysis = super().analyse(tables, replace(job, facts={"battery": battery}))
+        analysis = super().analyse(tables, replace(job, facts={**job.facts, "battery": battery}))
         return replace(analysis, notes=[*as_notes(battery["notes"], Stage.QUESTIONS), *analysis.notes])
 
 

@@ -71,16 +71,20 @@ class TraitTests:
     units : {"images", "subjects"}
     outcome : str, optional
         In place of the outcome of the options.
+    part : float
+        The part of alpha that this look at the answers has: adjusted p-values are divided by it.
     """
 
     def __init__(
-        self, answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, outcome: str | None = None
-    ) -> None:
+        self, answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, outcome: str | None = None,
+        part: float = 1.0,
+    ) -> None:  # fmt: skip
         if units not in (IMAGES, SUBJECTS):
             raise ValueError(f"units are {IMAGES} or {SUBJECTS}, not {units!r}")
         y = answers.columns[outcome or options.outcome]
         n, traits, templates = y.shape
         self.grouping, self.units, self.alpha, self.seed = grouping, units, options.alpha, options.seed
+        self.part = part
         self.shape = (traits, templates)
         flat = y.reshape(n, traits * templates)
         self.values = [UnitValues(part, flat[part.images], units) for part in grouping.sets]
@@ -135,7 +139,7 @@ class TraitTests:
         """
         from fp2.extension import step_down_max_t
 
-        adjusted = step_down_max_t(self.evidence(observed)[0], null.evidence)
+        adjusted = np.minimum(step_down_max_t(self.evidence(observed)[0], null.evidence) / self.part, 1.0)
         return adjusted.reshape(len(self.grouping.attributes), self.shape[0])
 
     def group_means(self, sums: list[CentredSums]) -> dict[str, tuple[FloatArray, FloatArray]]:

@@ -20,7 +20,7 @@ import numpy as np
 from fp2.extension import BoolArray, FloatArray
 from fp2.methods.gras.group_sums import CentredSums
 
-_VANISHING = 1e-12
+VANISHING = 1e-12
 _POOLED_WEIGHT = 1.0
 """Weight of the pooled variance in `p_regular`, in degrees of freedom, with three groups or more."""
 
@@ -55,7 +55,7 @@ def welch(sums: CentredSums, scale: FloatArray, constant: BoolArray, large: Bool
     valid = (sums.n >= 2) & large
     n = np.where(valid, sums.n, 2.0)
     mean = sums.total / n
-    variance = np.maximum((sums.squares - sums.total * mean) / (n - 1.0), _VANISHING * scale + 1e-300)
+    variance = np.maximum((sums.squares - sums.total * mean) / (n - 1.0), VANISHING * scale + 1e-300)
     k = np.broadcast_to(valid, variance.shape).sum(axis=1)
     enough = k >= 2
     groups = np.where(enough, k, 2)

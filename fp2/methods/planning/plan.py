@@ -163,7 +163,7 @@ def _detectable(
 
     assert inputs.battery is not None
     job = Job(inputs.config, inputs.cuts, inputs.battery, inputs.scorers)
-    family = protocol.planned_family(job) if inputs.scorers else None
+    family = protocol.planned_family(job)
     if family is None:
         return {_DETECTABLE: "not known before the run: no scores are compared"}, None
     text, warning, largest = expected_effects(job, family, inputs.people, *spread[:2])

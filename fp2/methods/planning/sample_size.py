@@ -153,8 +153,7 @@ def expected_effects(
     from fp2.extension import group_sizes
     from fp2.methods.planning.power import USUAL_ICC, USUAL_SD, Spread, detectable_gap
 
-    low, high = job.scorers[family.scorer].value_range
-    spread = Spread(sd or USUAL_SD * (high - low), USUAL_ICC if icc is None else icc)
+    spread = Spread(sd or USUAL_SD * family.width, USUAL_ICC if icc is None else icc)
     images = max(1, round(people["image_id"].nunique() / people["subject_id"].nunique()))
     gaps, parts = [], []
     for cut, groups in group_sizes(people, job.cuts).items():
@@ -207,7 +206,7 @@ def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_Plan
         raise Fp2Error("the number of groups is unknown", where="--groups", fix="Give --groups N, or --pilot RUN")
     config, _ = config_of(jobs_of(overrides)[0])
     protocol, cuts, family = build_protocol(config), resolve_cuts(asdict(config.cut)), None
-    if isinstance(protocol, Asks) and config.scorer:
+    if isinstance(protocol, Asks):
         battery, scorers = load_battery(asdict(config.probe), config.model.id), build_scorers(config.scorer)
         protocol = for_battery(protocol, battery)
         family = protocol.planned_family(Job(config, cuts, battery, scorers))

@@ -15,7 +15,6 @@ from fp2.data.derived import check_covariates
 from fp2.data.group_sizes import small_groups
 from fp2.errors import Fp2Error
 from fp2.notes import Note
-from fp2.plugins import STOPPING, load
 from fp2.protocols.base import Asks, Inputs, Job, PlannedFamily, Statements
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
@@ -66,13 +65,13 @@ class GroupComparison(Asks[Any]):
     def from_config(cls, config: Config) -> Self:
         """Return the protocol; one whose run stops by a rule has the rule's supplement."""
         protocol, rule = super().from_config(config), config.answers.stop
-        return protocol if rule is None else load(STOPPING, rule, "answers.stop").added_to(protocol, config)
+        return protocol if rule is None else cls.stopping_rule(rule).added_to(protocol, config)
 
     def recall(self, results: Block) -> Block:
         """Return the looks of a logged run that stopped by a rule."""
         if "stopping" not in results:
             return {}
-        return {LOOKS: load(STOPPING, results["stopping"]["rule"], "answers.stop").recall(results["stopping"])}
+        return {LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results["stopping"])}
 
     def supplement_entries(self) -> list[SupplementEntry]:
         """Return what supplements a run may have: those of the comparison and of method packages, and of the config.
@@ -103,8 +102,10 @@ class GroupComparison(Asks[Any]):
         comparison = self._comparison(job)
         return comparison.n_permutations, comparison.n_bootstrap
 
-    def planned_family(self, job: Job) -> PlannedFamily:
+    def planned_family(self, job: Job) -> PlannedFamily | None:
         """Return the family of rows and composites, as `corrected` divides alpha over it."""
+        if not job.scorers:
+            return None
         comparison, n_cuts = self._comparison(job), len(job.cuts)
         if comparison.primary not in job.scorers:
             fix = f"Choose from {', '.join(job.scorers)}"
@@ -113,9 +114,11 @@ class GroupComparison(Asks[Any]):
         n = n_cuts * len(job.battery.probes)
         tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
         size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
+        primary = job.scorers[comparison.primary]
+        low, high = primary.value_range
         return PlannedFamily(
-            comparison.alpha, size, comparison.correction, job.scorers[comparison.primary].smallest_effect,
-            comparison.primary, comparison.min_subjects,
+            comparison.alpha, size, comparison.correction, primary.smallest_effect, comparison.primary,
+            comparison.min_subjects, high - low,
         )  # fmt: skip
 
     def _comparison(self, job: Job) -> ComparisonSettings:
