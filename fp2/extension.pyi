@@ -59,6 +59,7 @@ from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 from fp2.tables import (
     ATTRIBUTE_PREFIX as ATTRIBUTE_PREFIX,
     Answer as Answer,
+    BOX as BOX,
     BY_REGION as BY_REGION,
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
@@ -72,6 +73,7 @@ from fp2.tables import (
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
+    NOT_DIGESTED as NOT_DIGESTED,
     NOT_SUPPLIED as NOT_SUPPLIED,
     ORDER as ORDER,
     ORIGINAL as ORIGINAL,
@@ -80,6 +82,7 @@ from fp2.tables import (
     Question as Question,
     SUBJECT_B as SUBJECT_B,
     TRACE as TRACE,
+    VARIANT_PARAMETERS as VARIANT_PARAMETERS,
     WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
     YES_NO_NUMBERS as YES_NO_NUMBERS,
     attribute_columns as attribute_columns,
@@ -153,12 +156,13 @@ from fp2.data.pixels import (
 )
 from fp2.data.sampling import LEFT as LEFT, one_row_each as one_row_each, units as units
 from fp2.data.stimuli import (
+    Change as Change,
     Stimulus as Stimulus,
+    VARIANT_VERSION as VARIANT_VERSION,
     mirrored as mirrored,
     original_image_id as original_image_id,
     with_variant_id as with_variant_id,
 )
-from fp2.data.variants import mask_array as mask_array, region_mask as region_mask
 from fp2.data.readers.table import (
     age_group as age_group,
     attribute_names as attribute_names,
@@ -182,22 +186,6 @@ from fp2.data.readers.labelled import (
 from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
 # FHIBE's release: attributes, geometry, folders.
-from fp2.data.fhibe import vocab as vocab
-from fp2.data.fhibe.attributes import AttributeReader as AttributeReader, find_country as find_country
-from fp2.data.fhibe.geometry import (
-    Box as Box,
-    Geometry as Geometry,
-    Keypoint as Keypoint,
-    annotation_path as annotation_path,
-    read_geometry as read_geometry,
-)
-from fp2.data.fhibe.load import load_fhibe as load_fhibe, unused as unused
-from fp2.data.fhibe.vocab import (
-    DOWNSAMPLED_HEADER as DOWNSAMPLED_HEADER,
-    FACE_HEADER as FACE_HEADER,
-    SEGMENT_CLASSES as SEGMENT_CLASSES,
-)
-
 # Questions: batteries, and traits with their templates.
 from fp2.probes.battery import Battery as Battery, load_battery as load_battery
 from fp2.probes.trait_battery import (

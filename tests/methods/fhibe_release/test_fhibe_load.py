@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from fhibe_copy import FOLDER, VERSION, Copy, csv_bytes, write_copy
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.load import REQUIRED, find_release, load_fhibe
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.load import REQUIRED, find_release, load_fhibe
 from fp2.tables import PEOPLE
 
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
-from fp2.data.pixels import open_rgb
-from fp2.data.variants import Box
-from fp2.errors import Fp2Error
-from fp2.hashing import digest, sha256_file
+from fp2.extension import Fp2Error, digest, open_rgb, sha256_file
+from fp2.methods.fhibe_release.geometry import Geometry, annotation_path, read_geometry
+from fp2.methods.image_variants.images import Box
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -30,7 +28,7 @@ class Region(Protocol):
         ...
 
     def arguments(self) -> dict[str, Any]:
-        """Return the region as keyword arguments of the functions of `fp2.data.variants`."""
+        """Return the region as keyword arguments of the functions of `fp2.methods.image_variants.images`."""
         ...
 
 

@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, Required
-from fp2.data.fhibe.release import WHOLE_IMAGES, Form
-from fp2.errors import Fp2Error
+from fp2.extension import DataOptions, Dataset, DataSource, Fp2Error, LoadContext, Local, Required
+from fp2.methods.fhibe_release.release import WHOLE_IMAGES, Form
 
 TERMS = "2025-11-05"  # "last updated" of the terms of use that this version knows
 RECORD = "fhibe_terms.json"
@@ -120,8 +119,8 @@ class Fhibe(DataSource[FhibeOptions]):
 
     def attributes(self) -> list[str]:
         """Return the attributes that the columns of a release give."""
-        from fp2.data.fhibe.attributes import AttributeReader
-        from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER
+        from fp2.methods.fhibe_release.attributes import AttributeReader
+        from fp2.methods.fhibe_release.vocab import DOWNSAMPLED_HEADER
 
         return list(AttributeReader().read(dict.fromkeys(DOWNSAMPLED_HEADER, "")))
 
@@ -132,8 +131,8 @@ class Fhibe(DataSource[FhibeOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the release at `root`."""
-        from fp2.data.fhibe.load import read_release
-        from fp2.data.fhibe.release import find_release
+        from fp2.methods.fhibe_release.load import read_release
+        from fp2.methods.fhibe_release.release import find_release
 
         chosen = self.options
         release = find_release(chosen.root, chosen.form)

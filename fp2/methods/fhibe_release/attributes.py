@@ -20,9 +20,9 @@ from functools import cache
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.vocab import REGION_OF
-from fp2.data.readers.table import age_group
+from fp2.extension import age_group
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.vocab import REGION_OF
 
 if TYPE_CHECKING:
     from country_converter import CountryConverter

@@ -8,10 +8,10 @@ import pytest
 from fhibe_copy import write_copy, write_fullres
 
 from fp2.cuts import Cut, check_publishable
-from fp2.data.fhibe.attributes import camera_attributes
-from fp2.data.fhibe.load import load_fhibe
 from fp2.data.pixels import dataset_digest
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release.attributes import camera_attributes
+from fp2.methods.fhibe_release.load import load_fhibe
 from fp2.store.salted_keys import shareable
 
 

@@ -9,10 +9,17 @@ from fhibe_copy import EDGES, write_copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.geometry import Box, Keypoint, annotation_path, parse_keypoints, parse_segments, read_geometry
-from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.geometry import (
+    Box,
+    Keypoint,
+    annotation_path,
+    parse_keypoints,
+    parse_segments,
+    read_geometry,
+)
+from fp2.methods.fhibe_release.load import load_fhibe
 
 
 @pytest.fixture(scope="module")

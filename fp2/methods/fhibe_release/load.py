@@ -2,7 +2,7 @@
 
 There is one row per (image, subject). Columns are read by name. Releases differ: missing, extra and unknown values in
 columns that the comparison does not need are listed in the schema report. Keypoints and segments, most of the files,
-are not parsed here (see `fp2.data.fhibe.geometry`).
+are not parsed here (see `fp2.methods.fhibe_release.geometry`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fp2.data.base import Dataset, ImageFile, people_table
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.attributes import AttributeReader
-from fp2.data.fhibe.release import AUTO, BULK, FACE_ALIGNED, FACE_UNALIGNED, Cells, Release, find_release, listed_rows
-from fp2.data.readers.table import read_rows
-from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
-from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED
-from fp2.text import in_number, plural
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    NOT_DIGESTED,
+    Dataset,
+    Fp2Error,
+    ImageFile,
+    in_number,
+    normal_id,
+    people_table,
+    plural,
+    read_rows,
+)
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.attributes import AttributeReader
+from fp2.methods.fhibe_release.release import (
+    AUTO,
+    BULK,
+    FACE_ALIGNED,
+    FACE_UNALIGNED,
+    Cells,
+    Release,
+    find_release,
+    listed_rows,
+)
 
 # Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
 _EXPECTED_EXTRAS = {

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from fhibe_copy import VERSION, WRAPPED, Copy, write_annotation, write_copy, write_csv, write_fullres
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.geometry import annotation_path, read_geometry
-from fp2.data.fhibe.load import find_release, load_fhibe, read_release
 from fp2.data.sampling import limit_images, single_person
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.geometry import annotation_path, read_geometry
+from fp2.methods.fhibe_release.load import find_release, load_fhibe, read_release
 
 
 @pytest.fixture(scope="module")

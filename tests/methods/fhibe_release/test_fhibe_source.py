@@ -10,8 +10,8 @@ from fhibe_copy import write_copy, write_fullres
 
 from fp2.compose import config_hash
 from fp2.data.base import load_configured
-from fp2.data.fhibe.source import RECORD, TERMS, acknowledge
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release.source import RECORD, TERMS, acknowledge
 from fp2.progress import Progress
 
 

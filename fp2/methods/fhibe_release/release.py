@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
-from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
-from fp2.text import in_number
+from fp2.extension import Fp2Error, in_number, normal_id
 
 _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
@@ -197,7 +195,7 @@ def listed_rows(
     tick : callable
         Called after each annotation.
     """
-    from fp2.data.readers.table import read_rows
+    from fp2.extension import read_rows
 
     rows: list[tuple[str, Cells]] = []
     n_unreadable = 0
@@ -283,7 +281,7 @@ def _complete(
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
     """Return the processed table by (image, subject), without its paths, which are those of another release."""
-    from fp2.data.readers.table import read_rows
+    from fp2.extension import read_rows
 
     def check(header: list[str]) -> None:
         missing = [name for name in ("image_id", "subject_id") if name not in header]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fp2.errors import Fp2Error, nearest
+from fp2.extension import Fp2Error, nearest
 
 FREE_TEXT = "Free-text"
 _INDEXED = re.compile(r"^\s*(\d+)\.\s+(.*?)\s*$", re.DOTALL)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.data.fhibe import vocab
 from fp2.data.readers.table import age_group
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release import vocab
 
 MULTI_CHOICE = sorted(name for name, words in vocab.VOCABULARIES.items() if words.multi)
 SINGLE_CHOICE = sorted(set(vocab.VOCABULARIES) - set(MULTI_CHOICE))

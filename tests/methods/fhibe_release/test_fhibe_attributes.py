@@ -2,8 +2,8 @@
 
 import pytest
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.attributes import AttributeReader, Country, find_country
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.attributes import AttributeReader, Country, find_country
 
 
 @pytest.mark.parametrize(

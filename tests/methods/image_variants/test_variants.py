@@ -6,17 +6,16 @@ from matplotlib.path import Path as MplPath
 from PIL import Image
 from scipy.spatial import ConvexHull
 
-from fp2.data.variants import (
+from fp2.errors import Fp2Error
+from fp2.methods.fhibe_release.masks import mask_array, region_mask
+from fp2.methods.image_variants.images import (
     background_removed,
     blurred,
     box_mask,
     crop_corners,
     cropped,
-    mask_array,
     masked,
-    region_mask,
 )
-from fp2.errors import Fp2Error
 
 SQUARE = [(10.0, 20.0), (30.0, 20.0), (30.0, 50.0), (10.0, 50.0)]
 INSIDE = (slice(20, 50), slice(10, 30))

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.fhibe.vocab import label
-from fp2.errors import Fp2Error
+from fp2.extension import Fp2Error
+from fp2.methods.fhibe_release.vocab import label
 
 Polygon = npt.NDArray[np.float64]
 _CROPS = ("faces_crop_only_", "faces_crop_and_align_")
