@@ -366,10 +366,11 @@ from fp2.scorers.outcomes import (
     entries_of as entries_of,
     members as members,
     outcome_columns as outcome_columns,
+    outcomes_in as outcomes_in,
     yes_no_columns as yes_no_columns,
 )
 from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
-from fp2.scorers.registry import build_scorers as build_scorers
+from fp2.scorers.registry import build_scorers as build_scorers, dimensions as dimensions, SCORE_KEYS as SCORE_KEYS
 
 # Protocols: the interface, results, verdicts, and what tasks share.
 from fp2.protocols.base import (
@@ -453,7 +454,6 @@ from fp2.stats.adjustment import (
     step_down_max_t as step_down_max_t,
     verdict_of as verdict_of,
 )
-from fp2.stats.agreement import LabellerAgreement as LabellerAgreement, labeller_agreement as labeller_agreement
 from fp2.stats.core.numeric import (
     BoolArray as BoolArray,
     CHUNK_BYTES as CHUNK_BYTES,
@@ -489,6 +489,7 @@ from fp2.stats.core.entries import (
     cell_means as cell_means,
     count_and_sum as count_and_sum,
     read_entries as read_entries,
+    subject_means_by_group as subject_means_by_group,
 )
 from fp2.stats.core.moments import (
     GroupMoments as GroupMoments,
@@ -506,7 +507,14 @@ from fp2.stats.core.moments import (
 from fp2.stats.core.sums import Cross as Cross, Sums as Sums, group_sums as group_sums, weighted_sums as weighted_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
-from fp2.stats.effects import cohens_d as cohens_d, kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
+from fp2.stats.effects import (
+    cohens_d as cohens_d,
+    hedges_g as hedges_g,
+    join_ties as join_ties,
+    kruskal_wallis as kruskal_wallis,
+    rank_biserial as rank_biserial,
+    shrunken_range as shrunken_range,
+)
 from fp2.stats.proportions import (
     Proportion as Proportion,
     proportions_by_group as proportions_by_group,

@@ -53,7 +53,7 @@ class FhibeClip(GroupComparison):
     name = BLOCK
     Options = ClipOptions
     requires = Requirements(scoring="optional", several_variants=True)
-    supplements = ()
+    supplements = None
     states = replace(GroupComparison.states, sections=("fp2.methods.fhibe.clip.section:ClipSection",))
 
     def check_battery(self, battery: Battery, config: Config) -> None:

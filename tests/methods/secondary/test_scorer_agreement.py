@@ -13,12 +13,12 @@ from sklearn.metrics import cohen_kappa_score
 
 from fp2.compose.identity import config_hash
 from fp2.errors import Fp2Error
-from fp2.protocols.fingerprint.scorer_agreement import ScorerAgreement, _depends
-from fp2.protocols.fingerprint.scorer_agreement_section import ScorerAgreementSection
+from fp2.methods.secondary.agreement import clustered_agreement
+from fp2.methods.secondary.scorer_agreement import ScorerAgreement, _depends
+from fp2.methods.secondary.scorer_agreement_section import ScorerAgreementSection
 from fp2.protocols.fingerprint.settings import ComparedRun
 from fp2.report.values import Sentence, Weight, as_cell, suppressed, tables
 from fp2.scorers.registry import build_scorer, dimensions
-from fp2.stats.agreement import clustered_agreement
 
 WORDS = (*(word for word in QUICK if not word.startswith("scorer")), "scorer=[valence,valence_context]")
 

@@ -2,21 +2,18 @@
 
 Answers about one subject are alike, so that intervals resample subjects. An interval is the estimate plus and minus
 Student's t times the standard deviation over resamples, on the scale of Fisher's z (artanh), which keeps it within
--1 and 1; shares and kappa are bounded in the same way. Of two labellers, kappa has an interval for independent answers
-(`labeller_agreement`).
+-1 and 1; shares and kappa are bounded in the same way.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import CHUNK_BYTES, FloatArray, IntArray, finite, stream
-from fp2.stats.core.resampling import resample_counts
+from fp2.extension import CHUNK_BYTES, FloatArray, IntArray, finite, resample_counts, stream
 
 FEWEST = 15
 """There is no interval where fewer subjects have an answer outside the most common value of either measurement: with
@@ -161,39 +158,3 @@ def _estimate(value: float, drawn: FloatArray, n: int, alpha: float) -> Estimate
     reach = float(t.ppf(1 - alpha / 2, n - 1)) * float(z.std(ddof=1))
     centre = float(np.arctanh(value))
     return Estimate(float(value), float(np.tanh(centre - reach)), float(np.tanh(centre + reach)))
-
-
-@dataclass(frozen=True)
-class LabellerAgreement:
-    """Agreement of two labellers on `n` answers that both labelled: Cohen's kappa (1960).
-
-    `kappa` and its 95 % interval (Fleiss, Cohen and Everitt 1969) are None where neither varies; answers are taken as
-    independent.
-    """
-
-    n: int
-    agree: float
-    kappa: float | None
-    ci_low: float | None
-    ci_high: float | None
-
-
-def labeller_agreement(first: ArrayLike, second: ArrayLike) -> LabellerAgreement | None:
-    """Return the agreement of two labellers, one label an answer each, or None without an answer."""
-    from statsmodels.stats.inter_rater import cohens_kappa
-
-    first_labels, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if not len(first_labels):
-        return None
-    values, code = np.unique(np.concatenate([first_labels, two]), return_inverse=True)
-    agree = float((first_labels == two).mean())
-    if len(values) < 2:
-        return LabellerAgreement(len(first_labels), agree, None, None, None)
-    table = np.zeros((len(values), len(values)))
-    np.add.at(table, (code[: len(first_labels)], code[len(first_labels) :]), 1)
-    if np.isclose(float((table.sum(axis=0) * table.sum(axis=1)).sum()), table.sum() ** 2):
-        return LabellerAgreement(len(first_labels), agree, None, None, None)
-    found = cohens_kappa(table)
-    numbers = [float(found.kappa), float(found.kappa_low), float(found.kappa_upp)]
-    kappa, low, high = (value if math.isfinite(value) else None for value in numbers)
-    return LabellerAgreement(len(first_labels), agree, kappa, low, None if high is None else min(high, 1.0))

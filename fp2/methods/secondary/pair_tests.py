@@ -13,13 +13,23 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.core.entries import cell_means, read_entries, subject_means_by_group
-from fp2.stats.core.moments import NO_GAP, GroupMoments, pair_error
-from fp2.stats.core.numeric import FloatArray, finite
-from fp2.stats.core.resampling import permuted_moments
-from fp2.stats.core.units import permutation_p, prepare
-from fp2.stats.effects import hedges_g, join_ties, rank_biserial
+from fp2.extension import (
+    NO_GAP,
+    FloatArray,
+    GroupMoments,
+    adjust_p_values,
+    cell_means,
+    finite,
+    hedges_g,
+    join_ties,
+    pair_error,
+    permutation_p,
+    permuted_moments,
+    prepare,
+    rank_biserial,
+    read_entries,
+    subject_means_by_group,
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from simulated import QUICK, analysed
 
-from fp2.protocols.fingerprint.missing import Missing
+from fp2.methods.secondary.missing import Missing
 
 
 def test_answers_that_fail_more_often_for_one_group_are_an_outcome(found: Any) -> None:

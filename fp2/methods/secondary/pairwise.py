@@ -12,19 +12,35 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Column, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import entries_of, members, outcome_columns, yes_no_columns
+from fp2.extension import (
+    Block,
+    Column,
+    ComparedRun,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    entries_of,
+    members,
+    outcome_columns,
+    probe_labels,
+    scorer_label,
+    sentence,
+    yes_no_columns,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.stats.pairwise import PairTest
+    from fp2.extension import Cut
+    from fp2.methods.secondary.pair_tests import PairTest
 
 PERMUTATIONS = 1_000
 """Enough for tests that decide no verdict."""
@@ -36,7 +52,7 @@ class Pairwise(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `pairwise`, or None where no row of the primary scorer is significant."""
-        from fp2.stats.pairwise import correct_family
+        from fp2.methods.secondary.pair_tests import correct_family
 
         primary = run.comparison.primary
         significant = {(r["probe"], r["cut"]) for r in run.disparities if r["scorer"] == primary and r["significant"]}
@@ -74,7 +90,7 @@ def _tests_of_cut(
     run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: set[tuple[str, str]]
 ) -> list[tuple[str, str, list[PairTest], list[PairTest] | None]]:
     """Return each probe, the cut, its rank tests, and its permutation tests where it is significant."""
-    from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
+    from fp2.methods.secondary.pair_tests import pairwise_mann_whitney, pairwise_permutation_panel
 
     probes = [str(probe) for probe in wide.columns.get_level_values("probe")]
     entries = entries_of(wide, members(run.people, cut))

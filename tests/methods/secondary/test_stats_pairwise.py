@@ -12,9 +12,9 @@ from scipy import stats
 from stats_data import clustered, tangled
 from statsmodels.stats.multitest import multipletests
 
+from fp2.methods.secondary.pair_tests import correct_family, pairwise_mann_whitney, pairwise_permutation_panel
 from fp2.stats.disparities import disparity
 from fp2.stats.effects import rank_biserial
-from fp2.stats.pairwise import correct_family, pairwise_mann_whitney, pairwise_permutation_panel
 
 
 def pairwise_permutation(values, groups, subjects, **options):

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.settings import ComparedRun
-from fp2.scorers.outcomes import entries_of, members, outcomes_in
-from fp2.stats.rows import Outcome
+from fp2.extension import ComparedRun, Outcome, entries_of, members, outcomes_in
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.stats.rows import DisparityRow
+    from fp2.extension import DisparityRow
 
 PERMUTATIONS = 4_000
 """Step-down max-T needs no more for a larger family; the Monte-Carlo error of an adjusted p of 0.05 is 0.003."""
@@ -51,8 +49,7 @@ def tested(run: ComparedRun, columns: pd.DataFrame, outcomes: Sequence[Outcome])
     list of TestedOutcome
         Cut by cut, with `adjusted_p`, `significant` and `verdict` of the family of all of them.
     """
-    from fp2.stats.adjustment import decide, step_down
-    from fp2.stats.disparities import disparity_panel
+    from fp2.extension import decide, disparity_panel, step_down
 
     settings = replace(run.comparison, n_permutations=n_permutations(run), n_bootstrap=0)
     entries = {cut.name: entries_of(columns, members(run.people, cut)) for cut in run.cuts}

@@ -14,15 +14,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
-from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, first_of, number, plain, probe_labels, scorer_label
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
-from fp2.scorers.outcomes import REFUSAL, outcome_columns
-from fp2.tables import NOT_ASKED
-from fp2.verdicts import Verdict
+from fp2.extension import (
+    NOT_ASKED,
+    REFUSAL,
+    STEP_DOWN,
+    Block,
+    Cell,
+    Column,
+    ComparedRun,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Supplement,
+    Table,
+    Value,
+    Verdict,
+    Weight,
+    cut_label,
+    first_of,
+    number,
+    outcome_columns,
+    plain,
+    probe_labels,
+    scorer_label,
+)
+from fp2.methods.secondary.family import group_means, n_permutations, rate, tested
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fp2.protocols.fingerprint.missing import MissingSection
-from fp2.protocols.fingerprint.pairwise import PairwiseSection
+from fp2.methods.secondary.missing import MissingSection
+from fp2.methods.secondary.pairwise import PairwiseSection
 from fp2.report.values import Sentence, Value, Weight, as_cell, suppressed, tables
 
 RESULTS: dict[str, Any] = {

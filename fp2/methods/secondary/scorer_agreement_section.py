@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fp2.protocols.fingerprint.scorer_agreement import SAME, summary
-from fp2.report.reading import cut_label, probe_labels, scorer_label, sentence
-from fp2.report.section import Results, Section
-from fp2.report.values import Cell, Column, Estimate, Kind, Row, Sentence, Table, Value, Weight
-from fp2.results import Block
+from fp2.extension import (
+    Block,
+    Cell,
+    Column,
+    Estimate,
+    Kind,
+    Results,
+    Row,
+    Section,
+    Sentence,
+    Table,
+    Value,
+    Weight,
+    cut_label,
+    probe_labels,
+    scorer_label,
+    sentence,
+)
+from fp2.methods.secondary.scorer_agreement import SAME, summary
 
 
 class ScorerAgreementSection(Section):

@@ -15,16 +15,13 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.protocols.fingerprint.secondary import group_means, n_permutations, rate, tested
-from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.scorers.outcomes import REFUSAL, outcome_columns
-from fp2.scorers.registry import KEYS, dimensions
-from fp2.stats.rows import Outcome
+from fp2.extension import REFUSAL, SCORE_KEYS, STEP_DOWN, ComparedRun, Outcome, Supplement, dimensions, outcome_columns
+from fp2.methods.secondary.family import group_means, n_permutations, rate, tested
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Scorer
 
 RESAMPLES = 400
 """The standard deviation over so many resamples has an error of 4 %."""
@@ -124,7 +121,7 @@ def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_
     scores = run.scores[run.scores["scorer"].isin(names)]
     if REFUSAL not in names:
         scores = scores[~scores["refused"].astype(bool)]
-    by_scorer = {name: scores_of.set_index(KEYS)["value"] for name, scores_of in scores.groupby("scorer")}
+    by_scorer = {name: scores_of.set_index(SCORE_KEYS)["value"] for name, scores_of in scores.groupby("scorer")}
     for one, other in combinations([name for name in names if name in by_scorer], 2):
         first, second = run.scorers[one], run.scorers[other]
         # of the probes that both score
@@ -151,7 +148,7 @@ def _classes(values: pd.Series[float], scorer: Scorer, kind: str | None) -> pd.S
 
 def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
     """Yield the agreement of a pair over all probes (`probe` None) and on each."""
-    from fp2.stats.agreement import clustered_agreement
+    from fp2.methods.secondary.agreement import clustered_agreement
 
     probes = list(dict.fromkeys(pair.values["probe"]))
     for probe in [None, *probes] if len(probes) > 1 else probes:

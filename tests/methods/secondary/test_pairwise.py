@@ -11,11 +11,11 @@ import pytest
 from bench import load_config
 
 from fp2.cuts import Cut
-from fp2.protocols.fingerprint.pairwise import Pairwise
+from fp2.methods.secondary.pair_tests import pairwise_mann_whitney, pairwise_permutation_panel
+from fp2.methods.secondary.pairwise import Pairwise
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
 from fp2.scorers.registry import build_scorers
 from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
 
 
 def test_the_pairs_behind_a_disparity_are_the_planted_ones(found: Any) -> None:
