@@ -108,6 +108,26 @@ MOVED = {
 """The old import path of a package -> the present one; a path below another stands before it."""
 
 
+_FHIBE, _MODEL, _PROFILES = (
+    "fp2.methods.fhibe_release", "fp2.methods.adjusted.model", "fp2.methods.several_runs.profiles",
+)  # fmt: skip
+_MATCHED, _LABELS = "fp2.methods.matched.panel", "fp2.methods.labels.agreement"
+MOVED_NAMES = {
+    "vocab": _FHIBE,
+    **dict.fromkeys(("AttributeReader", "find_country"), f"{_FHIBE}.attributes"),
+    **dict.fromkeys(("Box", "Geometry", "Keypoint", "annotation_path", "read_geometry"), f"{_FHIBE}.geometry"),
+    **dict.fromkeys(("load_fhibe", "unused"), f"{_FHIBE}.load"),
+    **dict.fromkeys(("mask_array", "region_mask"), f"{_FHIBE}.masks"),
+    **dict.fromkeys(("DOWNSAMPLED_HEADER", "FACE_HEADER", "SEGMENT_CLASSES"), f"{_FHIBE}.vocab"),
+    **dict.fromkeys(("Design", "Fit", "NOT_SEPARABLE", "difference", "fit_model"), _MODEL),
+    "design_of": "fp2.methods.adjusted.disparities",
+    **dict.fromkeys(("FEW", "MatchedTest", "matched_equivalence", "matched_panel", "minimum_detectable"), _MATCHED),
+    **dict.fromkeys(("LabellerAgreement", "labeller_agreement"), _LABELS),
+    **dict.fromkeys(("Profiles", "RankTable", "profiles", "rank_table", "smaller_profiles"), _PROFILES),
+}
+"""Names that `fp2.extension` had in 0.4.0 -> the module of a package where they are."""
+
+
 class MovedFinder(MetaPathFinder, Loader):
     """Imports the module at the present path where the old one is asked for, with a `DeprecationWarning`."""
 
