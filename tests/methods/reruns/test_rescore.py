@@ -14,7 +14,7 @@ from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.methods.peeps.planted.engine import PlantedEngine
-from fp2.runs.rescore import composable, rescored_config
+from fp2.methods.reruns.rescoring import composable, rescored_config
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.

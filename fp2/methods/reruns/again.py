@@ -7,13 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fp2 import artifacts
-from fp2.compose import config_hash, from_plain, load_config
-from fp2.config import Config
-from fp2.errors import Fp2Error
-from fp2.results import Results
-from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
-from fp2.runs.local_paths import FILES as FILES_KEY
+from fp2.extension import (
+    BATTERY_PATHS,
+    PLACE_KEYS,
+    Config,
+    Fp2Error,
+    artifacts,
+    config_hash,
+    from_plain,
+    load_config,
+    missing_places,
+    recall,
+    with_places,
+)
+from fp2.extension import FILES as FILES_KEY
 
 FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT, artifacts.OVERRIDES)
@@ -26,13 +33,13 @@ KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", *BATTER
 
 def run_again(
     run_id: str, overrides: Sequence[str], scratch: Path, more: Sequence[str] = ()
-) -> tuple[Path, Results, Config]:
+) -> tuple[Path, dict[str, Any], Config]:
     """Return the folder of a run, its results, and the config that asks the same here: with this machine's paths.
 
     `more` are further files of the run that are wanted; what MLflow has is downloaded into `scratch`. The config hash
     of the config is that of the results.
     """
-    from fp2.runs.reader import lost_people, read_results, run_folder
+    from fp2.extension import lost_people, read_results, run_folder
 
     local_config = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     source = run_folder(run_id, local_config, scratch, FILES, more)
@@ -53,8 +60,7 @@ def _logged_config(
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from fp2.data.base import local_options
-    from fp2.runs.origin import EVERY, named_outside, read_plain, state_again
+    from fp2.extension import EVERY, local_options, named_outside, read_plain, state_again
 
     plain = read_plain(source)
     named_keys = {".".join(key) for key in named_outside(source, local_config, plain, EVERY)}

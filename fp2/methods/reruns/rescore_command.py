@@ -8,23 +8,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fp2 import artifacts
-from fp2.commands.output import Output
-from fp2.compose import compose_config, hydra_overrides, validate
-from fp2.errors import Fp2Error
-from fp2.runs.again import OPTIONAL
+from fp2.extension import Fp2Error, Output, artifacts, compose_config, hydra_overrides, validate
+from fp2.methods.reruns.again import OPTIONAL
 
 
 def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
     """Score the answers of `run_id` (an MLflow run, or a folder with its files) again; return the exit status."""
-    from fp2.app import places_of
-    from fp2.progress import Progress
-    from fp2.report.terminal import print_results
-    from fp2.run import finish_purges
-    from fp2.runs.outputs import fresh_folder
-    from fp2.runs.reader import run_folder
-    from fp2.runs.rescore import composable
-    from fp2.runs.rescore import rescore as again
+    from fp2.extension import Progress, finish_purges, fresh_folder, places_of, print_results, run_folder
+    from fp2.methods.reruns.rescoring import composable
+    from fp2.methods.reruns.rescoring import rescore as again
 
     config = validate(compose_config(hydra_overrides(composable(overrides))))
     finish_purges(config, Progress())

@@ -13,32 +13,57 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2 import artifacts
-from fp2.ask.answers import RowAnswers, RunTables, read_tables
-from fp2.ask.labels import with_labels
-from fp2.compose import check_typed, config_hash, from_plain, parse_overrides
-from fp2.config import ASK, Config
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
-from fp2.notes import Stage, as_notes, logged, read_notes
-from fp2.progress import Progress
-from fp2.protocols.base import Asks, Job
-from fp2.protocols.requirements import check_settings
-from fp2.report.reproduce import how_to_repeat
-from fp2.results import LOOKED_AT, Block, Results, heading, looked_notes, with_scorers
-from fp2.runs.checks import checked
-from fp2.runs.describe import describe_scorers
-from fp2.runs.local_paths import remember, write_config
-from fp2.runs.logged import logged_config, logged_protocol, passport_part
-from fp2.runs.origin import is_own, named_outside, read_plain, states_again
-from fp2.runs.outputs import RunOutcome, tracked
-from fp2.runs.reader import read_results
-from fp2.runs.stages import Evaluation, analyse, scored
-from fp2.store.withdrawn import WithdrawnImages
+from fp2.extension import (
+    ASK,
+    LOOKED_AT,
+    Asks,
+    Block,
+    Config,
+    Evaluation,
+    Fp2Error,
+    Job,
+    Progress,
+    RowAnswers,
+    RunOutcome,
+    RunTables,
+    Stage,
+    WithdrawnImages,
+    about_run,
+    analyse,
+    artifacts,
+    as_notes,
+    check_settings,
+    check_typed,
+    checked,
+    config_hash,
+    describe_scorers,
+    digest,
+    from_plain,
+    how_to_repeat,
+    is_own,
+    logged,
+    logged_config,
+    logged_protocol,
+    looked_notes,
+    named_outside,
+    nearest,
+    parse_overrides,
+    passport_part,
+    read_notes,
+    read_plain,
+    read_results,
+    read_tables,
+    remember,
+    scored,
+    states_again,
+    tracked,
+    with_labels,
+    with_scorers,
+    write_config,
+)
 
 if TYPE_CHECKING:
-    from fp2.cuts import Cut
-    from fp2.scorers.base import Scorer
+    from fp2.extension import Cut, Scorer
 
 OWN = ("scorer", "cut", "analysis", "seed")
 """Sections that may be changed; all others decide which answers there are."""
@@ -140,7 +165,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
 
     `here` is the config that `composable(overrides)` give with the defaults.
     """
-    from fp2.scorers.registry import limitations_of
+    from fp2.extension import limitations_of
 
     before = read_results(source)
     run_id = before["run_id"]
@@ -177,7 +202,7 @@ def rescore(source: Path, here: Config, overrides: Sequence[str], folder: Path, 
             about = {
                 **{key: value for key, value in before.items() if key != "earlier_looks"},
                 **looks,
-                **heading(config.analysis.severity, record.run_id, config_hash(config), cuts),
+                **about_run(config.analysis.severity, record.run_id, config_hash(config), cuts),
                 "scorers": describe_scorers(job.scorers),
                 "rescored_from": _provenance(source, before),
             }
@@ -203,10 +228,7 @@ _TAKEN_OVER = ("decoding", "preprocessing")
 
 def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model use the store, and may cost no more than the cap."""
-    from fp2.ask.cost import check_scoring_cost
-    from fp2.scorers.by_model import ModelScorer, Resources
-    from fp2.scorers.registry import equip
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import ModelScorer, Resources, ResponseStore, check_scoring_cost, equip
 
     if not any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values()):
         return dict(job.scorers)
@@ -219,10 +241,9 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
     return scorers
 
 
-def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tuple[Results, RunTables]:
+def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
     """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
-    from fp2.cuts import of_sets
-    from fp2.data.sampling import SETS_ALSO_VARY, whole_sets
+    from fp2.extension import SETS_ALSO_VARY, of_sets, whole_sets
 
     people = tables.people
     if not of_sets(people):
@@ -243,9 +264,9 @@ def _whole_sets(before: Results, tables: RunTables, cuts: Sequence[Cut]) -> tupl
     return before, tables
 
 
-def _provenance(source: Path, before: Results) -> Block:
+def _provenance(source: Path, before: dict[str, Any]) -> Block:
     """Return what the new run says of its source, with the commands that made it, where these are known."""
-    from fp2.report.verify import payload_digest
+    from fp2.extension import payload_digest
 
     passport, repeat = source / artifacts.PASSPORT, how_to_repeat(source, before)
     commands = [*repeat["earlier"], repeat["command"]]
