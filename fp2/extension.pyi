@@ -536,11 +536,6 @@ from fp2.stats.effects import (
     rank_biserial as rank_biserial,
     shrunken_range as shrunken_range,
 )
-from fp2.stats.proportions import (
-    Proportion as Proportion,
-    proportions_by_group as proportions_by_group,
-    wilson as wilson,
-)
 from fp2.stats.rows import (
     DisparityRow as DisparityRow,
     OK as OK,
@@ -554,7 +549,7 @@ from fp2.stats.rows import (
     json_ready as json_ready,
 )
 from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p
-from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
+from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests, wilson as wilson
 
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet

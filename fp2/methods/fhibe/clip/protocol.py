@@ -30,10 +30,10 @@ from fp2.extension import (
     default_permutations,
     disparity_panel,
     memberships,
-    proportions_by_group,
     variants_of,
 )
 from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
+from fp2.methods.fhibe.proportions import proportions_by_group
 
 if TYPE_CHECKING:
     import pandas as pd

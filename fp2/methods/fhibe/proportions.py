@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import subject_means_by_group
-from fp2.stats.core.numeric import FloatArray
+from fp2.extension import FloatArray, subject_means_by_group, wilson
 
 
 @dataclass(frozen=True)
@@ -89,15 +88,6 @@ def proportions_by_group(
         high = gap + math.hypot(a.ci_high - a.rate, b.rate - b.ci_low)
         pairs.append(ProportionPair(a.group, b.group, gap, max(low, -1.0), min(high, 1.0), by_group.dependent))
     return Proportions(tuple(rates), tuple(pairs))
-
-
-def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) of a rate in `n` (effective) answers."""
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(rate * n, n, alpha, method="wilson")
-    # the ends are exact where the rate is 0 or 1: a ratio of rates has no upper end if the interval reaches 0
-    return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
 
 
 def _effective_n(means: FloatArray, rate: float, n_images: int) -> float:

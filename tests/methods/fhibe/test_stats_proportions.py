@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from fp2.stats.proportions import proportions_by_group, wilson
+from fp2.methods.fhibe.proportions import proportions_by_group
+from fp2.stats.interval import wilson
 
 
 def test_proportions_equal_scipy_and_statsmodels_with_one_image_a_subject():
