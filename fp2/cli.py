@@ -152,22 +152,6 @@ def run(ctx: typer.Context, json: Json = False) -> None:
     raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
 
 
-@command(
-    EVALUATE,
-    "fp2 rescore RUN scorer=stereotype analysis.primary=stereotype",
-    "fp2 rescore RUN cut=region analysis.alpha=0.01",
-)
-def rescore(
-    ctx: typer.Context,
-    run_id: RunWord,
-    json: Json = False,
-) -> None:
-    """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
-    from fp2.commands.rescore import rescore as again
-
-    raise typer.Exit(again(run_id, ctx.args, json))
-
-
 @command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
 def ui(
     ctx: typer.Context,

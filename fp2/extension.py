@@ -7,9 +7,12 @@ nothing else: the module that defines a name is imported with the name.
 from __future__ import annotations
 
 import ast
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from fp2.moved import MOVED_NAMES
 
 
 def _names() -> dict[str, tuple[str, str]]:
@@ -29,9 +32,11 @@ __all__ = list(_NAMES)
 
 def __getattr__(name: str) -> Any:
     """Import what `name` stands for; nothing is stored here, so that what a test replaces is found."""
-    if name not in _NAMES:
+    if name in MOVED_NAMES:
+        warnings.warn(f"{name} is now in {MOVED_NAMES[name]}", DeprecationWarning, stacklevel=2)
+    elif name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, defined = _NAMES[name]
+    module, defined = (MOVED_NAMES[name], name) if name in MOVED_NAMES else _NAMES[name]
     value = getattr(import_module(module), defined, None)
     return import_module(f"{module}.{defined}") if value is None else value
 

@@ -33,6 +33,7 @@ from fp2.plugins import (
 )
 from fp2.protocols.option_types import Flag as Flag, Names as Names, OptionTable as OptionTable, Range as Range
 from fp2.config import (
+    ASK as ASK,
     Config as Config,
     PathsConfig as PathsConfig,
     VariantConfig as VariantConfig,
@@ -44,6 +45,7 @@ from fp2.config import (
 from fp2.compose import (
     build_protocol as build_protocol,
     check_typed as check_typed,
+    compose_config as compose_config,
     config_hash as config_hash,
     config_of as config_of,
     from_plain as from_plain,
@@ -52,6 +54,8 @@ from fp2.compose import (
     is_from_hub as is_from_hub,
     jobs_of as jobs_of,
     load_config as load_config,
+    parse_overrides as parse_overrides,
+    validate as validate,
 )
 from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 
@@ -59,6 +63,7 @@ from fp2.compose.suggestions import NOT_GIVEN as NOT_GIVEN
 from fp2.tables import (
     ATTRIBUTE_PREFIX as ATTRIBUTE_PREFIX,
     Answer as Answer,
+    BOX as BOX,
     BY_REGION as BY_REGION,
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
@@ -72,6 +77,7 @@ from fp2.tables import (
     MIRRORED as MIRRORED,
     MUST_NOT_LEAVE as MUST_NOT_LEAVE,
     NOT_ASKED as NOT_ASKED,
+    NOT_DIGESTED as NOT_DIGESTED,
     NOT_SUPPLIED as NOT_SUPPLIED,
     ORDER as ORDER,
     ORIGINAL as ORIGINAL,
@@ -80,6 +86,7 @@ from fp2.tables import (
     Question as Question,
     SUBJECT_B as SUBJECT_B,
     TRACE as TRACE,
+    VARIANT_PARAMETERS as VARIANT_PARAMETERS,
     WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
     YES_NO_NUMBERS as YES_NO_NUMBERS,
     attribute_columns as attribute_columns,
@@ -112,7 +119,7 @@ from fp2.ask.answers import (
     other_tables as other_tables,
     read_tables as read_tables,
 )
-from fp2.ask.labels import LABELS as LABELS
+from fp2.ask.labels import LABELS as LABELS, with_labels as with_labels
 from fp2.artifacts import replace_file as replace_file, write_parquet as write_parquet, write_text as write_text
 from fp2 import __version__ as __version__, artifacts as artifacts, plugins as plugins
 from fp2.hashing import (
@@ -151,14 +158,21 @@ from fp2.data.pixels import (
     open_rgb as open_rgb,
     pixel_sha256 as pixel_sha256,
 )
-from fp2.data.sampling import LEFT as LEFT, one_row_each as one_row_each, units as units
+from fp2.data.sampling import (
+    LEFT as LEFT,
+    SETS_ALSO_VARY as SETS_ALSO_VARY,
+    one_row_each as one_row_each,
+    units as units,
+    whole_sets as whole_sets,
+)
 from fp2.data.stimuli import (
+    Change as Change,
     Stimulus as Stimulus,
+    VARIANT_VERSION as VARIANT_VERSION,
     mirrored as mirrored,
     original_image_id as original_image_id,
     with_variant_id as with_variant_id,
 )
-from fp2.data.variants import mask_array as mask_array, region_mask as region_mask
 from fp2.data.readers.table import (
     age_group as age_group,
     attribute_names as attribute_names,
@@ -182,22 +196,6 @@ from fp2.data.readers.labelled import (
 from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
 # FHIBE's release: attributes, geometry, folders.
-from fp2.data.fhibe import vocab as vocab
-from fp2.data.fhibe.attributes import AttributeReader as AttributeReader, find_country as find_country
-from fp2.data.fhibe.geometry import (
-    Box as Box,
-    Geometry as Geometry,
-    Keypoint as Keypoint,
-    annotation_path as annotation_path,
-    read_geometry as read_geometry,
-)
-from fp2.data.fhibe.load import load_fhibe as load_fhibe, unused as unused
-from fp2.data.fhibe.vocab import (
-    DOWNSAMPLED_HEADER as DOWNSAMPLED_HEADER,
-    FACE_HEADER as FACE_HEADER,
-    SEGMENT_CLASSES as SEGMENT_CLASSES,
-)
-
 # Questions: batteries, and traits with their templates.
 from fp2.probes.battery import Battery as Battery, load_battery as load_battery
 from fp2.probes.trait_battery import (
@@ -332,6 +330,7 @@ from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
 from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS, SHARDS as SHARDS
 from fp2.ask.cost import (
     check_cost as check_cost,
+    check_scoring_cost as check_scoring_cost,
     expected_cost as expected_cost,
     expected_scorings as expected_scorings,
     n_samples as n_samples,
@@ -365,7 +364,7 @@ from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
 from fp2.store.rows import ResponseStore as ResponseStore
 
 # Scorers: the interface, what a value means, outcomes of answers.
-from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading
+from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading, Resources as Resources
 from fp2.scorers.base import (
     BaseScorer as BaseScorer,
     Number as Number,
@@ -383,10 +382,17 @@ from fp2.scorers.outcomes import (
     entries_of as entries_of,
     members as members,
     outcome_columns as outcome_columns,
+    outcomes_in as outcomes_in,
     yes_no_columns as yes_no_columns,
 )
 from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
-from fp2.scorers.registry import build_scorers as build_scorers
+from fp2.scorers.registry import (
+    SCORE_KEYS as SCORE_KEYS,
+    build_scorers as build_scorers,
+    dimensions as dimensions,
+    equip as equip,
+    limitations_of as limitations_of,
+)
 
 # Protocols: the interface, results, verdicts, and what tasks share.
 from fp2.protocols.base import (
@@ -413,14 +419,18 @@ from fp2.results import (
     Analysis as Analysis,
     Block as Block,
     ENGLISH as ENGLISH,
+    LOOKED_AT as LOOKED_AT,
     NESTED as NESTED,
     NO_MODEL as NO_MODEL,
     NULL_MEAN as NULL_MEAN,
+    about_run as about_run,
     changed_methods as changed_methods,
     differences as differences,
     equal as equal,
     flat_rows as flat_rows,
+    looked_notes as looked_notes,
     owned as owned,
+    with_scorers as with_scorers,
 )
 from fp2.verdicts import Verdict as Verdict, mark_of as mark_of
 from fp2.protocols.row_methods import (
@@ -470,7 +480,6 @@ from fp2.stats.adjustment import (
     step_down_max_t as step_down_max_t,
     verdict_of as verdict_of,
 )
-from fp2.stats.agreement import LabellerAgreement as LabellerAgreement, labeller_agreement as labeller_agreement
 from fp2.stats.core.numeric import (
     BoolArray as BoolArray,
     CHUNK_BYTES as CHUNK_BYTES,
@@ -506,6 +515,7 @@ from fp2.stats.core.entries import (
     cell_means as cell_means,
     count_and_sum as count_and_sum,
     read_entries as read_entries,
+    subject_means_by_group as subject_means_by_group,
 )
 from fp2.stats.core.moments import (
     GroupMoments as GroupMoments,
@@ -523,11 +533,13 @@ from fp2.stats.core.moments import (
 from fp2.stats.core.sums import Cross as Cross, Sums as Sums, group_sums as group_sums, weighted_sums as weighted_sums
 from fp2.stats.composite import composite_test as composite_test
 from fp2.stats.disparities import disparity as disparity, disparity_panel as disparity_panel
-from fp2.stats.effects import cohens_d as cohens_d, kruskal_wallis as kruskal_wallis, shrunken_range as shrunken_range
-from fp2.stats.proportions import (
-    Proportion as Proportion,
-    proportions_by_group as proportions_by_group,
-    wilson as wilson,
+from fp2.stats.effects import (
+    cohens_d as cohens_d,
+    hedges_g as hedges_g,
+    join_ties as join_ties,
+    kruskal_wallis as kruskal_wallis,
+    rank_biserial as rank_biserial,
+    shrunken_range as shrunken_range,
 )
 from fp2.stats.rows import (
     DisparityRow as DisparityRow,
@@ -542,7 +554,7 @@ from fp2.stats.rows import (
     json_ready as json_ready,
 )
 from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p, spent as spent
-from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests
+from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests, wilson as wilson
 
 # Reports: sections, findings, figures, and how numbers and names are written.
 from fp2.report.templating import environment as environment, stylesheet as stylesheet
@@ -640,7 +652,7 @@ from fp2.report.drawing import (
     run_heading as run_heading,
     write_charts as write_charts,
 )
-from fp2.report.terminal import terminal as terminal
+from fp2.report.terminal import print_results as print_results, terminal as terminal
 from fp2.report.dashboard import write_dashboard as write_dashboard
 from fp2.report.reproduce import how_to_repeat as how_to_repeat
 from fp2.report.answers import (
@@ -729,10 +741,8 @@ from fp2.commands.loopback import (
     SCRIPT as SCRIPT,
 )
 from fp2.commands.output import Output as Output, print_json as print_json
-from fp2.commands.rescore import rescore as rescore
-from fp2.runs.again import OPTIONAL as OPTIONAL, run_again as run_again
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
-from fp2.runs.stages import Evaluation as Evaluation, results_from as results_from, scored as scored
+from fp2.runs.stages import Evaluation as Evaluation, analyse as analyse, results_from as results_from, scored as scored
 from fp2.runs.logged import (
     load_run_sections as load_run_sections,
     logged_config as logged_config,
@@ -744,7 +754,15 @@ from fp2.runs.logged import (
     run_sections as run_sections,
 )
 from fp2.run import finish_purges as finish_purges, run as run
-from fp2.runs.origin import logged_overrides as logged_overrides, read_plain as read_plain, states_again as states_again
+from fp2.runs.origin import (
+    EVERY as EVERY,
+    is_own as is_own,
+    logged_overrides as logged_overrides,
+    named_outside as named_outside,
+    read_plain as read_plain,
+    state_again as state_again,
+    states_again as states_again,
+)
 from fp2.tracking.client import (
     check_store as check_store,
     database_file as database_file,
@@ -760,6 +778,7 @@ from fp2.runs.reader import (
     LoggedRun as LoggedRun,
     Missing as Missing,
     distinct_names as distinct_names,
+    lost_people as lost_people,
     read_results as read_results,
     read_run as read_run,
     run_folder as run_folder,
@@ -786,7 +805,13 @@ from fp2.runs.folders import (
     recorded_written as recorded_written,
     recording as recording,
 )
-from fp2.runs.outputs import code_tags as code_tags, fresh_folder as fresh_folder, result_tags as result_tags
+from fp2.runs.outputs import (
+    RunOutcome as RunOutcome,
+    code_tags as code_tags,
+    fresh_folder as fresh_folder,
+    result_tags as result_tags,
+    tracked as tracked,
+)
 from fp2.runs.reissue import reissue as reissue, strip as strip
 from fp2.store import origins as origins
 from fp2.tracking.files import (
@@ -800,6 +825,17 @@ from fp2.tracking.files import (
 from fp2.runs.live import line_of as line_of
 from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
 from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
-from fp2.runs.local_paths import recall as recall
+from fp2.runs.local_paths import (
+    BATTERY_PATHS as BATTERY_PATHS,
+    FILES as FILES,
+    PLACE_KEYS as PLACE_KEYS,
+    missing_places as missing_places,
+    recall as recall,
+    remember as remember,
+    with_places as with_places,
+    write_config as write_config,
+)
 from fp2.commands.runs import EXIT_FAILED as EXIT_FAILED, run_files as run_files
 from fp2.runs.pictures import paths_by_key as paths_by_key, thumbnail as thumbnail
+from fp2.app import places_of as places_of
+from fp2.runs.checks import checked as checked

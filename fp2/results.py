@@ -213,7 +213,7 @@ DEFINITIONS = ("features", "metrics")
 """Keys, at any depth, of mappings from names to definitions for the reader, where their values are sentences."""
 
 
-def heading(severity_bounds: Mapping[str, float], run_id: str, config_hash: str, cuts: Sequence[str]) -> Results:
+def about_run(severity_bounds: Mapping[str, float], run_id: str, config_hash: str, cuts: Sequence[str]) -> Results:
     """Return what a new run says of itself, whether it asked or scored stored answers: versions, bounds, ids, time."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fp2.data.fhibe import vocab
+from fp2.methods.fhibe_release import vocab
 
 VERSION = "fhibe.20990101.t.SYNTH0_a"
 FOLDER = f"{VERSION}_downsampled_public"

@@ -153,6 +153,7 @@ def test_its_run_is_planned_in_another_folder_and_small_groups_are_suppressed(
     assert "too few subjects" in done.stdout
 
 
+@pytest.mark.package(name="reruns")
 def test_its_scorer_serves_the_default_protocol(site: Path, project: Path, tmp_path: Path) -> None:
     words = ["experiment=word_count", "tracking=none", "report=none", f"paths.outputs={tmp_path}"]
     done = start(project, *words, launch=True)

@@ -118,6 +118,7 @@ def outside(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.package(name="reruns")
 @pytest.mark.package(name="withdrawal")
 @pytest.mark.usefixtures("outside")
 def test_a_protocol_and_a_supplement_with_its_section_through_run_purge_and_rescore(

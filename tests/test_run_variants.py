@@ -68,6 +68,7 @@ def test_the_variant_is_in_the_hash_the_results_the_passport_and_on_the_page(run
         assert predicate_of(outcome.folder)["protocol"]["variant"] == outcome.results["variant"]
 
 
+@pytest.mark.package(name="image_variants")
 @pytest.mark.usefixtures("mlflow_store")
 def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     bench: Bench, capsys: pytest.CaptureFixture[str]
@@ -95,6 +96,7 @@ def test_a_config_logged_with_a_variant_runs_again(bench: Bench) -> None:
     assert fp2("rerun", str(folder), "tracking.enabled=false", *bench.paths) == 0
 
 
+@pytest.mark.package(name="image_variants")
 def test_the_bundled_model_in_every_variant(own_root: Path) -> None:
     """Drawn people whose segments, boxes and backdrop are known: every variant is shown and answered."""
     bench = Bench(own_root, own_root)

@@ -17,13 +17,13 @@ def results_with(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
     from fp2.ask.answers import RowAnswers, RunTables
-    from fp2.results import Analysis, assemble, heading, limitations
+    from fp2.results import Analysis, about_run, assemble, limitations
     from fp2.runs.describe import count_tables
 
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
     described = {**unknown, "name": model, "id": model, "engine": "none", "embedded": False}
     about = {
-        **heading({"low": 0.02, "moderate": 0.1, "high": 0.25}, "r1", "c" * 64, [cut.name for cut in cuts]),
+        **about_run({"low": 0.02, "moderate": 0.1, "high": 0.25}, "r1", "c" * 64, [cut.name for cut in cuts]),
         "title": title,
         "created": "2026-11-21T09:30:00+00:00",
         "complete": True,

@@ -25,7 +25,7 @@ from fp2.scorers.refusal import Refusal
 from fp2.scorers.stereotype import Stereotype
 from fp2.scorers.valence import Valence
 from fp2.scorers.valence_context import ValenceContext
-from fp2.stats.proportions import wilson
+from fp2.stats.interval import wilson
 
 RESAMPLES, SEED = 2000, 20261122
 MAPPED: Mapping[str, LabelScale] = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.worlds import Data, World, answer_sd, draw
-from fp2.stats.agreement import clustered_agreement
+from fp2.methods.secondary.agreement import clustered_agreement
 
 SCORER_WORLDS = (
     World("normal"),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.cuts import check_may_leave
-from fp2.data.fhibe import vocab
 from fp2.errors import Fp2Error, nearest
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 REGION, FIRST_REGION = "region", "first_region"
 APART = "Northern America"
 """The subregion that the Fingerprint² page counts as a region of its own."""
+_AMERICAS = {"Caribbean", "Central America", "South America", APART}
+_LISTED = ("Africa", APART, "Asia", "Europe", "Oceania", "Americas")
+"""In the order of the text of their values: 0, 10, 11, 17, 22 and 6."""
 
 
 def first_region(regions: Sequence[str], subregions: Sequence[str]) -> list[str]:
@@ -33,10 +35,9 @@ def first_region(regions: Sequence[str], subregions: Sequence[str]) -> list[str]
     other subregion stands before its region. The Fingerprint² page takes the first value, and so has a sixth region. A
     bare region that counts for all its subregions (`data.expand_regions`) names none of them.
     """
-    block = set(vocab.ANCESTRY_BLOCKS[vocab.REGION_OF[APART]])
-    listed = [*regions, *([APART] if APART in subregions and not block <= set(subregions) else [])]
-    coded = [name for name in listed if name in vocab.vocabulary("ancestry").index_of]
-    return [min(coded, key=lambda name: vocab.code("ancestry", name))] if coded else list(listed[:1])
+    listed = [*regions, *([APART] if APART in subregions and not set(subregions) >= _AMERICAS else [])]
+    coded = [name for name in listed if name in _LISTED]
+    return [min(coded, key=_LISTED.index)] if coded else list(listed[:1])
 
 
 _DERIVED: Mapping[str, tuple[tuple[str, ...], Callable[..., list[str]]]] = {

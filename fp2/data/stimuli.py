@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error
+from fp2.plugins import VARIANTS, load
 from fp2.tables import (
     BLIND,
-    BOX,
     GREY,
-    HIDES_PERSON,
     IMAGE_B,
     MIRRORED,
     ORIGINAL,
@@ -35,14 +33,15 @@ if TYPE_CHECKING:
 
     from fp2.config import VariantConfig
     from fp2.data.pixels import PixelDigest
-    from fp2.data.regions import PersonLocation, Region
 
-VERSION = 1  # of the image variants: raise it when a change here can change the pixels that are shown
+VARIANT_VERSION = 1  # of the image variants: raise it when a change here can change the pixels that are shown
 GREY_LEVEL = 128
 NO_PIXELS = "no picture"
 _ITEM = "#item:"
 
 Change = Callable[["Image.Image"], "Image.Image"]
+ChangeAll = Callable[..., "list[Stimulus]"]
+"""`(stimuli, people, variant, pixels, tick) -> stimuli`: a variant of a package, with arguments of `make_stimuli`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,8 @@ def make_stimuli(
     if variant.kind == SWAPPED:
         donors = donor_rows(people, int(variant.seed or 0))
         return [originals[donor] for donor in donors]
-    changed = []
-    for stimulus, location in zip(originals, _locations(people, pixels), strict=True):
-        changed.append(stimulus if stimulus.error else _changed(stimulus, location, variant))
-        tick(1)
-    return changed
+    change: ChangeAll = load(VARIANTS, variant.kind, "variant.kind")
+    return change(originals, people, variant, pixels, tick)
 
 
 def mirrored(shown: Stimulus) -> Stimulus:
@@ -116,7 +112,7 @@ def mirrored(shown: Stimulus) -> Stimulus:
     from PIL import ImageOps
 
     return replace(
-        shown, image_id=f"{shown.image_id}#{MIRRORED}", variant=MIRRORED, params={"version": VERSION},
+        shown, image_id=f"{shown.image_id}#{MIRRORED}", variant=MIRRORED, params={"version": VARIANT_VERSION},
         change=ImageOps.mirror,
     )  # fmt: skip
 
@@ -212,60 +208,3 @@ def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
         for position, row in enumerate(rows[subject]):
             donors[row] = rows[donor][position % len(rows[donor])]
     return donors
-
-
-def _locations(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[PersonLocation]:
-    from fp2.data.regions import PersonLocation
-
-    boxes, faces = (_boxes(people, prefix) for prefix in ("box", "face"))
-    masks = people["mask_path"].tolist() if "mask_path" in people else [None] * len(people)
-    paths = [Path(path) for path in people["image_path"]]
-    return [
-        PersonLocation(
-            path, subject, (pixels[path].width, pixels[path].height), box, face, Path(mask) if mask else None
-        )
-        for path, subject, box, face, mask in zip(paths, people["subject_id"], boxes, faces, masks, strict=True)
-    ]
-
-
-def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:
-    """Return the box in the columns `<prefix>_x` and so on of each row, or None."""
-    names = [f"{prefix}_{side}" for side in "xywh"]
-    if not set(names) <= set(people.columns):
-        return [None] * len(people)
-    rows = people[names].to_numpy(dtype=float).tolist()
-    return [None if any(value != value for value in row) else tuple(row) for row in rows]
-
-
-def _changed(stimulus: Stimulus, location: PersonLocation, variant: VariantConfig) -> Stimulus:
-    """Return the variant of an image that can be read, or the reason why the data do not allow it."""
-    from fp2.data.fhibe.geometry import annotation_path
-    from fp2.data.variants import crop_corners, cropped
-
-    parameters = {name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}
-    change: Change
-    try:
-        if variant.kind in ("face_crop", "person_crop"):
-            box = location.face() if variant.kind == "face_crop" else location.person()
-            corners = crop_corners(location.size, box, float(variant.margin or 0))
-            where: dict[str, Any] = {"corners": list(corners)}
-            change = partial(cropped, corners=corners)
-        else:
-            region = location.region(box=variant.region == BOX)
-            where = region.identity()
-            change = partial(_apply, kind=variant.kind, region=region, options=parameters)
-    except Fp2Error as error:  # the reason is published and must not name the file: its name has the image id
-        reason = error.what.replace(str(annotation_path(location.image_path)), "the file")
-        return replace(stimulus, variant=variant.kind, error=reason)
-    attributes = {} if variant.kind in HIDES_PERSON else stimulus.attributes
-    params = {"version": VERSION, **parameters, **where}
-    return replace(stimulus, variant=variant.kind, attributes=attributes, params=params, change=change)
-
-
-def _apply(image: Image.Image, *, kind: str, region: Region, options: Mapping[str, Any]) -> Image.Image:
-    from fp2.data import variants
-
-    if kind == "blurred":
-        return variants.blurred(image, **region.arguments(), **options)
-    function = variants.masked if kind == "masked" else variants.background_removed
-    return function(image, **region.arguments())

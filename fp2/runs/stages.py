@@ -23,7 +23,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.notes import Note, NoteKind, Stage, as_notes, in_order, without
 from fp2.protocols.base import Asks, Collects, Inputs, Job, Protocol
-from fp2.results import Analysis, Block, Results, assemble, heading, limitations
+from fp2.results import Analysis, Block, Results, about_run, assemble, limitations
 from fp2.runs.describe import (
     count_tables,
     describe_architecture,
@@ -88,7 +88,7 @@ def about_inputs(protocol: Protocol, inputs: Inputs, run_id: str) -> Block:
     """Return what a first run is, as far as it is known before anything is asked."""
     config, dataset, title = inputs.config, inputs.dataset, protocol.states.title
     return {
-        **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
+        **about_run(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
         **({"title": title} if title else {}),
         "dataset_digest": inputs.dataset_digest,
         "dataset": {

@@ -117,7 +117,7 @@ def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any
 
 _OF_CHOICE = '"p":'
 """What the numbers of a choice contain, as JSON (`fp2.tables.Answer.numbers`)."""
-KEYS = ["response_key", "image_id", "subject_id", "variant", "question_id", "probe"]
+SCORE_KEYS = ["response_key", "image_id", "subject_id", "variant", "question_id", "probe"]
 
 
 def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
@@ -199,7 +199,7 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
     scored = _scored(scorer, rows)
     columns = {key: values.tolist() for key, values in scored.details.items()}
     details = [json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
-    return rows[KEYS].assign(
+    return rows[SCORE_KEYS].assign(
         scorer=name,
         scorer_version=scorer_version(scorer),
         value=scored.values,

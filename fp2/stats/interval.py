@@ -267,6 +267,15 @@ class GapTest:
         )
 
 
+def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
+    """Return Wilson's score interval (1927) of a rate in `n` (effective) answers."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(rate * n, n, alpha, method="wilson")
+    # the ends are exact where the rate is 0 or 1: a ratio of rates has no upper end if the interval reaches 0
+    return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
+
+
 def _wilson(rate: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:
     """Return Wilson's score limits (1927) of rates in n answers.
 

@@ -340,6 +340,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.package(name="image_variants")
 def test_no_two_variants_share_a_row(store: ResponseStore) -> None:
     engine = Scripted(say_all)
     found = [set(keys(engine, store, variant=variant, **BOXES, **FACES)) for variant in VARIANTS]
@@ -347,6 +348,7 @@ def test_no_two_variants_share_a_row(store: ResponseStore) -> None:
     assert len(set.union(*found)) == sum(len(one) for one in found)
 
 
+@pytest.mark.package(name="image_variants")
 def test_two_regions_of_one_image_never_share_a_row(store: ResponseStore) -> None:
     masked = VariantConfig("masked", "masked")
     engine = Scripted(say_all)
@@ -354,6 +356,7 @@ def test_two_regions_of_one_image_never_share_a_row(store: ResponseStore) -> Non
     assert not set(one) & set(keys(engine, store, variant=masked, **{**BOXES, "box_w": 5.0}))
 
 
+@pytest.mark.package(name="image_variants")
 def test_the_same_variant_under_another_name_shares_every_row(store: ResponseStore) -> None:
     named = [VariantConfig(name, "blurred", radius=2.0) for name in ("blurred", "mine")]
     one, two = (keys(Scripted(say_all), store, variant=variant, **BOXES) for variant in named)
@@ -392,6 +395,7 @@ def test_swapped_without_the_originals_asks_about_each_donor_once(store: Respons
     assert len(engine.asked) == len(set(engine.asked)) == len(done.storage.distinct) < done.storage.n_planned
 
 
+@pytest.mark.package(name="image_variants")
 def test_a_variant_that_the_data_do_not_allow_is_rows_with_a_reason(store: ResponseStore) -> None:
     engine = Scripted(say_all)
     done = ask_all(engine, store, variant=VariantConfig("masked", "masked"))

@@ -11,7 +11,7 @@ from fp2.compose import build_protocol
 from fp2.cuts import check_publishable, memberships
 from fp2.data.base import load_configured
 from fp2.data.derived import derivable, first_region, with_derived
-from fp2.data.fhibe import vocab
+from fp2.methods.fhibe_release import vocab
 from fp2.progress import Progress
 from fp2.runs.inputs import load_people, with_cuts
 from fp2.tables import attribute_columns

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fp2.data.variants import background_removed, masked
+from fp2.methods.image_variants.images import background_removed, masked
 from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
 from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image

@@ -95,6 +95,7 @@ def test_each_item_is_asked_and_agrees_with_its_own_key(words: list[str], bench:
     assert means(first) == pytest.approx({"f": 0.45, "m": 0.45})  # each option is named in one of two items
 
 
+@pytest.mark.package(name="reruns")
 @pytest.mark.package(name="exports")
 def test_a_finished_run_of_items_is_scored_again(words: list[str], bench: Bench) -> None:
     folder = bench.root / "outputs" / "one"

@@ -165,6 +165,7 @@ def test_supplied_answers_are_keyed_by_the_item(words: list[str], bench: Bench, 
     assert results["dataset"]["digest"] != plain["dataset"]["digest"]
 
 
+@pytest.mark.package(name="image_variants")
 def test_what_takes_one_image_is_refused_before_anything_is_asked(bench: Bench, tmp_path: Path) -> None:
     run = planted(bench, tmp_path)
     with pytest.raises(Fp2Error, match="variant 'blurred' is of one image"):

@@ -57,9 +57,10 @@ def test_the_line_on_the_page_gives_the_config_of_the_run(bench: Bench, tmp_path
     assert (run.folder / "config.yaml").read_text(encoding="utf-8") in unescape(again) + "\n"
 
 
+@pytest.mark.package(name="reruns")
 def test_a_rescored_run_states_the_lines_that_made_its_answers(bench: Bench) -> None:
+    from fp2.methods.reruns.rescoring import rescore
     from fp2.progress import Progress
-    from fp2.runs.rescore import rescore
 
     first = bench.run("probe.select=[trust]")
     place = bench.config()

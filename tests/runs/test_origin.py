@@ -281,6 +281,7 @@ def test_a_foreign_run_sends_no_key_and_no_image_until_its_server_is_stated_agai
     assert any(SECRET in str(one.headers) for one in server.seen)
 
 
+@pytest.mark.package(name="reruns")
 def test_a_judge_of_a_foreign_run_asks_nobody_until_it_is_stated_again(
     finished: Bench, server: FakeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -195,6 +195,7 @@ def test_the_numbers_are_those_of_a_run_without_the_person(bench: Bench, monkeyp
         assert during[name] == pytest.approx(after[name]) if name == "composite" else during[name] == after[name]
 
 
+@pytest.mark.package(name="reruns")
 def test_every_folder_is_recorded_wherever_it_lies(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
     assert bench.launch(f"hydra.run.dir={elsewhere}") == 0
@@ -251,6 +252,7 @@ def on_runs(folder: Path, out: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.package(name="withdrawal")
+@pytest.mark.package(name="reruns")
 @pytest.mark.package(name="labels")
 @pytest.mark.package(name="exports")
 def test_no_command_writes_of_the_withdrawn_what_a_run_still_has(

@@ -10,13 +10,15 @@ from scipy import stats
 from stats_data import clustered, panel_of
 
 from fp2.stats.effects import answer_d
-from fp2.stats.pairwise import pairwise_permutation_panel
 
 SIZES = (60, 40, 12)
 OPTIONS = {"n_permutations": 19, "seed": 1}
 
 
+@pytest.mark.package(name="secondary")
 def test_the_pair_named_is_that_of_the_largest_t():
+    from fp2.methods.secondary.pair_tests import pairwise_permutation_panel
+
     rng = np.random.default_rng(1)
     values, groups, subjects, images = clustered(rng, SIZES, columns=30)
     panel = panel_of(values, groups, subjects, images=images, n_bootstrap=0, value_range=(-9.0, 9.0), **OPTIONS)

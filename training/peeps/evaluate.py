@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from fp2.data.variants import background_removed, blurred, masked
+from fp2.methods.image_variants.images import background_removed, blurred, masked
 from fp2.methods.peeps.bundled import Planted, load_planted
 from fp2.methods.peeps.cues import Variant, see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image

@@ -21,12 +21,13 @@ from fp2.extension import (
     PLACE_AND_TIME,
     Cut,
     Fp2Error,
-    Geometry,
     attribute_columns,
     in_number,
     memberships,
 )
 from fp2.methods.fhibe.scores.features import geometry_of, table_box
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.geometry import Geometry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,8 @@ def income_shares(people: pd.DataFrame, path: Path, min_subjects: int) -> tuple[
     min_subjects : int
         Groups with fewer subjects are pooled.
     """
-    from fp2.extension import find_country, read_table
+    from fp2.extension import read_table
+    from fp2.methods.fhibe_release.attributes import find_country
 
     where, fix = "task.files.income", "Give a table with the columns country and group"
     if _COUNTRY not in attribute_columns(people):
@@ -142,7 +144,7 @@ def annotator_counts(paths: Sequence[Path], min_annotators: int) -> list[dict[st
     min_annotators : int
         Groups with fewer are pooled; if all of them are still fewer, `n` is None.
     """
-    from fp2.extension import age_group, read_table, vocab
+    from fp2.extension import age_group, read_table
 
     rows = []
     for table in map(read_table, paths):

@@ -27,8 +27,9 @@ def label(
     labels: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Serve the labelling page of a run until Ctrl-C; or print the state of the labels, or analyse them."""
-    from fp2.extension import Progress, finish_purges, in_quotes, print_json, rescore, run_folder, states_again
+    from fp2.extension import Progress, finish_purges, in_quotes, print_json, run_folder, states_again
     from fp2.methods.labels.sample import NEEDED, sheet_of
+    from fp2.methods.reruns.rescore_command import rescore
 
     if labels is not None:
         return rescore(run, [*overrides, f"analysis.labels={in_quotes(str(labels.expanduser().resolve()))}"])

@@ -149,7 +149,7 @@ def _correct(rows: list[dict[str, Any]], alpha: float) -> None:
 
 def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
     """Return per scorer the number of labels of each labeller, and the agreement of every two."""
-    from fp2.extension import labeller_agreement
+    from fp2.methods.labels.agreement import labeller_agreement
 
     out = []
     for scorer, own in labels.groupby("scorer", sort=False):

@@ -49,7 +49,8 @@ from fp2.methods.labels.table import RESOLVER
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Cut, LabellerAgreement, LabelScale
+    from fp2.extension import Cut, LabelScale
+    from fp2.methods.labels.agreement import LabellerAgreement
 
 FOLDER, SAMPLE, ABOUT, MERGED = "labels", "sample.csv", "about.json", "labels.csv"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -160,7 +161,7 @@ class Sheet:
 
     def agreement(self) -> list[tuple[str, str, LabellerAgreement]]:
         """Return the agreement of every two labellers on what both labelled."""
-        from fp2.extension import labeller_agreement
+        from fp2.methods.labels.agreement import labeller_agreement
 
         out = []
         for one, two in combinations([name for name in self.labellers() if name != RESOLVER], 2):

@@ -37,7 +37,7 @@ class Matched(GroupComparison):
 
     name = "matched"
     requires = Requirements(within_sets=True, special_case_of="fingerprint", takes_samples=True)
-    supplements = ()
+    supplements = None
     states = replace(
         GroupComparison.states,
         title="Counterfactual comparison",

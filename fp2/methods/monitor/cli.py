@@ -21,9 +21,10 @@ def monitor(
     json: Json = False,
 ) -> None:
     """Ask a part of a run's questions again, and say whether its model has changed since; status 1 if it has."""
-    from fp2.extension import OPTIONAL, Output, Progress, finish_purges, run_again, start_run
+    from fp2.extension import Output, Progress, finish_purges, start_run
     from fp2.methods.monitor.looks import FOLDER, look, only_look, read_monitor
     from fp2.methods.monitor.page import summary, write
+    from fp2.methods.reruns.again import OPTIONAL, run_again
 
     progress = Progress(quiet=json)
     with Output(json) as out, tempfile.TemporaryDirectory(prefix="fp2-monitor-") as scratch:

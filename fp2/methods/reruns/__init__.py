@@ -1,1 +1,1 @@
-"""A logged run repeated from its config, and its numbers compared; a share of its answers asked again."""
+"""A logged run repeated from its config, and its numbers compared; or its answers scored again, without a model."""

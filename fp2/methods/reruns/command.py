@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from fp2.extension import (
-    OPTIONAL,
     RERUN,
     Config,
     Fp2Error,
@@ -28,8 +27,8 @@ from fp2.extension import (
     load_config,
     owned,
     recall,
-    run_again,
 )
+from fp2.methods.reruns.again import OPTIONAL, run_again
 
 if TYPE_CHECKING:
     from fp2.methods.reruns.asked_again import AskedAgain

@@ -26,7 +26,7 @@ from fp2.protocols.fingerprint.settings import (
     too_few_permutations,
     with_columns,
 )
-from fp2.protocols.fingerprint.supplements import OWN, SupplementEntry, of_packages
+from fp2.protocols.fingerprint.supplements import SupplementEntry, of_packages
 from fp2.protocols.row_methods import ROW_METHODS, ROW_TESTS
 from fp2.results import NULL_MEAN, Analysis, Block
 from fp2.tables import NOT_ASKED
@@ -53,13 +53,13 @@ class GroupComparison(Asks[Any]):
 
     Attributes
     ----------
-    supplements : tuple of SupplementEntry
-        Those of the comparison itself; a run has the ones that fit it.
+    supplements : tuple of SupplementEntry or None
+        Those of the protocol itself, besides those of packages; a run has the ones that fit it. None: it has none.
     """
 
     Options = ComparisonOptions
     states = Statements(methods=ROW_METHODS, tests=ROW_TESTS, limitations=(NULL_MEAN,))
-    supplements: ClassVar[tuple[SupplementEntry, ...]] = OWN
+    supplements: ClassVar[tuple[SupplementEntry, ...] | None] = ()
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
@@ -74,12 +74,9 @@ class GroupComparison(Asks[Any]):
         return {LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results["stopping"])}
 
     def supplement_entries(self) -> list[SupplementEntry]:
-        """Return what supplements a run may have: those of the comparison and of method packages, and of the config.
-
-        A comparison without supplements has none of packages either: they compare subjects.
-        """
-        packages = of_packages() if self.supplements else ()
-        return [*self.supplements, *packages, *map(SupplementEntry.of, self.options.supplements)]
+        """Return what supplements a run may have: those of the protocol and of method packages, and of the config."""
+        entries = () if self.supplements is None else (*self.supplements, *of_packages())
+        return [*sorted(entries, key=lambda entry: entry.order), *map(SupplementEntry.of, self.options.supplements)]
 
     def section_targets(self, results: Block | None = None) -> tuple[str, ...]:
         """Return the import paths of the report sections, and of those of the supplements whose block is there."""

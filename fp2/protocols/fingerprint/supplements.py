@@ -36,6 +36,8 @@ class SupplementEntry:
     fits : callable
         Whether a run with this config, battery and cuts and these tables can have the block; the supplement itself
         looks closer, and may return none.
+    order : int
+        Of the blocks in `results.json` and of the sections; those of one number stand in the order of their names.
     """
 
     name: str
@@ -43,6 +45,7 @@ class SupplementEntry:
     section: str | None = None
     methods: tuple[Method, ...] = ()
     fits: Callable[[Job, RunTables], bool] = lambda job, tables: True
+    order: int = 10
 
     @classmethod
     def of(cls, target: str) -> SupplementEntry:
@@ -65,19 +68,6 @@ class SupplementEntry:
         """Import the supplement."""
         supplement: Supplement = load_path(self.target, SUPPLEMENTS)()
         return supplement
-
-
-_PACKAGE = "fp2.protocols.fingerprint"
-OWN = (
-    SupplementEntry("pairwise", f"{_PACKAGE}.pairwise:Pairwise", f"{_PACKAGE}.pairwise:PairwiseSection"),
-    SupplementEntry("missing", f"{_PACKAGE}.missing:Missing", f"{_PACKAGE}.missing:MissingSection"),
-    SupplementEntry(
-        "scorer_agreement",
-        f"{_PACKAGE}.scorer_agreement:ScorerAgreement",
-        f"{_PACKAGE}.scorer_agreement_section:ScorerAgreementSection",
-    ),
-)
-"""In the order of their blocks in `results.json`."""
 
 
 def of_packages() -> tuple[SupplementEntry, ...]:

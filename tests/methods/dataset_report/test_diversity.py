@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.data.fhibe.attributes import find_country
-from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.methods.dataset_report import describe
 from fp2.methods.dataset_report.describe import income_shares, shape_numbers
 from fp2.methods.dataset_report.protocol import DiversityOptions
 from fp2.methods.dataset_report.vendi import vendi, vendi_score
+from fp2.methods.fhibe_release.attributes import find_country
+from fp2.methods.fhibe_release.geometry import Geometry, Keypoint
 from fp2.plugins import read_options
 
 

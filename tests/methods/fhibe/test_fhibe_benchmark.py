@@ -13,6 +13,7 @@ from scipy import stats
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.errors import Fp2Error
+from fp2.methods.fhibe.proportions import Proportion
 from fp2.methods.fhibe.scores.analysis import disparity_rows
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark, ratio_interval
 from fp2.methods.fhibe.scores.features import every_intersection
@@ -25,7 +26,6 @@ from fp2.methods.fhibe.scores.published import (
     mann_whitney,
     reverse,
 )
-from fp2.stats.proportions import Proportion
 
 QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}
 
@@ -224,7 +224,7 @@ def test_yes_no_outcomes_are_compared_by_shares() -> None:
 
 def test_the_ratios_interval_covers() -> None:
     """MOVER with Wilson's intervals covers a ratio of independent shares about 95 % of the time."""
-    from fp2.stats.proportions import wilson
+    from fp2.stats.interval import wilson
 
     rng = np.random.default_rng(11)
     hits = 0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
 from benchmarks.validity.labelled import LabelWorld, draw, labelled
+from fp2.methods.labels.agreement import labeller_agreement
 from fp2.methods.labels.correction import OK, TOO_FEW_LABELS, Labelled, class_rates, corrected_gap, error_gap
-from fp2.stats.agreement import labeller_agreement
 
 
 def simple(n: int = 240, labels: int = 60, seed: int = 0, groups: int = 2, **changed: Any) -> Labelled:

@@ -12,6 +12,7 @@ from fp2.compose import load_config
 from fp2.protocols.fingerprint.settings import comparison_of, too_few_permutations
 
 
+@pytest.mark.package(name="secondary")
 def test_too_few_permutations_for_a_block_are_reported() -> None:
     words = ("analysis.permutations=99", "analysis.bootstrap=0", "analysis.alpha=0.005", "scorer=valence")
     analysis, run = analysed({"each": ["age"]}, words=words)

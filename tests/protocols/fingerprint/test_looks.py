@@ -135,6 +135,7 @@ def test_mistakes_are_one_line(looks: str, said: str, bench: Bench, capsys: pyte
     assert said in error
 
 
+@pytest.mark.package(name="reruns")
 @pytest.mark.usefixtures("mlflow_store")
 def test_a_run_says_how_often_its_answers_were_analysed_before(bench: Bench) -> None:
     first = bench.run("tracking=mlflow").folder

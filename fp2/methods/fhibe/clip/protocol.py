@@ -30,10 +30,10 @@ from fp2.extension import (
     default_permutations,
     disparity_panel,
     memberships,
-    proportions_by_group,
     variants_of,
 )
 from fp2.methods.fhibe.clip.options import ClipOptions, LabelTable
+from fp2.methods.fhibe.proportions import proportions_by_group
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ class FhibeClip(GroupComparison):
     name = BLOCK
     Options = ClipOptions
     requires = Requirements(scoring="optional", several_variants=True)
-    supplements = ()
+    supplements = None
     states = replace(GroupComparison.states, sections=("fp2.methods.fhibe.clip.section:ClipSection",))
 
     def check_battery(self, battery: Battery, config: Config) -> None:

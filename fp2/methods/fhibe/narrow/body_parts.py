@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fp2.extension import Geometry
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NO_ANNOTATION, NO_SUBJECT, SECOND, UNKNOWN_SUBJECT, TaskScores
 from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe_release.geometry import Geometry
 
 _HAND = ("pinky knuckle", "index knuckle", "thumb knuckle")
 _LEG = ("knee", "ankle", "heel", "foot index")

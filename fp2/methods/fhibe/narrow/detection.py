@@ -20,7 +20,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error, Geometry, Keypoint
+from fp2.extension import Fp2Error
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction, Rle, encode_mask
 from fp2.methods.fhibe.narrow.tasks import (
@@ -33,6 +33,7 @@ from fp2.methods.fhibe.narrow.tasks import (
     TaskScores,
 )
 from fp2.methods.fhibe.narrow.truth import Person, image_size, person_mask, polygon_mask
+from fp2.methods.fhibe_release.geometry import Geometry, Keypoint
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error, mask_array, region_mask
+from fp2.extension import Fp2Error
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.generated_images import Identity, Lpips, image_metrics, set_likeness
 from fp2.methods.fhibe.narrow.predictions import Prediction
@@ -31,6 +31,7 @@ from fp2.methods.fhibe.narrow.tasks import (
     unknown_subjects,
 )
 from fp2.methods.fhibe.narrow.truth import Person, annotation_of, image_size
+from fp2.methods.fhibe_release.masks import mask_array, region_mask
 
 Labels = npt.NDArray[np.uint8]
 
@@ -75,7 +76,7 @@ def from_polygons(size: tuple[int, int], polygons: Mapping[str, Sequence[Any]]) 
     size : (int, int)
         Width and height in pixels.
     polygons : mapping
-        FHIBE's segment class -> polygons (`fp2.data.fhibe.geometry.Geometry.polygons`).
+        FHIBE's segment class -> polygons (`fp2.methods.fhibe_release.geometry.Geometry.polygons`).
     """
     labels = np.zeros((size[1], size[0]), dtype=np.uint8)
     for part, classes in _FROM_FHIBE:

@@ -19,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fp2.extension import Fp2Error, annotation_path, image_file, open_rgb, read_geometry
+from fp2.extension import Fp2Error, image_file, open_rgb
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.models import ImageInput, NarrowModel
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NarrowTask, TaskScores
 from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe_release.geometry import annotation_path, read_geometry
 
 if TYPE_CHECKING:
     import torch

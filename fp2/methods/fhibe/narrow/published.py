@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fp2.extension import Geometry
+from fp2.methods.fhibe_release.geometry import Geometry
 
 Floats = npt.NDArray[np.float64]
 THRESHOLDS: Floats = np.arange(0.5, 1, 0.05)
@@ -90,7 +90,7 @@ def filled_polygons(size: tuple[int, int], polygons: Iterable[npt.ArrayLike]) ->
     """Return the union of filled polygons with their outlines, shape (height, width): the person mask of that code.
 
     It cuts off the decimals of the vertices and fills with OpenCV's `fillPoly`, which also sets every pixel of the
-    outline; ours (`fp2.data.variants.region_mask`) sets the pixels whose centre is inside. The rules of OpenCV are
+    outline; ours (`fhibe_release.masks.region_mask`) sets the pixels whose centre is inside. The rules of OpenCV are
     written out here, so that it is not needed: a row's pixels from the ceiling of one crossing to the floor of the
     next, crossings in steps of 1/65536, and outlines by Bresenham's algorithm from the left. For polygons inside the
     image the result is `cv2.fillPoly`'s, pixel for pixel.

@@ -14,19 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp2.extension import (
-    SEGMENT_CLASSES,
-    Flag,
-    Fp2Error,
-    Names,
-    OmitDefault,
-    Range,
-    check_may_leave,
-    nearest,
-    task_tables,
-)
+from fp2.extension import Flag, Fp2Error, Names, OmitDefault, Range, check_may_leave, nearest, task_tables
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.scores.conditions import names_in
+from fp2.methods.fhibe_release.vocab import SEGMENT_CLASSES
 
 if TYPE_CHECKING:
     import pandas as pd

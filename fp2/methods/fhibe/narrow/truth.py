@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Box, Fp2Error, Geometry, annotation_path, mask_array, read_geometry, region_mask
+from fp2.extension import Fp2Error
+from fp2.methods.fhibe_release.geometry import Box, Geometry, annotation_path, read_geometry
+from fp2.methods.fhibe_release.masks import mask_array, region_mask
 
 if TYPE_CHECKING:
     import pandas as pd

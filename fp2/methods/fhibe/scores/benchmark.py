@@ -26,7 +26,8 @@ from fp2.methods.fhibe.scores.features import abbreviation
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import DisparityRow, Proportion
+    from fp2.extension import DisparityRow
+    from fp2.methods.fhibe.proportions import Proportion
 
 KEYS = ["image_id", "subject_id"]
 
@@ -261,7 +262,7 @@ def _proportions(
 
     values (0, 1 or NaN), groups, subjects (n,): one entry per (image, group).
     """
-    from fp2.extension import proportions_by_group
+    from fp2.methods.fhibe.proportions import proportions_by_group
 
     proportions = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
     by_name = {group.group: group for group in proportions.groups}

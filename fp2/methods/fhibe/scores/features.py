@@ -29,18 +29,16 @@ from fp2.extension import (
     PLACE_AND_TIME,
     Cut,
     Fp2Error,
-    Geometry,
     add_table,
-    annotation_path,
     as_user_error,
     attribute_columns,
     file_of,
     file_stamp,
     open_rgb,
-    read_geometry,
     transaction,
 )
 from fp2.methods.fhibe.scores.conditions import holds
+from fp2.methods.fhibe_release.geometry import Geometry, annotation_path, read_geometry
 
 if TYPE_CHECKING:
     import pandas as pd

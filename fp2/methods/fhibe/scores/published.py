@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fp2.extension import LABEL_JOIN, vocab
+from fp2.extension import LABEL_JOIN
+from fp2.methods.fhibe_release import vocab
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -147,7 +147,7 @@ def _rates(
     """
     import numpy as np
 
-    from fp2.extension import proportions_by_group
+    from fp2.methods.fhibe.proportions import proportions_by_group
 
     valid = scores[(scores["scorer"] == scorer) & scores["value"].notna() & ~scores["refused"].astype(bool)]
     valid = valid[["image_id", "subject_id", "value"]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import vocab
+from fp2.methods.fhibe_release import vocab
 from fp2.methods.peeps.data.cast import Appearance
 from fp2.methods.peeps.data.figure import PRONOUNS, REGIONS, TONES
 

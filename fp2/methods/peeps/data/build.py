@@ -22,7 +22,8 @@ from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 
-from fp2.extension import DOWNSAMPLED_HEADER, FACE_HEADER, Fp2Error
+from fp2.extension import Fp2Error
+from fp2.methods.fhibe_release.vocab import DOWNSAMPLED_HEADER, FACE_HEADER
 from fp2.methods.peeps.data import annotate
 from fp2.methods.peeps.data.annotate import cells
 from fp2.methods.peeps.data.cast import Appearance, ImagePlan, plan_images

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import resvg_py
 from PIL import Image
 
-from fp2.extension import mask_array, region_mask
+from fp2.methods.fhibe_release.masks import mask_array, region_mask
 from fp2.methods.peeps.data.figure import EXPRESSIONS, GLASSES, Cues
 from fp2.methods.peeps.data.parts import Ring, clip, expression_part, head_part, overlay_part, trace
 from fp2.methods.peeps.data.style import (

@@ -86,7 +86,7 @@ def load_peeps(
     cache_dir: Path, spec: PeepsSpec | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Dataset:
     """Return the drawn people as a data set named `peeps` or `peeps_twins`; see `ensure_peeps`."""
-    from fp2.extension import load_fhibe
+    from fp2.methods.fhibe_release.load import load_fhibe
 
     spec = spec or PeepsSpec()
     loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
@@ -97,7 +97,10 @@ def load_peeps(
 
 def planned_peeps(spec: PeepsSpec) -> Dataset:
     """Return what `load_peeps` will return, except for the files: each person of a pair has one half as box."""
-    from fp2.extension import DOWNSAMPLED_HEADER, AttributeReader, people_table, unused
+    from fp2.extension import people_table
+    from fp2.methods.fhibe_release.attributes import AttributeReader
+    from fp2.methods.fhibe_release.load import unused
+    from fp2.methods.fhibe_release.vocab import DOWNSAMPLED_HEADER
     from fp2.methods.peeps.data.annotate import cells, labels, position
     from fp2.methods.peeps.data.cast import plan_images
 

@@ -14,7 +14,6 @@ import yaml
 from PIL import Image
 
 from fp2.config import Config, choices
-from fp2.data.fhibe.geometry import Box, Geometry
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import generated_images
 from fp2.methods.fhibe.narrow.models import (
@@ -25,6 +24,7 @@ from fp2.methods.fhibe.narrow.models import (
     read_spec,
 )
 from fp2.methods.fhibe.narrow.truth import Person
+from fp2.methods.fhibe_release.geometry import Box, Geometry
 
 LABELS = {0: "N/A", 1: "person", 2: "car"}
 SIZE = (60, 48)

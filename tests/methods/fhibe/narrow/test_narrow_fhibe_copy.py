@@ -12,7 +12,6 @@ import pytest
 from fhibe_copy import SIDE, write_copy
 from PIL import Image
 
-from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import detection
 from fp2.methods.fhibe.narrow.faces import PARTS, score_faces
@@ -21,6 +20,7 @@ from fp2.methods.fhibe.narrow.sources import score_images
 from fp2.methods.fhibe.narrow.tasks import NO_SUBJECT, NOT_IN_RUN, SECOND_POSE, UNKNOWN_SUBJECT, TaskScores, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person, image_size, people_of, person_mask
 from fp2.methods.fhibe.narrow.verification import embedded_faces, verify
+from fp2.methods.fhibe_release.load import load_fhibe
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_images_of_two_people_are_matched_to_the_right_person_or_left_out(copy: 
 
 
 def _as_box(values: Any) -> Any:
-    from fp2.data.fhibe.geometry import Box
+    from fp2.methods.fhibe_release.geometry import Box
 
     return Box(*map(float, values))
 

@@ -12,7 +12,6 @@ from fhibe_copy import SIDE, write_copy
 from PIL import Image
 from pycocotools.mask import encode
 
-from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import detection
 from fp2.methods.fhibe.narrow.body_parts import visible_parts
@@ -22,6 +21,7 @@ from fp2.methods.fhibe.narrow.sources import _named, score_images
 from fp2.methods.fhibe.narrow.tasks import NOT_IN_RUN, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person, image_size, people_of, person_mask
 from fp2.methods.fhibe.narrow.verification import embedded_faces
+from fp2.methods.fhibe_release.load import load_fhibe
 
 ELSEWHERE = "/home/somebody/fhibe"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pycocotools.cocoeval import COCOeval
 
-from fp2.data.fhibe.geometry import Keypoint
-from fp2.data.fhibe.vocab import KEYPOINTS
 from fp2.methods.fhibe.narrow import detection
+from fp2.methods.fhibe_release.geometry import Keypoint
+from fp2.methods.fhibe_release.vocab import KEYPOINTS
 
 SIGMAS = [26, 25, 25, 35, 35, 79, 79, 72, 72, 62, 62, 107, 107, 87, 87, 89, 89]
 """COCO's, as its keypoint evaluation states them (thousandths)."""

@@ -13,7 +13,6 @@ from PIL import Image
 from scipy.interpolate import interp1d
 from sklearn.model_selection import KFold
 
-from fp2.data.fhibe.geometry import Box, Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.methods.fhibe.narrow import detection, published
 from fp2.methods.fhibe.narrow.body_parts import score_parts, visible_parts
@@ -22,6 +21,7 @@ from fp2.methods.fhibe.narrow.published import filled_polygons
 from fp2.methods.fhibe.narrow.tasks import NO_SUBJECT, NarrowOptions, TaskScores, narrow_task
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.narrow.validation_rate import validation_rate
+from fp2.methods.fhibe_release.geometry import Box, Geometry, Keypoint
 
 
 class Known(Person):

@@ -10,13 +10,13 @@ import pytest
 from pandas.testing import assert_frame_equal
 from PIL import Image
 
-from fp2.data.fhibe import vocab
-from fp2.data.fhibe.geometry import parse_keypoints
-from fp2.data.fhibe.load import load_fhibe
 from fp2.data.readers.table import AGE_GROUPS
 from fp2.data.sampling import two_person
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
+from fp2.methods.fhibe_release import vocab
+from fp2.methods.fhibe_release.geometry import parse_keypoints
+from fp2.methods.fhibe_release.load import load_fhibe
 from fp2.methods.peeps.data.build import build_peeps
 from fp2.methods.peeps.data.cast import plan_images
 from fp2.methods.peeps.data.source import ensure_peeps, load_peeps, planned_peeps

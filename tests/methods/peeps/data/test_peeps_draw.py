@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from fp2.data.variants import mask_array, region_mask
+from fp2.methods.fhibe_release.masks import mask_array, region_mask
 from fp2.methods.peeps.data.draw import (
     render,
     render_backdrop,

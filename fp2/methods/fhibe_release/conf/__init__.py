@@ -1,0 +1,1 @@
+"""Config groups, found by the entry point `fp2.conf`."""

@@ -1,0 +1,1 @@
+"""Image variants that change or keep the person's region: black, blurred, without background, crops."""
