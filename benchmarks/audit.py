@@ -221,8 +221,8 @@ def tail(differences: np.ndarray, tolerance: float, k: int) -> float:
 
 def measure(
     name: str, model: Path, tasks: list[ImageTask], args: argparse.Namespace, random: np.random.Generator
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows of honest pairs, and those of forgeries, of one model."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of honest pairs, of forgeries, and of single altered answers, of one model."""
     if name == "tiny":  # its random texts are bytes without words
         tasks = [replace(task, questions=tuple(q for q in task.questions if q.kind == "yes_no")) for task in tasks]
     by_image = {task.image_id: task for task in tasks}
@@ -264,7 +264,9 @@ def measure(
         })  # fmt: skip
         print(rows[-1], flush=True)
     forged_rows = forged(name, answers, pairs, judge, args, random)
-    return rows, forged_rows if name == "tiny" else [*forged_rows, *sampled(model, tasks, args, random)]
+    if name != "tiny":
+        forged_rows += sampled(model, tasks, args, random)
+    return rows, forged_rows, powers(name, answers, judge, tasks, random)
 
 
 def forged(
@@ -305,6 +307,39 @@ def forged(
     return rows
 
 
+def powers(
+    name: str, answers: Any, judge: Judge, tasks: list[ImageTask], random: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Return how often an audit finds an unequal answer in place of the stated one: exchanged, or altered."""
+    images, rows = [task.image_id for task in tasks], []
+    for stated, now in ((0, 1), (0, 3), (2, 3)):
+        conditions = {CONDITIONS[now], in_stated_dtype(CONDITIONS[stated], CONDITIONS[now])}
+        own = answers[CONDITIONS[stated]]
+        differ: dict[tuple[str, str], list[bool]] = {}
+        for image, question in itertools.product(images, tasks[0].questions):
+            mine, others = own[image, question.question_id], [each for each in images if each != image]
+            changed = [("exchanged", own[str(other), question.question_id]) for other in random.choice(others, 2)]
+            if mine.numbers is not None:
+                p = mine.numbers["p_yes_norm"]
+                moved = {**mine.numbers, "p_yes_norm": p + 0.2 if p < 0.5 else p - 0.2}
+                changed.append(("altered", replace(mine, numbers=moved)))
+            else:
+                written = sorted({each.text or "" for each in own.values() if each.numbers is None})
+                changed.append(("altered", replace(mine, text=str(random.choice(written)))))
+            before = rounded_answer(mine.text, mine.numbers)
+            for kind, answer in changed:
+                if rounded_answer(answer.text, answer.numbers) != before:
+                    place = image, question.question_id
+                    agrees = any(judge(CONDITIONS[stated], each, place, answer)[0] for each in conditions)
+                    differ.setdefault((kind, question.kind), []).append(not agrees)
+        rows += [
+            {"model": name, "stated": CONDITIONS[stated].dtype, "audited": CONDITIONS[now].dtype, "forgery": kind,
+             "answers": of_kind, "n": len(found), "found": float(np.mean(found))}
+            for (kind, of_kind), found in sorted(differ.items())
+        ]  # fmt: skip
+    return rows
+
+
 def sampled(
     model: Path, tasks: list[ImageTask], args: argparse.Namespace, random: np.random.Generator
 ) -> list[dict[str, Any]]:
@@ -322,16 +357,18 @@ def sampled(
     }
     odd = cache(lambda stated, again: is_odd_one_out(stated, again, True, TOLERANCES["float32"]))
 
-    def audit(number: int, kind: str, make: Callable[[], dict[Place, Answer]]) -> tuple[bool, float]:
+    def audit(number: int, kind: str, make: Callable[[], dict[Place, Answer]]) -> tuple[bool, float, list[bool]]:
         order = random.permutation(REPEATS + 1)  # which of the equally distributed answers is the stated one
         changed, names = make(), list(texts)
-        verdicts = []
+        verdicts, of_altered = [], []
         for index in draw("22" * 32, f"{kind}{number}", len(names), args.k):
             stated, *again = [texts[names[index]][i].text or "" for i in order]
             forged_answer = changed.get(names[index])
             verdicts.append(odd(stated if forged_answer is None else forged_answer.text or "", tuple(again)))
+            if forged_answer is not None:
+                of_altered.append(verdicts[-1] is True)
         ones = OddOnes(len(verdicts) - verdicts.count(None), verdicts.count(True))
-        return ones.p_value < FALSE_ALARMS, len(changed) / len(names)
+        return ones.p_value < FALSE_ALARMS, len(changed) / len(names), of_altered
 
     rows = []
     kinds = [("none", dict[Place, Answer]), *forgeries({place: each[0] for place, each in texts.items()}, random)]
@@ -339,9 +376,9 @@ def sampled(
         outcomes = [audit(number, kind, make) for number in range(args.audits)]
         rows.append({
             "model": "peeps_vlm", "stated": "sampled", "audited": "sampled", "forgery": kind,
-            "altered": float(np.mean([share for _, share in outcomes])), "audits": args.audits,
-            "found": float(np.mean([differs for differs, _ in outcomes])), "expected": math.nan,
-            "altered_that_agree": math.nan,
+            "altered": float(np.mean([share for _, share, _ in outcomes])), "audits": args.audits,
+            "found": float(np.mean([differs for differs, *_ in outcomes])), "expected": math.nan,
+            "altered_that_agree": 1 - float(np.mean([odd_one for *_, odds in outcomes for odd_one in odds] or math.nan)),
         })  # fmt: skip
         print(rows[-1], flush=True)
     return rows
@@ -357,9 +394,9 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=50)
     parser.add_argument("--models", default="tiny,peeps_vlm")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--csv", type=Path, help="of honest pairs; forgeries are written beside it (NAME_forged.csv)")
+    parser.add_argument("--csv", type=Path, help="of honest pairs; beside it NAME_forged.csv and NAME_power.csv")
     args = parser.parse_args()
-    random, honest, forged_rows = np.random.default_rng(1), [], []
+    random, honest, forged_rows, power_rows = np.random.default_rng(1), [], [], []
     with tempfile.TemporaryDirectory() as scratch:
         tasks = pictures(Path(scratch), args.images)
         models = {
@@ -367,16 +404,24 @@ def main() -> None:
             "peeps_vlm": Path("fp2/models/peeps_vlm").resolve(),
         }
         for name in args.models.split(","):
-            rows, of_forgeries = measure(name, models[name], tasks, args, random)
+            rows, of_forgeries, of_answers = measure(name, models[name], tasks, args, random)
             honest += rows
             forged_rows += of_forgeries
+            power_rows += of_answers
     tolerances = {name: vars(value) for name, value in TOLERANCES.items()}
-    result = {"honest": honest, "forged": forged_rows, "tolerances": tolerances, "decimals": DECIMALS}
+    result = {
+        "honest": honest,
+        "forged": forged_rows,
+        "power": power_rows,
+        "tolerances": tolerances,
+        "decimals": DECIMALS,
+    }
     print(json.dumps(result, indent=1, default=float))
     if args.json:
         args.json.write_text(json.dumps(result, indent=1, default=float) + "\n", encoding="utf-8")
     if args.csv:
-        for path, rows in ((args.csv, honest), (args.csv.with_stem(f"{args.csv.stem}_forged"), forged_rows)):
+        for end, rows in (("", honest), ("_forged", forged_rows), ("_power", power_rows)):
+            path = args.csv.with_stem(args.csv.stem + end)
             with path.open("w", newline="", encoding="utf-8") as handle:
                 writer = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
                 writer.writeheader()

@@ -29,12 +29,14 @@ from fp2.extension import (
 )
 from fp2.methods.audit.agreement import (
     FALSE_ALARMS,
+    FOUND_SAMPLED,
     REPEATS,
     TOLERANCES,
     Evidence,
     OddOnes,
     Tolerance,
     first_difference,
+    found_if_exchanged,
     is_odd_one_out,
     probabilities_agree,
     texts_agree,
@@ -53,11 +55,13 @@ Stimulus = tuple[ImageTask, Question]
 class Comparison:
     """What became of the opened answers: leaf -> why it differs, and leaf -> why it could not be asked.
 
-    `odd` counts those that are judged together; `differ` then has the stated ones that are the odd ones out.
+    `odd` counts those that are judged together; `differ` then has the stated ones that are the odd ones out. `power` is
+    the probability that an altered one is in `differ`, 1 where it is not known.
     """
 
     differ: Mapping[int, str]
     not_asked: Mapping[int, str]
+    power: float
     odd: OddOnes | None = None
 
     def differences(self) -> list[str]:
@@ -126,15 +130,18 @@ def ask_again(config: Config, opened: Sequence[Opened], stated: Mapping[str, Any
             elif reason := disagreement(answer.leaf.answer, given[0], engine, task, question, tolerance):
                 differ[answer.index] = reason
     if together:
-        return Comparison(differ, not_asked, OddOnes(len(is_odd) - is_odd.count(None), is_odd.count(True)))
+        odd = OddOnes(len(is_odd) - is_odd.count(None), is_odd.count(True))
+        return Comparison(differ, not_asked, FOUND_SAMPLED if battery.decoding.sampled else 1.0, odd)
+    power = min((found_if_exchanged(answer.leaf.answer, tolerance) for answer in opened), default=1.0)
     if differ and (dtype := stated["model"].get("dtype")) not in (None, config.model.dtype):
         progress.note(f"{plural(len(differ), 'answer')} differ in {config.model.dtype}: asked again in {dtype}")
         those = [answer for answer in opened if answer.index in differ]
         return replace(
             ask_again(replace(config, model=replace(config.model, dtype=dtype)), those, stated, progress),
             not_asked=not_asked,
+            power=power,
         )
-    return Comparison(differ, not_asked)
+    return Comparison(differ, not_asked, power)
 
 
 def _repeated(task: ImageTask, question: Question, together: bool) -> list[Stimulus]:

@@ -35,19 +35,26 @@ class Tolerance:
         Natural logarithm of the ratio of two continuations' likelihoods, where two texts first differ.
     rest : float
         By how much the stated text may be less likely than the text given now: natural logarithm, per word.
+    found_texts, found_probabilities : float
+        The probability that an answer differs which was exchanged with that about another image and is not equal to it:
+        the least of the bundled model and one with random weights.
     """
 
     probability: float
     tie: float
     rest: float
+    found_texts: float
+    found_probabilities: float
 
 
 TOLERANCES = {
-    "float32": Tolerance(0.001, 0.01, 1.0),
-    "float16": Tolerance(0.02, 0.25, 1.0),
-    "bfloat16": Tolerance(0.05, 0.5, 1.0),
+    "float32": Tolerance(0.001, 0.01, 1.0, 0.95, 0.99),
+    "float16": Tolerance(0.02, 0.25, 1.0, 0.9, 0.17),
+    "bfloat16": Tolerance(0.05, 0.5, 1.0, 0.9, 0.17),
 }
 """By dtype. Quantised weights, and models of unknown dtype (servers), have the tolerance of bfloat16."""
+FOUND_SAMPLED = 0.49
+"""The probability that a sampled answer which was exchanged is the odd one out."""
 REPEATS = 4
 """How often the model is asked again where an answer cannot be judged by itself."""
 SIMILAR = 0.5
@@ -68,6 +75,11 @@ def probabilities_agree(stated: Any, now: Any, tolerance: Tolerance) -> bool:
     if isinstance(stated, list) and (not isinstance(now, list) or len(stated) != len(now)):
         return False
     return all(abs(before - after) <= tolerance.probability + 10**-DECIMALS for before, after in pairs)
+
+
+def found_if_exchanged(stated: Any, tolerance: Tolerance) -> float:
+    """Return the probability that an answer of this kind differs if it was exchanged."""
+    return tolerance.found_texts if isinstance(stated, str) else tolerance.found_probabilities
 
 
 def first_difference(stated: str, now: str) -> tuple[str, str] | None:

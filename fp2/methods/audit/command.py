@@ -192,7 +192,7 @@ def _sample(
     n_compared = len(challenge.indices) - len(comparison.not_asked)
     differ = len(comparison.differ) + len(reasons)
     if n_compared:
-        result = bound(differ, n_compared, challenge.leaves)
+        result = bound(differ, n_compared, challenge.leaves, comparison.power)
         out.say(str(result), bound=asdict(result))
     if comparison.odd is not None:
         out.say(str(comparison.odd), odd=asdict(comparison.odd), p=comparison.odd.p_value)

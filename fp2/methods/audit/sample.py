@@ -40,6 +40,9 @@ class Bound:
         number for which so few differing ones have a probability above 5 %).
     share : float
         Upper confidence bound of the share by Clopper and Pearson (1934), which holds for any total.
+    power : float
+        The probability that an altered answer differs. That k answers have none that differs while a share s was
+        altered has the probability (1 - s power)^k.
     """
 
     differ: int
@@ -47,25 +50,30 @@ class Bound:
     total: int
     altered: int
     share: float
+    power: float
 
     def __str__(self) -> str:
         at_most = f"at most {self.altered:,} of {plural(self.total, 'answer')} ({self.altered / self.total:.1%}) were"
         return (
-            f"{self.differ} of {self.sampled} differ: with {CONFIDENCE:.0%} confidence {at_most} altered "
+            f"{self.differ} of {self.sampled} differ: with {CONFIDENCE:.0%} confidence {at_most} altered, "
+            f"if an altered one differs with probability {self.power:.2g} "
             f"(hypergeometric; Clopper-Pearson, of any number: {self.share:.1%})"
         )
 
 
-def bound(differ: int, sampled: int, total: int) -> Bound:
+def bound(differ: int, sampled: int, total: int, power: float = 1.0) -> Bound:
     """Return the bound for `differ` of `sampled` answers, drawn without replacement from `total`."""
-    from scipy.stats import beta, hypergeom
+    import numpy as np
+    from scipy.stats import beta, binom, hypergeom
 
     share = 1.0 if differ == sampled else float(beta.ppf(CONFIDENCE, differ + 1, sampled - differ))
-    low, high = differ, total - (sampled - differ)
-    while low < high:  # the probability of so few falls with the number of altered ones
+    drawn = np.arange(sampled + 1)
+    low, high = differ, total if power < 1 else total - (sampled - differ)
+    few = binom.cdf(differ, drawn, power)  # the probability that so few differ, of the altered ones that are drawn
+    while low < high:  # it falls with the number of altered ones
         middle = (low + high + 1) // 2
-        if hypergeom.cdf(differ, total, middle, sampled) > 1 - CONFIDENCE:
+        if hypergeom.pmf(drawn, total, middle, sampled) @ few > 1 - CONFIDENCE:
             low = middle
         else:
             high = middle - 1
-    return Bound(differ, sampled, total, low, share)
+    return Bound(differ, sampled, total, low, min(1.0, share / power), power)

@@ -54,8 +54,6 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
         logged = logged_overrides(source, config)
         paths_of_run = recall(Path(config.paths.state), before["run_id"])
         drift = _drift(logged, paths_of_run, overrides, before)
-        for text in drift:
-            out.show(text, style="yellow", highlight=False)
         store, copy, repeated = Path(config.paths.store), Path(scratch) / "store" / "responses.sqlite", None
         if fresh is None:
             outcome = _run(config, [*logged, *overrides])
@@ -65,6 +63,8 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
             outcome = _run(replace(config, paths=paths), [*logged, *overrides])
             repeated = compared(keys, store, copy, fresh)
     with out:
+        for text in drift:
+            out.show(text, style="yellow", highlight=False)
         same = _compare(before, outcome.results, changed_methods(before, outcome.methods), out)
         same &= _say_what_was_asked(outcome.results["answers"], repeated, out)
         if outcome.message:
@@ -100,10 +100,10 @@ def _drift(
     try:
         composed = config_hash(load_config([*repeated, *overrides]))
     except Fp2Error as error:
-        return [f"drift: the logged overrides no longer compose ({error}); running the logged config"]
+        return [f"drift: the logged overrides no longer compose ({error}); the logged config was run"]
     if composed == before["config_hash"]:
         return []
-    return ["drift: the YAML files have changed since this run was logged; running the logged config"]
+    return ["drift: the YAML files have changed since this run was logged; the logged config was run"]
 
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:

@@ -17,7 +17,7 @@ from fake_server import Reply, Seen, completion, picture_of, serving
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.methods.audit import again, command
-from fp2.methods.audit.agreement import TOLERANCES
+from fp2.methods.audit.agreement import FOUND_SAMPLED, TOLERANCES
 from fp2.methods.audit.command import Request
 from fp2.methods.audit.openings import Challenge, open_leaves
 from fp2.methods.audit.recompute import recomputed
@@ -80,6 +80,8 @@ def test_an_honest_run_agrees(audit: Callable[..., dict[str, Any]], finished: Be
     facts = audit(*finished.words(), sample=40, nonce="n")
     assert (facts["differences"], facts["status"]) == ([], 0)
     assert (facts["bound"]["differ"], facts["bound"]["sampled"]) == (0, 40)
+    assert facts["bound"]["power"] == TOLERANCES["bfloat16"].found_texts < 1
+    assert facts["bound"]["share"] * facts["bound"]["power"] == pytest.approx(1 - 0.05 ** (1 / 40))
     assert facts["indices"] == audit(sample=40, nonce="n", run=finished.outputs / "one")["indices"]
     assert facts["indices"] != audit(sample=40, nonce="other")["indices"]
 
@@ -174,7 +176,10 @@ def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[
 
 
 @pytest.mark.thorough
-def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("sampled", [False, True])
+def test_answers_of_a_server_are_judged_together(
+    bench: Bench, capsys: pytest.CaptureFixture[str], sampled: bool
+) -> None:
     """The server answers at random: honest answers are no more often the odd ones out than the new ones."""
     words = [f"word{number}" for number in range(20)]
     random = np.random.default_rng(0)
@@ -184,7 +189,8 @@ def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.Ca
         return Reply(completion(text, prompt=9 if picture_of(seen.body) is None else 99))
 
     with serving({"/v1/chat/completions": reply}) as server:
-        model = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "engine.concurrency=2")
+        model = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "engine.concurrency=2",
+                 f"probe.decoding.temperature={float(sampled)}")  # fmt: skip
         folder = bench.run(*model, "data.limit=48").folder
 
         def audited() -> tuple[int, dict[str, Any]]:
@@ -196,6 +202,9 @@ def test_answers_of_a_server_are_judged_together(bench: Bench, capsys: pytest.Ca
         status, facts = audited()
         assert (status, facts["differences"]) == (0, [])
         assert facts["odd"]["cases"] > 20
+        assert facts["bound"]["power"] == (FOUND_SAMPLED if sampled else 1)
+        if sampled:
+            return
         signed_again(bench, folder, lambda frame: frame.assign(text="Nothing bad can be said about them at all."))
         status, facts = audited()
         assert status == 1

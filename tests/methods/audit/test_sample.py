@@ -50,6 +50,19 @@ def test_bounds_equal_independent_ones(differ: int, sampled: int, total: int) ->
     assert result.altered == max(accepted)
 
 
+@pytest.mark.parametrize(("differ", "power"), [(0, 0.5), (2, 0.8)])
+def test_the_bound_holds_where_altered_answers_do_not_always_differ(differ: int, power: float) -> None:
+    """With as many altered answers as it says, so few differ in 5 % of draws, by simulation."""
+    result = bound(differ, 120, 900, power)
+    random = np.random.default_rng(1)
+    seen = random.binomial(random.hypergeometric(result.altered, 900 - result.altered, 120, 40_000), power)
+    assert (seen <= differ).mean() == pytest.approx(0.05, abs=0.006)
+    assert result.altered > 1.2 * bound(differ, 120, 900).altered
+    assert result.share == pytest.approx(bound(differ, 120, 900).share / power)
+    if not differ:
+        assert (1 - result.share * power) ** 120 == pytest.approx(0.05)
+
+
 @pytest.mark.parametrize("share", [0.01, 0.02, 0.05])
 def test_forgeries_are_found_at_the_stated_rate(share: float) -> None:
     n, k, audits = 2000, 150, 1000
