@@ -571,11 +571,11 @@ def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
     return runs
 
 
-def _pages(client: Any, experiment_ids: list[str], query: str) -> list[Any]:
+def _pages(client: Any, experiment_ids: list[str], query: str, view: int = 1) -> list[Any]:
     runs: list[Any] = []
     token: str | None = None
     while True:
-        page = client.search_runs(experiment_ids, query, max_results=500, page_token=token)
+        page = client.search_runs(experiment_ids, query, view, 500, page_token=token)
         runs += page
         if not (token := page.token):
             return runs
