@@ -33,7 +33,6 @@ from fp2.methods.attention.protocol import comparisons
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Cut
 
 MEASURES = ("first_mention", "token_over_area", "share_over_share", "token_over_area_geometric")
 
@@ -45,6 +44,8 @@ class AttentionRatio(Supplement):
         """Return the block `attention_ratio`, or None where it was not asked for."""
         import numpy as np
         import pandas as pd
+
+        from fp2.extension import memberships, with_present_values
 
         if not run.config.analysis.published or not run.disparities:
             return None
@@ -65,7 +66,23 @@ class AttentionRatio(Supplement):
                 )
             )
         entries = pd.concat(parts, ignore_index=True)
-        rows = [row for cut in run.cuts for row in _rows(entries, run.people, cut)]
+        rows = []
+        for cut in run.cuts:
+            people, _ = first_listed(run.people, cut)
+            groups = memberships(people, with_present_values(people, cut))
+            for group, own in entries.merge(groups, on=["image_id", "subject_id"]).groupby("group"):
+                means = {name: float(own[name].mean()) for name in MEASURES}
+                means["token_over_area_geometric"] = math.exp(means["token_over_area_geometric"])
+                rows.append(
+                    {
+                        "cut": cut.name,
+                        "group": str(group),
+                        "n_subjects": int(own["subject_id"].nunique()),
+                        "n_first_known": int(own["first_mention"].notna().sum()),
+                        "n_words_known": int(own["token_over_area"].notna().sum()),
+                        **{name: mean if math.isfinite(mean) else None for name, mean in means.items()},
+                    }
+                )
         return {"rule": "the Fingerprint² page: descriptions as units, first value listed", "rows": rows}
 
 
@@ -75,31 +92,6 @@ def _share(log_ratio: pd.Series[float]) -> pd.Series[float]:
     import pandas as pd
 
     return pd.Series(1 / (1 + np.exp(-log_ratio.to_numpy())), index=log_ratio.index)
-
-
-def _rows(entries: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
-    from fp2.extension import memberships, with_present_values
-
-    people, _ = first_listed(people, cut)
-    table = memberships(people, with_present_values(people, cut))
-    merged = entries.merge(table, on=["image_id", "subject_id"])
-    return [
-        {
-            "cut": cut.name,
-            "group": str(group),
-            "n_subjects": int(own["subject_id"].nunique()),
-            "n_first_known": int(own["first_mention"].notna().sum()),
-            "n_words_known": int(own["token_over_area"].notna().sum()),
-            **_means(own),
-        }
-        for group, own in merged.groupby("group")
-    ]
-
-
-def _means(own: pd.DataFrame) -> dict[str, float | None]:
-    found = {name: float(own[name].mean()) for name in MEASURES}
-    found["token_over_area_geometric"] = math.exp(found["token_over_area_geometric"])
-    return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
 class AttentionRatioSection(Section):

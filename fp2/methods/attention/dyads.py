@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from fp2.extension import FloatArray, IntArray
+from fp2.extension import FloatArray
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,14 @@ def dyad_fit(y: FloatArray, x: FloatArray, images: ArrayLike, first: ArrayLike, 
         raise ValueError("fewer images than terms, or terms that are linearly dependent")
     inverse: FloatArray = np.linalg.inv(x.T @ x).astype(np.float64)
     coefficients: FloatArray = inverse @ (x.T @ y)
-    residuals = _left_out(y - x @ coefficients, x, inverse, image)
-    scores: FloatArray = x * residuals[:, None]
+    residuals = y - x @ coefficients
+    left_out = np.empty_like(residuals)  # each row's residual in the fit without its image
+    for rows in np.split(np.argsort(image, kind="stable"), np.cumsum(np.bincount(image))[:-1]):
+        own_block = np.eye(len(rows)) - x[rows] @ inverse @ x[rows].T
+        if np.linalg.eigvalsh(own_block)[0] < 1e-9:
+            raise ValueError("a term is identified by one image only")
+        left_out[rows] = np.linalg.solve(own_block, residuals[rows])
+    scores: FloatArray = x * left_out[:, None]
     same = image[:, None] == image[None, :]
     a, b = np.asarray(first, dtype=str)[:, None], np.asarray(second, dtype=str)[:, None]
     shared = same | (a == a.T) | (b == b.T) | (a == b.T) | (b == a.T)
@@ -75,14 +81,3 @@ def dyad_fit(y: FloatArray, x: FloatArray, images: ArrayLike, first: ArrayLike, 
         if by == "picture" or np.linalg.eigvalsh(covariance)[0] > 1e-12 * np.trace(covariance):
             break
     return DyadFit(coefficients, covariance, n_images - 1, by)
-
-
-def _left_out(residuals: FloatArray, x: FloatArray, inverse: FloatArray, image: IntArray) -> FloatArray:
-    """Return each row's residual in the fit without its image."""
-    out = np.empty_like(residuals)
-    for rows in np.split(np.argsort(image, kind="stable"), np.cumsum(np.bincount(image))[:-1]):
-        kept = np.eye(len(rows)) - x[rows] @ inverse @ x[rows].T
-        if np.linalg.eigvalsh(kept)[0] < 1e-9:
-            raise ValueError("a term is identified by one image only")
-        out[rows] = np.linalg.solve(kept, residuals[rows])
-    return out

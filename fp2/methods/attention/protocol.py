@@ -108,7 +108,13 @@ def comparisons(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    pairs = _pairs(people)
+    names = [name for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
+    paired = people.assign(size=people["box_w"] * people["box_h"])[["image_id", "subject_id", "size", "side", *names]]
+    sides = [paired[(paired["side"] == LEFT) == is_left].drop(columns="side") for is_left in (True, False)]
+    pairs = sides[0].merge(sides[1], on="image_id", suffixes=("_a", "_b"))
+    renamed = {f"{name}_{who}": f"{who}_{name.removeprefix(ATTRIBUTE_PREFIX)}" for name in names for who in "ab"}
+    pairs = pairs.rename(columns={"subject_id_a": "a", "subject_id_b": "b", **renamed})
+    pairs = pairs.assign(area=np.log(pairs["size_a"] / pairs["size_b"])).drop(columns=["size_a", "size_b"])
     left = pairs[["image_id", "a"]].rename(columns={"a": "subject_id"})
     mine = scores.merge(left, on=["image_id", "subject_id"])
     keys = ["image_id", "variant", "question_id"]
@@ -129,17 +135,6 @@ def _log_ratio(details: str, variant: str) -> float:
     counts = json.loads(details)
     ratio = float(np.log(counts["left_words"] / counts["right_words"]))
     return -ratio if variant == MIRRORED else ratio
-
-
-def _pairs(people: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per image: `image_id, a, b, area` and the attributes of both (`a_<name>`, `b_<name>`)."""
-    names = [name for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
-    rows = people.assign(size=people["box_w"] * people["box_h"])[["image_id", "subject_id", "size", "side", *names]]
-    sides = [rows[(rows["side"] == LEFT) == is_left].drop(columns="side") for is_left in (True, False)]
-    pairs = sides[0].merge(sides[1], on="image_id", suffixes=("_a", "_b"))
-    renamed = {f"{name}_{who}": f"{who}_{name.removeprefix(ATTRIBUTE_PREFIX)}" for name in names for who in "ab"}
-    pairs = pairs.rename(columns={"subject_id_a": "a", "subject_id_b": "b", **renamed})
-    return pairs.assign(area=np.log(pairs["size_a"] / pairs["size_b"])).drop(columns=["size_a", "size_b"])
 
 
 @dataclass(frozen=True)
@@ -168,25 +163,20 @@ def attention_block(
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
     values = table["first"].where(table["position"] > 0, 1 - table["first"])
+    wide = table.pivot_table(index=["image_id", "question_id"], columns="variant", values="first")
+    both = wide.dropna() if wide.shape[1] == 2 else wide.iloc[:0]
     return {
         "n_pictures": int(people["image_id"].nunique()),
         "n_descriptions": len(table),
         "first_known": int(table["first"].notna().sum()),
         "both_named": int(table["words"].notna().sum()),
         "left_first": float(values.mean()) if values.notna().any() else None,
-        "same_person_first_when_mirrored": _stable(table),
+        "same_person_first_when_mirrored": float((both.iloc[:, 0] == both.iloc[:, 1]).mean()) if len(both) else None,
         "regressions": [
             _regression(table, outcome, words, attributes, people, comparison)
             for outcome, words in (("words", "log(words of A / words of B)"), ("first", "A is described first"))
         ],
     }
-
-
-def _stable(table: pd.DataFrame) -> float | None:
-    """Return the share of images and questions in which the same person comes first in both copies."""
-    wide = table.pivot_table(index=["image_id", "question_id"], columns="variant", values="first")
-    both = wide.dropna() if wide.shape[1] == 2 else wide.iloc[:0]
-    return float((both.iloc[:, 0] == both.iloc[:, 1]).mean()) if len(both) else None
 
 
 def _regression(

@@ -160,7 +160,10 @@ def tested_means(
         row["larger"] = float(stats.t.sf((abs(estimate) - smallest) / error, df))
         row["small"] = float(stats.t.sf((smallest - abs(estimate)) / error, df))
     for key in ("p_value", "larger", "small"):
-        adjusted = adjust_p_values([row[key] for row in out.values()], _correction(comparison))
+        adjusted = adjust_p_values(
+            [row[key] for row in out.values()],
+            comparison.correction if comparison.correction in ("bonferroni", "bh", "by", "none") else "holm",
+        )
         for row, value in zip(out.values(), adjusted, strict=True):
             row[key] = value
     for row in out.values():
@@ -168,11 +171,6 @@ def tested_means(
             row["adjusted_p"] = row["p_value"]
             row["verdict"] = verdict_of(row["p_value"], row["larger"], row["small"], comparison.alpha)
     return out
-
-
-def _correction(comparison: ComparisonSettings) -> str:
-    """Return the correction; Holm's in place of the one that large families of permutation tests have."""
-    return comparison.correction if comparison.correction in ("bonferroni", "bh", "by", "none") else "holm"
 
 
 def row_of(rows: Sequence[Mapping[str, Any]], **keys: str) -> Mapping[str, Any] | None:

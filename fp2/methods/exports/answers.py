@@ -173,7 +173,6 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
 
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:
-    """Return the rows with the ids of the data set in place of salted keys."""
     from fp2.extension import load_configured, local_salt, salted
 
     fix = "Give its place as another argument (data.path=FILE), or add --keys for salted keys in place of ids"

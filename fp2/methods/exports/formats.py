@@ -67,7 +67,24 @@ def result_rows(
         `low` to `high`, `details` are words, `differs` says whether the groups of a finding differ, and a finding
         with a row of its own has the columns of that row.
     """
-    rows, more = flat_rows(results), _further_rows(results, sections, min_cell)
+    # The findings of the sections besides the disparities, and the numbers.
+    more = []
+    for section, finding in _findings(results, sections):
+        finding_row = finding.row or {"raw": finding.size}
+        cell = {
+            "value": finding_row["raw"],
+            "low": finding_row.get("ci_low"),
+            "high": finding_row.get("ci_high"),
+            "details": finding.message,
+        }
+        flat = {
+            key: value
+            for key, value in finding_row.items()
+            if key not in NESTED and not isinstance(value, (list, tuple, Mapping))
+        }
+        lists = {key: ", ".join(map(plain, finding_row[key])) for key in ("by", "worst_set") if finding_row.get(key)}
+        more.append({"section": section, "name": finding.name, "differs": finding.differs, **cell, **flat, **lists})
+    rows, more = flat_rows(results), (more + _numbers(results, sections, min_cell))
     if more:
         number_rows = (
             {"section": _disparities(), "value": row["raw"], "low": row["ci_low"], "high": row["ci_high"], **row}
@@ -87,22 +104,6 @@ def _findings(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterat
     """Yield (section, finding) of every section but the disparities."""
     disparities = _disparities()
     yield from (pair for pair in findings_of(sections, results) if pair[0] != disparities)
-
-
-def _further_rows(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
-    """Return the findings of the sections besides the disparities, and the numbers."""
-    rows = []
-    for section, finding in _findings(results, sections):
-        row = finding.row or {"raw": finding.size}
-        cell = {"value": row["raw"], "low": row.get("ci_low"), "high": row.get("ci_high"), "details": finding.message}
-        flat = {
-            key: value
-            for key, value in row.items()
-            if key not in NESTED and not isinstance(value, (list, tuple, Mapping))
-        }
-        lists = {key: ", ".join(map(plain, row[key])) for key in ("by", "worst_set") if row.get(key)}
-        rows.append({"section": section, "name": finding.name, "differs": finding.differs, **cell, **flat, **lists})
-    return rows + _numbers(results, sections, min_cell)
 
 
 def _numbers(results: Mapping[str, Any], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
@@ -359,12 +360,14 @@ def to_ml_bom(results: Mapping[str, Any], sections: Sequence[Section] = (), min_
     metrics, assessments = _bom_metrics(results, sections, min_cell), _assessments(results, sections)
     required(metrics, results, "numbers")
     data_ref = f"data:{plain(results['dataset_digest'])[:16]}"
+    weights = str(model.get("weights_digest") or "")
+    is_sha256 = len(weights) == 64 and set(weights) <= set("0123456789abcdef")
     component = {
         "type": "machine-learning-model",
         "bom-ref": "model",
         "name": model_name(results),
         **({"version": plain(model["revision"])} if model.get("revision") else {}),
-        **({"hashes": [{"alg": "SHA-256", "content": model["weights_digest"]}]} if _is_sha256(model) else {}),
+        **({"hashes": [{"alg": "SHA-256", "content": weights}]} if is_sha256 else {}),
         "modelCard": {
             "modelParameters": {
                 **({"task": "image-text-to-text"} if asks else {}),
@@ -449,8 +452,3 @@ def _assessments(results: Mapping[str, Any], sections: Sequence[Section]) -> lis
         if finding.row is None and finding.differs:
             metrics.append({"groupAtRisk": finding.name, "harms": finding.message})
     return metrics
-
-
-def _is_sha256(model: Mapping[str, Any]) -> bool:
-    digest = str(model.get("weights_digest") or "")
-    return len(digest) == 64 and set(digest) <= set("0123456789abcdef")

@@ -91,7 +91,11 @@ def check(results: Mapping[str, Any], limits: Limits, sections: Sequence[Section
         others could be checked.
     """
     findings = [finding for _, finding in findings_of(sections, results)]
-    outcomes = [_complete(results)] if not limits.allow_partial else []
+    outcomes: list[Check] = []
+    if not limits.allow_partial:
+        answers = results["answers"]
+        message = f"{answers['answered']:,} of {answers['planned']:,} answers"
+        outcomes.append(Check("complete", "the run is complete", "all answers", bool(results["complete"]), message))
     if not limits.allow_biased:
         checks = [
             Check(one.kind, one.condition, one.name, not one.differs, one.message, tested=one.differs is not None)
@@ -126,12 +130,6 @@ def _required(checks: Iterable[Check], kind: str, condition: str, noun: str) -> 
         reason = "none could be tested" if kept_checks else "the run has none"
         kept_checks.append(Check(kind, condition, "the run", False, f"{noun}: {reason}"))
     return kept_checks
-
-
-def _complete(results: Mapping[str, Any]) -> Check:
-    answers = results["answers"]
-    message = f"{answers['answered']:,} of {answers['planned']:,} answers"
-    return Check("complete", "the run is complete", "all answers", bool(results["complete"]), message)
 
 
 def _disparities(findings: Iterable[Finding], limit: float) -> Iterator[Check]:

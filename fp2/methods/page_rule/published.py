@@ -49,6 +49,7 @@ SEVERITY = {"medium": 0.40, "high": 0.60}
 """Lower bounds on the composite; below the first it is low."""
 EFFECTS = {"small": 0.2, "medium": 0.5, "large": 0.8, "very large": 1.2}
 """Lower bounds on d: Cohen (1988) and, for the last, Sawilowsky (2009). The page states none."""
+_OURS = ("raw", "p_value", "adjusted_p", "significant", "verdict", "worst_group", "best_group")
 STEPS = ("as published", "without refusals", "subjects as units", "groups of enough subjects", "every value listed")
 """Disparities with one more choice of ours each; the last is `raw`."""
 
@@ -65,7 +66,16 @@ class Published(Supplement):
         for cut in run.cuts:
             own = [row for row in rows if row["cut"] == cut.name]
             if own:
-                composites[cut.name] = {"grouped_by": list(first_listed(run.people, cut)[1]), **_composite(own)}
+                counted = [row for row in own if row["probe"] in PAGE_PROBES]
+                value = sum(row["disparity"] for row in counted) / len(counted) if counted else None
+                composites[cut.name] = {
+                    "grouped_by": list(first_listed(run.people, cut)[1]),
+                    "value": value,
+                    "severity": None if value is None else severity_words(value),
+                    "probes": [row["probe"] for row in counted],
+                    "n_significant": sum(row["significant"] for row in counted),
+                    "n_significant_ours": sum(bool(row["ours"]["significant"]) for row in counted),
+                }
         return {
             "rule": "the Fingerprint² page: answers as units, refusals included, first value listed",
             "level": LEVEL,
@@ -112,22 +122,10 @@ def severity_words(composite: float) -> str:
     return next((words for words, bound in reversed(SEVERITY.items()) if composite >= bound), "low")
 
 
-def _composite(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the composite of a cut over those of the page's five probes that were asked."""
-    counted = [row for row in rows if row["probe"] in PAGE_PROBES]
-    value = sum(row["disparity"] for row in counted) / len(counted) if counted else None
-    return {
-        "value": value,
-        "severity": None if value is None else severity_words(value),
-        "probes": [row["probe"] for row in counted],
-        "n_significant": sum(row["significant"] for row in counted),
-        "n_significant_ours": sum(bool(row["ours"]["significant"]) for row in counted),
-    }
-
-
 def _rows(run: ComparedRun, cut: Cut) -> list[dict[str, Any]]:
     """Return a row per probe; none where no subject's first value is in a group of the cut."""
     from fp2.extension import memberships, with_present_values
+    from fp2.methods.page_rule.rule import page_rule
 
     people, _ = first_listed(run.people, cut)
     table = memberships(people, with_present_values(people, cut))
@@ -137,47 +135,37 @@ def _rows(run: ComparedRun, cut: Cut) -> list[dict[str, Any]]:
         table, on=["image_id", "subject_id"]
     )
     ours = {row["probe"]: row for row in run.disparities if row["cut"] == cut.name and row["scorer"] == VALENCE}
-    return [
-        _row(str(probe), cut.name, answers[answers["probe"] == probe], ours[probe], run)
-        for probe in dict.fromkeys(answers["probe"])
-        if probe in ours
-    ]
-
-
-def _row(
-    probe: str, cut: str, answers: pd.DataFrame, ours: Mapping[str, Any], run: ComparedRun
-) -> dict[str, Any]:  # fmt: skip
-    from fp2.methods.page_rule.rule import page_rule
-
-    found = page_rule(answers["value"], answers["group"])
-    means = _subject_means(answers)
-    by_subject = page_rule(means["value"], means["group"])
-    sizes = {str(group): int(n) for group, n in means["group"].value_counts().items()}
-    row = {
-        "probe": probe,
-        "cut": cut,
-        "disparity": found.disparity,
-        "worst_group": found.worst,
-        "best_group": found.best,
-        "h": found.h,
-        "p_value": found.p_value,
-        "d": found.d,
-        "effect": effect_words(found.d),
-        "significant": found.p_value < LEVEL,
-        "n_answers": len(answers),
-        "n_refused": int(answers["refused"].sum()),
-        "p_of_subjects": by_subject.p_value,
-        "groups": [
-            {"group": str(group), "n_subjects": sizes[str(group)], "n_answers": len(own), "mean": float(own.mean())}
-            for group, own in answers.groupby("group")["value"]
-        ],
-        "steps": _steps(answers, ours, run.comparison.min_subjects),
-        "ours": {
-            key: ours[key]
-            for key in ("raw", "p_value", "adjusted_p", "significant", "verdict", "worst_group", "best_group")
-        },
-    }
-    return {**row, "why": _why(row, sizes, run.comparison.min_subjects, run.comparison.alpha)}
+    rows = []
+    for probe in dict.fromkeys(answers["probe"]):
+        if probe not in ours:
+            continue
+        asked = answers[answers["probe"] == probe]
+        page = page_rule(asked["value"], asked["group"])
+        means = _subject_means(asked)
+        sizes = {str(group): int(n) for group, n in means["group"].value_counts().items()}
+        row = {
+            "probe": str(probe),
+            "cut": cut.name,
+            "disparity": page.disparity,
+            "worst_group": page.worst,
+            "best_group": page.best,
+            "h": page.h,
+            "p_value": page.p_value,
+            "d": page.d,
+            "effect": effect_words(page.d),
+            "significant": page.p_value < LEVEL,
+            "n_answers": len(asked),
+            "n_refused": int(asked["refused"].sum()),
+            "p_of_subjects": page_rule(means["value"], means["group"]).p_value,
+            "groups": [
+                {"group": str(group), "n_subjects": sizes[str(group)], "n_answers": len(own), "mean": float(own.mean())}
+                for group, own in asked.groupby("group")["value"]
+            ],
+            "steps": _steps(asked, ours[probe], run.comparison.min_subjects),
+            "ours": {name: ours[probe][name] for name in _OURS},
+        }
+        rows.append({**row, "why": _why(row, sizes, run.comparison.min_subjects, run.comparison.alpha)})
+    return rows
 
 
 def _subject_means(answers: pd.DataFrame) -> pd.DataFrame:

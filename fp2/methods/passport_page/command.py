@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fp2.extension import Fp2Error, Output, artifacts, load_config
 
 if TYPE_CHECKING:
-    from fp2.extension import Verification
+    pass
 
 
 def readable(
@@ -21,12 +21,15 @@ def readable(
     """Write a passport as a page to read or as in-toto's eval-result; return 1 if it was verified and is not valid."""
     from fp2.extension import (
         Verification,
+        load_or_create_key,
         payload_digest,
         read_unverified,
         recorded_folders,
         recording,
+        sign,
         verify_passport,
     )
+    from fp2.methods.passport_page.eval_result import eval_result as to_eval_result
     from fp2.methods.passport_page.page import document, to_html, to_pdf
 
     if html is pdf is eval_result is None:
@@ -39,7 +42,14 @@ def readable(
     config, run_id = load_config(overrides), str(outcome.statement["predicate"]["run"]["run_id"])
     state, attested = Path(config.paths.state), b""
     if eval_result is not None:
-        attested = _attested(outcome, passport, Path(config.paths.keys))
+        if not outcome.signers or not outcome.ok:
+            problem = (
+                f"the passport is not valid: {outcome.failures[0]}" if outcome.failures else "nothing was verified"
+            )
+            raise Fp2Error(problem, where=str(passport), fix="--eval-result needs --key, and the files of the run")
+        key, _ = load_or_create_key(Path(config.paths.keys))
+        envelope = sign(to_eval_result(outcome.statement, passport, key.keyid), key)
+        attested = (json.dumps(envelope, indent=2) + "\n").encode()
     is_local = run_id in recorded_folders(state)  # a purge here finds what was written from it
     with Output(as_json) as out, recording(state, [run_id], (html, pdf, eval_result)) if is_local else nullcontext():
         for kind, path, data in (
@@ -52,15 +62,3 @@ def readable(
                     path.write_bytes(data)
                 out.say(str(path), **{kind: str(path)})
     return 0 if outcome.ok else 1
-
-
-def _attested(outcome: Verification, passport: Path, keys: Path) -> bytes:
-    """Return the passport as in-toto's eval-result, signed with this machine's key."""
-    from fp2.extension import load_or_create_key, sign
-    from fp2.methods.passport_page.eval_result import eval_result
-
-    if not outcome.signers or not outcome.ok or outcome.statement is None:
-        problem = f"the passport is not valid: {outcome.failures[0]}" if outcome.failures else "nothing was verified"
-        raise Fp2Error(problem, where=str(passport), fix="--eval-result needs --key, and the files of the run")
-    key, _ = load_or_create_key(keys)
-    return (json.dumps(sign(eval_result(outcome.statement, passport, key.keyid), key), indent=2) + "\n").encode()

@@ -78,8 +78,18 @@ def document(outcome: Verification, n_keys: int, payload: str) -> list[Value]:
     if other:
         values.append(_said("Findings of other analyses", other, folded=bool(stated["disparities"])))
     facts = [Row([name, value]) for name, value in _facts(stated, payload).items()]
+    level = reading.confidence_level(2 * results["analysis"].get("alpha", 0.05))
+    columns = (Column("Groups by"), Column("Mean disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
+               Column(f"Magnitude ({level})", Kind.ESTIMATE), Column("p", Kind.P), Column("Severity"))  # fmt: skip
+    rows = []
+    composites = results.get("composites") or {}
+    for cut, row in ((cut, composites[cut]) for cut in results["cuts"] if cut in composites):
+        magnitude = Estimate(row.get("magnitude"), row.get("magnitude_low"), row.get("magnitude_high"))
+        severity = reading.severity_words(row["severity"], row["value"], results["complete"] is True)
+        rows.append(Row([cut_label(cut), row["value"], row["null_mean"], magnitude, row["p_value"], severity]))
+    scorer = scorer_label(reading.primary_scorer(results))
     values += [
-        _composites(results),
+        Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes, by grouping attribute"),
         _disparities(results),
         Table("facts", FACTS, facts, fold="Model, data and digests"),
         _said("Limitations", stated["limitations"][:_LEADING_LIMITATIONS]),
@@ -112,20 +122,6 @@ def _facts(stated: Mapping[str, Any], payload: str) -> dict[str, str]:
 
 def _joined(*values: object) -> str:
     return ", ".join(dict.fromkeys(plain(value) for value in values if value)) or reading.DASH
-
-
-def _composites(results: Mapping[str, Any]) -> Table:
-    level = reading.confidence_level(2 * results["analysis"].get("alpha", 0.05))
-    columns = (Column("Groups by"), Column("Mean disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
-               Column(f"Magnitude ({level})", Kind.ESTIMATE), Column("p", Kind.P), Column("Severity"))  # fmt: skip
-    rows = []
-    composites = results.get("composites") or {}
-    for cut, row in ((cut, composites[cut]) for cut in results["cuts"] if cut in composites):
-        magnitude = Estimate(row.get("magnitude"), row.get("magnitude_low"), row.get("magnitude_high"))
-        severity = reading.severity_words(row["severity"], row["value"], results["complete"] is True)
-        rows.append(Row([cut_label(cut), row["value"], row["null_mean"], magnitude, row["p_value"], severity]))
-    scorer = scorer_label(reading.primary_scorer(results))
-    return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes, by grouping attribute")
 
 
 def _disparities(results: Mapping[str, Any]) -> Table:
@@ -192,9 +188,23 @@ def to_pdf(values: Sequence[Value]) -> bytes:
     pdf.set_auto_page_break(True, 14)
     pdf.add_page()
     _write_line(pdf, TITLE, 18, "B", 2)
+    from fpdf.fonts import FontFace
+
     for value in values:
         if isinstance(value, Table) and value.rows:
-            _write_table(pdf, value)
+            pdf.ln(3)
+            if value.label:
+                _write_line(pdf, value.label, 9, "B", 1)
+            pdf.set_font("DejaVu", "", 7.5)
+            rows = [[as_cell(cell) for cell in row.cells] for row in value.rows]
+            texts = [[cell_text(cell, column) for cell, column in zip(row, value.columns, strict=True)] for row in rows]
+            grid = [[column.label for column in value.columns], *texts]
+            widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
+            with pdf.table(
+                grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
+                headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
+            ):  # fmt: skip
+                pass
         elif isinstance(value, Part) and any(_texts(value.values)):
             pdf.ln(3)
             _write_line(pdf, str(value.title), 9, "B", 1)
@@ -218,21 +228,3 @@ def _write_line(pdf: Any, text: str, size: float, style: str = "", gap: float = 
     pdf.set_font("DejaVu", style, size)
     pdf.multi_cell(0, size * 0.5, text, new_x="LMARGIN", new_y="NEXT", align="L")
     pdf.ln(gap)
-
-
-def _write_table(pdf: Any, table: Table) -> None:
-    from fpdf.fonts import FontFace
-
-    pdf.ln(3)
-    if table.label:
-        _write_line(pdf, table.label, 9, "B", 1)
-    pdf.set_font("DejaVu", "", 7.5)
-    rows = [[as_cell(cell) for cell in row.cells] for row in table.rows]
-    texts = [[cell_text(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in rows]
-    grid = [[column.label for column in table.columns], *texts]
-    widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
-    with pdf.table(
-        grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
-        headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
-    ):  # fmt: skip
-        pass

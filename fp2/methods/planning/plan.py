@@ -217,6 +217,16 @@ def _print_sizes(
     answers = None if images is None else images * per_image
     cuts = resolve_cuts(asdict(first.cut))
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
+    # The selected and merged values of each cut, as far as they are known without the data.
+    selected = {}
+    for cut in cuts:
+        shown = [f"{group} = {' + '.join(values)}" for _, found in cut.merged for group, values in found]
+        taken = {value for _, found in cut.merged for _, values in found for value in values}
+        shown += [value for _, values in cut.groups for value in values if value not in taken]
+        if shown:
+            others = [name for name, _ in cut.merged if name not in dict(cut.groups)]
+            rest = f"; other values of {' and '.join(others)} unchanged" if others else ""
+            selected[f"groups of {cut.name}"] = plain("; ".join(shown)) + rest
     rows = {
         "images": "all of the data set" if images is None else f"{images:,}{by}",
         "questions per image": f"{per_image:,}{_samples(battery)}",
@@ -225,7 +235,7 @@ def _print_sizes(
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
         "disk": UNKNOWN if answers is None else _disk(protocol, answers * len(configs)),
         "cuts": ", ".join(cut.name for cut in cuts),
-        **({**_merged(cuts), _DETECTABLE: UNKNOWN} if groups is None else groups),
+        **({**selected, _DETECTABLE: UNKNOWN} if groups is None else groups),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
     _print_rows(
@@ -235,26 +245,21 @@ def _print_sizes(
         {"images": images, "answers": answers, "runs": len(configs)},
     )
     if images is not None and answers is not None:
-        _print_computed(configs, battery, images, answers, out)
+        known, texts = sizes(), _texts(battery)
+        for config in configs:
+            size = known.get(str(config.model.id))
+            if _is_scored(battery):
+                sharing = sharing_of(size, config) if size else "auto"
+                operations, took = computed_time(size, texts, images, config.model.name, sharing)
+                saved = saved_words(images * len(texts.texts), images, sharing)
+                of_model = {"forward passes saved": saved, "operations": operations, "estimated time": took}
+            else:
+                of_model = {"estimated time": _generated_time(config, battery, answers)}
+            _print_rows(config.model.name, of_model, out)
+        for basis in (*BASIS, *([YES_NO_BASIS] if _is_scored(battery) else [])):
+            _note(basis, out)
     lacking = missing.removesuffix(".")
     _note(f"{lacking}: sizes are computed from the config alone", out)
-
-
-def _print_computed(configs: Sequence[Config], battery: Battery, images: int, answers: int, out: Output) -> None:
-    """Print the time of each model, and the operations of yes/no questions, computed from its published size."""
-    known, texts = sizes(), _texts(battery)
-    for config in configs:
-        size = known.get(str(config.model.id))
-        if _is_scored(battery):
-            sharing = sharing_of(size, config) if size else "auto"
-            operations, took = computed_time(size, texts, images, config.model.name, sharing)
-            saved = saved_words(images * len(texts.texts), images, sharing)
-            rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
-        else:
-            rows = {"estimated time": _generated_time(config, battery, answers)}
-        _print_rows(config.model.name, rows, out)
-    for line in (*BASIS, *([YES_NO_BASIS] if _is_scored(battery) else [])):
-        _note(line, out)
 
 
 def _generated_time(config: Config, battery: Battery, answers: int) -> str:
@@ -332,7 +337,6 @@ def _print_plan(protocol: Protocol, inputs: Inputs, spread: Spread, out: Output)
 
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
-    """Return the groups of each cut with their numbers of subjects."""
     from fp2.extension import group_sizes
 
     rows = {}
@@ -344,22 +348,7 @@ def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
     return rows
 
 
-def _merged(cuts: Sequence[Cut]) -> dict[str, str]:
-    """Return the selected and merged values of each cut, as far as they are known without the data."""
-    rows = {}
-    for cut in cuts:
-        parts = [f"{group} = {' + '.join(values)}" for _, found in cut.merged for group, values in found]
-        taken = {value for _, found in cut.merged for _, values in found for value in values}
-        parts += [value for _, values in cut.groups for value in values if value not in taken]
-        if parts:
-            others = [name for name, _ in cut.merged if name not in dict(cut.groups)]
-            rest = f"; other values of {' and '.join(others)} unchanged" if others else ""
-            rows[f"groups of {cut.name}"] = plain("; ".join(parts)) + rest
-    return rows
-
-
 def _n_shown(protocol: Protocol, battery: Battery) -> int:
-    """Return how often every image is shown."""
     return len(battery.variants) or protocol.requires.copies
 
 
@@ -377,7 +366,6 @@ def _disk(protocol: Protocol, answers: int) -> str:
 def _asking_rows(
     protocol: Asks[Any], inputs: Inputs, plan: Plan, storage: Storage, forecast: Forecast
 ) -> dict[str, str]:  # fmt: skip
-    """Return the rows of a run that asks a model."""
     config, battery = inputs.config, inputs.battery
     assert battery is not None
     n_variants = _n_shown(protocol, battery)

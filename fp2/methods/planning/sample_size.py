@@ -219,7 +219,8 @@ def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_Plan
 
 def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the pilot's outcomes, with their spread within groups, and the pilot's own correction."""
-    from fp2.extension import read_run
+    from fp2.extension import entries_of, members, read_run
+    from fp2.methods.planning.power import spread_of
 
     assert wanted.pilot is not None
     with tempfile.TemporaryDirectory(prefix="fp2-power-") as scratch:
@@ -238,28 +239,22 @@ def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_
         alpha, max(sizes), str(analysis["correction"]),
         float(analysis["smallest_effects"][scorer]), scorer, int(analysis["min_subjects"]),
     )  # fmt: skip
-    designs = [design for cut in run.cuts for design in _pilot_designs(run, cut, family, wanted.groups)]
+    wide, designs = run.wide(scorer), []
+    for name, cut in run.cuts.items():
+        entries = entries_of(wide, members(run.people, cut))
+        eligible = {
+            row["probe"]: sum(group["eligible"] for group in row["groups"])
+            for row in run.results["disparities"]
+            if row["scorer"] == scorer and row["cut"] == name
+        }
+        designs += [
+            _PlannedOutcome(name, str(probe), n, spread_of(entries.values[:, j], entries.groups, entries.subjects))
+            for j, probe in enumerate(wide.columns)
+            if (n := wanted.groups or eligible.get(str(probe), 0)) >= 2
+        ]
     if not designs:
         raise Fp2Error("no cut of the pilot has two groups that were compared", where=wanted.pilot, fix="Give --groups")
     return designs, family
-
-
-def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None) -> list[_PlannedOutcome]:
-    from fp2.extension import entries_of, members
-    from fp2.methods.planning.power import spread_of
-
-    wide = run.wide(family.scorer)
-    entries = entries_of(wide, members(run.people, run.cuts[cut]))
-    rows = {
-        row["probe"]: sum(group["eligible"] for group in row["groups"])
-        for row in run.results["disparities"]
-        if row["scorer"] == family.scorer and row["cut"] == cut
-    }
-    return [
-        _PlannedOutcome(cut, str(probe), n, spread_of(entries.values[:, j], entries.groups, entries.subjects))
-        for j, probe in enumerate(wide.columns)
-        if (n := groups or rows.get(str(probe), 0)) >= 2
-    ]
 
 
 def _row(design: _PlannedOutcome, wanted: PowerQuestion, family: PlannedFamily) -> dict[str, Any]:

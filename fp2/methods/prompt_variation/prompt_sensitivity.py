@@ -116,28 +116,18 @@ class PromptSensitivitySection(Section):
         hold = named(row for row in block["rows"] if (row.get("wordings") or {}).get("holds"))
         yield Sentence(f"A difference holds for other wordings: {hold or 'in no comparison'}.")
         for cut in results["cuts"]:
-            rows = [_sensitivity_row(row, labels) for row in block["rows"] if row["cut"] == cut]
+            rows = []
+            for row in [row for row in block["rows"] if row["cut"] == cut]:
+                other = row.get("wordings") or dict.fromkeys(("worst", "best", "low", "high"))
+                gaps = f"disparities {', '.join(number(gap) for gap in row['gaps'])}"
+                measures = ("share_group", "share_interaction", "interaction_adjusted_p", "sign_flips",
+                            "rank_correlation", "n_left_out")  # fmt: skip
+                interval = Estimate(None, other["low"], other["high"])
+                cells = [*(row[name] for name in measures), other["worst"], other["best"], interval]
+                rows.append(Row([Cell(labels[row["probe"]], detail=gaps), *cells]))
             caption = f"{sentence(scorer_label(block['scorer']))} by {cut_label(cut)}"
             yield Table("templates", COLUMNS, rows, caption, cut=cut)
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
-
-
-def _sensitivity_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:
-    other = row.get("wordings") or dict.fromkeys(("worst", "best", "low", "high"))
-    return Row(
-        [
-            Cell(labels[row["probe"]], detail=f"disparities {', '.join(number(gap) for gap in row['gaps'])}"),
-            row["share_group"],
-            row["share_interaction"],
-            row["interaction_adjusted_p"],
-            row["sign_flips"],
-            row["rank_correlation"],
-            row["n_left_out"],
-            other["worst"],
-            other["best"],
-            Estimate(None, other["low"], other["high"]),
-        ]
-    )
 
 
 COLUMNS = [

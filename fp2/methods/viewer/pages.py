@@ -101,7 +101,10 @@ def read_query(query: str) -> Query:
 
 def render(viewed: Viewed, query: Query) -> str:
     """Return one page: answers as the query filters them, or of the two groups of the disparity that it names."""
-    row = _compared(viewed, query)
+    row: DisparityRow | None = None
+    if query.row:
+        with suppress(Fp2Error):  # the run may not have it
+            row = named_row(query.row, viewed.results)
     page: dict[str, Any] = {
         "names": [plain(name) for name in viewed.names],
         "query": query,
@@ -119,7 +122,6 @@ def render(viewed: Viewed, query: Query) -> str:
 
 @cache
 def _template() -> Template:
-    """Return the template of the pages, compiled."""
     return environment().from_string((HERE / "view.html.j2").read_text(encoding="utf-8"))
 
 
@@ -143,14 +145,6 @@ def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
         "previous": _link(query, -1) if query.page > 1 else None,
         "next": _link(query, 1) if query.page < pages else None,
     }  # fmt: skip
-
-
-def _compared(viewed: Viewed, query: Query) -> DisparityRow | None:
-    """Return the disparity that the query names; None for none, and for one that the run does not have."""
-    if query.row:
-        with suppress(Fp2Error):
-            return named_row(query.row, viewed.results)
-    return None
 
 
 def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, Any]:
