@@ -526,11 +526,14 @@ from fp2.stats.matched import (
     minimum_detectable as minimum_detectable,
 )
 from fp2.stats.profiles import (
+    OrderTest as OrderTest,
     Profiles as Profiles,
     RankTable as RankTable,
+    order_tests as order_tests,
     profiles as profiles,
     rank_models as rank_models,
     rank_table as rank_table,
+    resampled_profiles as resampled_profiles,
     smaller_profiles as smaller_profiles,
 )
 from fp2.stats.proportions import (
