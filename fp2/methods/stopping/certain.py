@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +42,9 @@ WHERE = "answers.stop"
 class Certain:
     """The storage of the answers that are called for (see `fp2.ask.loop.Storage`)."""
 
-    supplement = "fp2.methods.stopping.block:Stopping"
+    supplement: ClassVar = "fp2.methods.stopping.block:Stopping"
+    refuses: ClassVar = ("analysis.looks", "shard", "answers.against")
+    """Settings that do not go with the rule."""
 
     def __init__(self, protocol: GroupComparison, inputs: Inputs, storage: Any) -> None:
         if isinstance(inputs.engine, SuppliesAnswers):
@@ -78,9 +81,11 @@ class Certain:
     @classmethod
     def added_to(cls, protocol: GroupComparison, config: Config) -> GroupComparison:
         """Return the protocol with the rule's supplement; raise for settings that the rule does not go with."""
-        for is_set, name in ((config.analysis.looks, "analysis.looks"), (config.shard, "shard")):
-            if is_set is not None:
-                raise Fp2Error(f"it does not go with {WHERE}", where=name, fix="Leave one of them out")
+        for name in cls.refuses:
+            if attrgetter(name)(config) is not None:
+                raise Fp2Error(
+                    f"it does not go with {WHERE}={config.answers.stop}", where=name, fix="Leave one of them out"
+                )
         if config.analysis.correction not in CORRECTIONS:
             fix = f"Set analysis.correction={CORRECTIONS[0]}, or leave {WHERE} out"
             raise Fp2Error(f"it does not go with {WHERE}", where="analysis.correction", fix=fix)
@@ -111,7 +116,7 @@ class Certain:
         decided = sum(decision.decided != OPEN for decision in awaited)
         return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(awaited)} rows decided"
 
-    def expected_answers(self, ratio: float) -> int:
+    def expected_answers(self, ratio: float) -> int | None:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
 
         `ratio` is in minimum detectable effects. A probe waits for all its rows, so that more may be asked.
