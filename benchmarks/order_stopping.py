@@ -24,6 +24,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from fp2.stats.profiles import OrderTest, order_tests, resampled_profiles
 PROBES, GROUPS, ALPHA, LEAST = 3, 3, 0.05, 10
 SHARED = 0.5
 """Correlation of two models' noise."""
-RESAMPLES = 999
+RESAMPLES = 499
 """For each finished run."""
 TOGETHER = 10
 """Runs that share their resamples."""
@@ -72,6 +73,14 @@ WORLDS: Mapping[str, World] = {
     "skewed, unequal spread": World(sizes=(40, 60, 120), kind="skewed", spread=((0.2, 0.1, 0.1),), finished=2),
     "refusals": World(images=3, refused=(0.4, 0.1, 0.1), finished=1),
 }
+
+
+def enlarged(world: World, more: int) -> World:
+    """Return a world of so many times the subjects."""
+    a, b, c = world.sizes
+    return replace(world, sizes=(a * more, b * more, c * more))
+
+
 CASES = ("none", "equal", "margin", "2", "4")
 
 
@@ -169,8 +178,10 @@ def runs_of(study: Study, gap: float, base: float, margin: float, seeds: Sequenc
     return [outcomes[seed] for seed in seeds]
 
 
-def detectable(study: Study) -> float:
+@cache
+def detectable(name: str, more: int) -> float:
     """Return the gap beyond `base` that a run that asks everything orders in 80 %, at the corrected level."""
+    study = Study.of(enlarged(WORLDS[name], more))
     world, n_runs = study.world, 60
     looks = StoppingLooks(
         at=study.waves.at, now=len(study.waves.at), spending=SPENDING, alpha=ALPHA, smallest_share=1, primary="",
@@ -190,21 +201,18 @@ def detectable(study: Study) -> float:
     return (low + high) / 2
 
 
-def case_row(name: str, case: str, runs: int) -> dict[str, Any]:
-    """Return the rates of one case in one world."""
-    world = WORLDS[name]
-    if case in ("2", "4"):
-        world = replace(world, sizes=(world.sizes[0] * MORE, world.sizes[1] * MORE, world.sizes[2] * MORE))
-    study = Study.of(world)
-    mdd = detectable(study)
+def case_row(name: str, case: str, seeds: Sequence[int]) -> dict[str, Any]:
+    """Return the rates of one case in one world, a run for each seed."""
+    larger = MORE if case in ("2", "4") else 1
+    world = enlarged(WORLDS[name], larger)
+    study, mdd = Study.of(world), detectable(name, larger)
     base = 0.0 if case == "none" else world.base
     more = {"none": 0.0, "equal": 0.0, "margin": mdd}.get(case) if case not in ("2", "4") else float(case) * mdd
     assert more is not None
     margin = (mdd if case == "margin" else mdd / 2) * TO_DIFFERENCE
-    seeds = range(runs)
     outcomes = [
         outcome
-        for start in range(0, runs, TOGETHER)
+        for start in range(0, len(seeds), TOGETHER)
         for outcome in runs_of(study, base + more, base, margin, seeds[start : start + TOGETHER])
     ]
     wrong = {SMALLER} if more else {SMALLER, LARGER}
@@ -212,7 +220,7 @@ def case_row(name: str, case: str, runs: int) -> dict[str, Any]:
     share = [outcome["share"] for outcome in outcomes]
     every = [d for of_run in decided for d in of_run]
     return {
-        "world": name, "finished runs": world.finished, "case": case, "runs": runs,
+        "world": name, "finished runs": world.finished, "case": case, "runs": len(seeds),
         "wrong order %": _percent(any(d in wrong for d in of_run) for of_run in decided),
         "false equivalent %": _percent(EQUIVALENT in of_run for of_run in decided) if more else "",
         "right order %": _percent(d == LARGER for d in every) if more else "",
@@ -232,6 +240,7 @@ def main() -> None:
     """Print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--worlds", nargs="*", default=list(WORLDS))
     parser.add_argument("--cases", nargs="*", default=list(CASES))
     parser.add_argument("--csv", type=Path)
@@ -241,7 +250,8 @@ def main() -> None:
     cases = [(case, name) for case in given.cases for name in given.worlds]
     with Progress(quiet=given.json).steps("Simulating", len(cases)) as step:
         for case, name in cases:
-            rows.append(case_row(name, case, max(5, given.runs // 5) if case in ("2", "4") else given.runs))
+            n = max(5, given.runs // 5) if case in ("2", "4") else given.runs
+            rows.append(case_row(name, case, range(given.first, given.first + n)))
             step()
             if given.csv is not None:
                 write(given.csv, rows)
