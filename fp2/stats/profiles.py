@@ -206,7 +206,8 @@ def order_tests(
     out = []
     for (a, b), p in zip(pairs, p_values.tolist(), strict=True):
         df = min(_degrees_of_freedom(observed.noise[:, 0, k].sum(axis=-1), sizes) for k in (a, b))
-        opposite = max(0.0, -float(np.nan_to_num(np.corrcoef(together[:, a], together[:, b])[0, 1])))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            opposite = max(0.0, -float(np.nan_to_num(np.corrcoef(together[:, a], together[:, b])[0, 1])))
         sides = (_margin_p(observed, one, other, margin, opposite, df) for one, other in ((a, b), (b, a)))
         out.append(OrderTest((float(roots[a]), float(roots[b])), p, max(sides)))
     return out
