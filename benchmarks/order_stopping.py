@@ -132,6 +132,14 @@ class Study:
         return values
 
 
+def is_ready(study: Study, values: np.ndarray, now: int) -> bool:
+    """Whether all groups of a run and the finished ones (models, images, probes) can be compared: else a look waits."""
+    shape = (len(values), -1, study.world.images, PROBES)
+    known = (np.isfinite(values) & (study.wave <= now)[None, :, None]).reshape(shape).any(axis=2)
+    group = study.group[:: study.world.images]
+    return all((known[:, group == g].sum(axis=1) >= LEAST).all() for g in range(GROUPS))
+
+
 def tests_of(
     study: Study, values: np.ndarray, looks: StoppingLooks, pairs: Sequence[tuple[int, int]], margin: float, seed: int
 ) -> list[OrderTest]:
@@ -161,14 +169,17 @@ def runs_of(study: Study, gap: float, base: float, margin: float, seeds: Sequenc
         active = [seed for seed in seeds if seed not in outcomes]
         if not active:
             break
+        ready = [seed for seed in active if is_ready(study, values[seed], now)]
         chosen = [
             (seed, key, (x * n_models, x * n_models + k))
-            for x, seed in enumerate(active)
+            for x, seed in enumerate(ready)
             for k, key in enumerate(keys, 1)
             if is_tested(looks, standings[seed][key], last[key])
         ]
-        stacked = np.concatenate([values[seed] for seed in active])
-        tests = tests_of(study, stacked, looks, [pair for *_, pair in chosen], margin, seeds[0])
+        tests = []
+        if ready:
+            stacked = np.concatenate([values[seed] for seed in ready])
+            tests = tests_of(study, stacked, looks, [pair for *_, pair in chosen], margin, seeds[0])
         for seed in active:
             of_run = {key: (test, 1) for (run, key, _), test in zip(chosen, tests, strict=True) if run == seed}
             standings[seed] = take_standings(looks, standings[seed], of_run, last)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import KEYS, MIN_CELL, Fp2Error, LoggedRun, calibration_of, scorer_version
+from fp2.extension import KEYS, MIN_CELL, Fp2Error, LoggedRun, calibration_of, cut_label, scorer_version
 from fp2.methods.several_runs.shared import (
     STOPPING,
     SharedLines,
@@ -106,11 +106,12 @@ def compare(
     names = short_names(runs)
     orders = stated_orders(runs)
     notes += [
-        f"{looks_words(run, name)}: p-values are repeated over its looks, distances and intervals are not"
+        f"{looks_words(run, name)}: p-values are repeated over its looks, intervals are not."
         for run, name in zip(runs, names, strict=True)
         if STOPPING in run.results
     ]
-    notes += [order_words(order, dict(zip((run.run_id for run in runs), names, strict=True))) for order in orders]
+    by_id = dict(zip((run.run_id for run in runs), names, strict=True))
+    notes += [f"By {cut_label(order['cut'])}, {order_words(order, by_id)}." for order in orders]
     labels = {probe["id"]: str(probe.get("label") or probe["id"]) for probe in first.results["probes"]}
     return {
         "first": _who(first, names[0]),

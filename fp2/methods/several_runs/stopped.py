@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fp2.extension import LoggedRun, cut_label, probability, repeated_p
+from fp2.extension import LoggedRun, probability, repeated_p
 from fp2.methods.several_runs.shared import STOPPING
 
 WORDS = {
-    "smaller": "the difference of {run} is smaller than that of {against}",
-    "larger": "the difference of {run} is larger than that of {against}",
-    "equivalent": "the differences of {run} and {against} are equivalent (less than {margin:g} apart)",
-    "futile": "the order of {run} and {against} was not decided: further answers would hardly have",
-    "undecided": "the order of {run} and {against} was not decided by all that both were asked",
-    "open": "the order of {run} and {against} was not decided",
+    "smaller": "{run} has smaller group differences than {against}",
+    "larger": "{run} has larger group differences than {against}",
+    "equivalent": "the group differences of {run} and {against} are equivalent (less than {margin:g} apart)",
 }
+NOT_DECIDED = "the order of {run} and {against} was not decided ({decided})"
 
 
 def repeated(p: float, runs: Sequence[LoggedRun]) -> float:
@@ -47,9 +45,7 @@ def looks_words(run: LoggedRun, name: str) -> str:
 
 def order_words(order: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Return a stated order with its certainty, in words; `names`: of the runs, by id."""
-    words = WORDS[order["decided"]].format(
-        run=names[order["run"]], against=names[order["against"]], margin=order["margin"]
-    )
+    named = {**order, "run": names[order["run"]], "against": names[order["against"]]}
+    words = WORDS.get(order["decided"], NOT_DECIDED).format(**named)
     p = order["adjusted_equivalence_p" if order["decided"] == "equivalent" else "adjusted_p"]
-    certainty = f"adjusted p {probability(p)} over all looks, decided at look {order['look']} of {order['looks']}"
-    return f"by {cut_label(order['cut'])}: {words} ({certainty})"
+    return f"{words}, adjusted p {probability(p)} over the looks, look {order['look']} of {order['looks']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,7 @@ def test_without_names_the_finished_runs_of_the_experiment_are_compared(bench: B
         (WEAK, STOP, "answers.against=[nosuchrun]"),
         (STRONG, STOP, "answers.against=[FULL]"),
         (WEAK, STOP, "answers.against=[FULL,FULL]"),
+        (WEAK, STOP, "answers.against=[PARTIAL]"),
         (WEAK, STOP, "answers.against=[FULL]", "probe.select=[occupation]"),
         (WEAK, STOP, "answers.against=[FULL]", "data.limit=20"),
         (WEAK, STOP, "answers.against=[FULL]", "cut.by=[region]"),
@@ -225,8 +227,12 @@ def test_what_cannot_be_compared_is_one_line_before_anything_is_asked(
     ordered: Bench, words: tuple[str, ...], capfd: pytest.CaptureFixture[str], own_root: Path
 ) -> None:
     bench = ordered.copied_to(own_root)
+    partial = shutil.copytree(bench.outputs / "full", bench.outputs / "partial") / "results.json"
+    partial.write_text(json.dumps({**results_of(partial.parent), "complete": False}), encoding="utf-8")
     before = len(bench.run_folders())
-    assert bench.launch(FEW, *(word.replace("FULL", str(bench.outputs / "full")) for word in words)) == EXIT_BAD_INPUT
+    named = [word.replace("FULL", str(bench.outputs / "full")) for word in words]
+    named = [word.replace("PARTIAL", str(bench.outputs / "partial")) for word in named]
+    assert bench.launch(FEW, *named) == EXIT_BAD_INPUT
     error = capfd.readouterr().err
     assert "Traceback" not in error
     assert "error:" in error
