@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stopping import write
 
-from benchmarks.stopping import write
 from fp2.methods.stopping.looks import EQUIVALENT, FUTILE, OPEN, SPENDING, StoppingLooks
 from fp2.methods.stopping.order import Waves, make_waves
 from fp2.methods.stopping.standing import LARGER, SMALLER, Standing, is_tested, take_standings
