@@ -127,27 +127,31 @@ class Order(Certain):
         """How many orders are decided, in words."""
         standings = self.looks.standings.values()
         decided = sum(standing.decided != OPEN for standing in standings)
+        if not standings:
+            return "compared with no run"
         return f"look {self._decided_at} of {len(self.looks.at)}: {decided} of {len(standings)} orders decided"
 
     def expected_answers(self, ratio: float) -> int | None:
         """Return None: a group difference of this run does not say when its order is decided."""
         return None
 
+    def next_wave(self) -> bool:
+        """Decide by the answers of the wave; return whether a further one is to be asked."""
+        return bool(self._finished) and super().next_wave()
+
     def _decide(self) -> None:
         """Take the look `now` at the answers of the waves so far."""
         looks, inputs = self.looks, self._inputs
-        standings: Mapping[PairKey, Standing] = {}
-        if self._finished:
-            tables = scored(self._protocol, RunTables(inputs.people, self.answers(), None), inputs)
-            tables = tables.keyed(local_salt(Path(inputs.config.paths.state)))
-            run = replace(self._run, people=tables.people, scores=tables.scores, values={})
-            tests = {
-                key: test
-                for key, standing in looks.standings.items()
-                if is_tested(looks, standing, self._last[key[0]]) and (test := self._test(run, *key)) is not None
-            }
-            last = {key: self._last[key[0]] for key in looks.standings}
-            standings = take_standings(looks, looks.standings, tests, last)
+        tables = scored(self._protocol, RunTables(inputs.people, self.answers(), None), inputs)
+        tables = tables.keyed(local_salt(Path(inputs.config.paths.state)))
+        run = replace(self._run, people=tables.people, scores=tables.scores, values={})
+        last = {key: self._last[key[0]] for key in looks.standings}
+        tests = {
+            key: test
+            for key, standing in looks.standings.items()
+            if is_tested(looks, standing, last[key]) and (test := self._test(run, *key)) is not None
+        }
+        standings = take_standings(looks, looks.standings, tests, last)
         over = looks.now == len(looks.at) or all(standing.decided != OPEN for standing in standings.values())
         stopped = dict.fromkeys(self._probes, looks.now) if over else {}
         self.looks = replace(looks, standings=standings, last=stopped)
