@@ -70,7 +70,8 @@ WORLDS: Mapping[str, World] = {
     "clustered, four finished": World(images=3, finished=4),
     "yes/no": World(kind="yes/no", base=0.15, finished=2),
     "unequal groups and noise": World(sizes=(40, 60, 120), spread=(LOUD, QUIET), base=0.15, finished=1),
-    "skewed, unequal spread": World(sizes=(40, 60, 120), kind="skewed", spread=((0.2, 0.1, 0.1),), finished=2),
+    "skewed, unequal spread": World(sizes=(40, 60, 120), kind="exponential", spread=((0.2, 0.1, 0.1),), finished=2),
+    "lognormal, unequal spread": World(sizes=(40, 60, 120), kind="lognormal", spread=((0.2, 0.1, 0.1),), finished=2),
     "refusals": World(images=3, refused=(0.4, 0.1, 0.1), finished=1),
 }
 
@@ -122,9 +123,12 @@ class Study:
             from scipy.special import ndtr
 
             return (ndtr(noise) < (0.3 + shift)[:, :, None]).astype(float)
-        if world.kind == "skewed":
-            noise = np.expm1(noise) - math.expm1(0.5)
-            noise /= math.sqrt(math.e * (math.e - 1))
+        if world.kind == "exponential":
+            from scipy.special import log_ndtr
+
+            noise = -log_ndtr(noise) - 1
+        if world.kind == "lognormal":
+            noise = (np.exp(noise) - math.exp(0.5)) / math.sqrt(math.e * (math.e - 1))
         spread = np.array([world.spread[k % len(world.spread)] for k in range(n_models)])[:, self.group]
         values = spread[:, :, None] * noise + shift[:, :, None]
         if any(world.refused):
