@@ -253,13 +253,15 @@ class AnswersConfig:
     """Attempts per answer in one run, and the failures that end it (a share up to 1, a count above).
 
     `max_cost` is the most that the run may cost by estimate, in the currency of the engine's prices; `stop` names the
-    rule by which it asks no further (an entry point of the group `fp2.stopping`).
+    rule by which it asks no further (an entry point of the group `fp2.stopping`), and `against` the finished runs that
+    the rule compares with.
     """
 
     attempts: Positive = 2
     error_budget: Annotated[float, Ge(0)] = 0.05
     max_cost: Annotated[float, Ge(0)] | None = None
     stop: str | None = None
+    against: list[str] | None = None
 
 
 @dataclass

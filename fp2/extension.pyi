@@ -40,6 +40,7 @@ from fp2.config import (
     choices as choices,
     conf_folders as conf_folders,
     groups as groups,
+    variant_identity as variant_identity,
     variants_of as variants_of,
 )
 from fp2.compose import (
@@ -351,6 +352,7 @@ from fp2.store.salted_keys import (
     local_salt as local_salt,
     open_commitment as open_commitment,
     salted as salted,
+    shareable as shareable,
 )
 from fp2.store.origins import RecordedImage as RecordedImage, register_origins as register_origins
 from fp2.store.withdrawn import (

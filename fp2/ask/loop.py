@@ -148,8 +148,11 @@ class Waves(Protocol):
         """What the analysis of the run needs besides its tables (`fp2.protocols.base.Job`)."""
         ...
 
-    def expected_answers(self, ratio: float) -> int:
-        """Return how many answers are expected at a gap of `ratio` minimum detectable effects beyond the smallest."""
+    def expected_answers(self, ratio: float) -> int | None:
+        """Return how many answers are expected at a gap of `ratio` minimum detectable effects beyond the smallest.
+
+        None where that does not follow from the gap.
+        """
         ...
 
     def next_wave(self) -> bool:

@@ -73,6 +73,7 @@ def identity_of(config: Config) -> Plain:
         **changed,
         "analysis": _analysis_identity(config.analysis, config.scorer),
         **({"stop": config.answers.stop} if config.answers.stop else {}),
+        **({} if config.answers.against is None else {"against": [Path(run).name for run in config.answers.against]}),
         "seed": config.seed,
     }
 

@@ -126,6 +126,9 @@ def _cross_check(c: Config) -> None:
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
         fix = "Give a whole number, or a share up to 1"
         raise Fp2Error("an error budget above 1 is a number of answers", where="answers.error_budget", fix=fix)
+    if c.answers.against is not None and c.answers.stop is None:
+        fix = "Set answers.stop=order, or leave it out"
+        raise Fp2Error("no rule compares with finished runs", where="answers.against", fix=fix)
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"invalid sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)

@@ -92,7 +92,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "excess": composite.get("excess"),
             "p_value": composite.get("p_value"),
             "severity": composite.get("severity"),
-            "n_subjects": int(results["n_subjects"]),
+            "n_subjects": _n_subjects(results, cut),
             "n_probes": len(composite.get("probes") or []),
             "complete": bool(results["complete"]),
             **calibration_of(results),
@@ -105,6 +105,12 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for cut, composite in results["composites"].items()
     ]
+
+
+def _n_subjects(results: Mapping[str, Any], cut: str) -> int:
+    """Return the number of subjects; of a run that stopped early, of those in the cut that it was asked about."""
+    asked = [row["n_subjects"] for row in results["disparities"] if row["cut"] == cut and "stopping" in results]
+    return int(max(asked, default=results["n_subjects"]))
 
 
 def _refused(answers: Mapping[str, int]) -> float | None:

@@ -52,7 +52,6 @@ class Attention(GroupComparison):
     requires = Requirements(n_people=2, special_case_of="fingerprint", copies=2, takes_analysis=("published",))
     states = replace(GroupComparison.states, sections=("fp2.methods.attention.section:AttentionSection",))
     supplements = (
-        *GroupComparison.supplements,
         SupplementEntry(
             "attention_ratio",
             "fp2.methods.attention.attention_ratio:AttentionRatio",

@@ -109,7 +109,7 @@ class GrasCertain(AskedInWaves):
         `ratio` is in minimum detectable effects. A question waits for its rows of all attributes: more may be asked.
         """
         level = ROWS * self.looks.alpha / self.looks.n_rows
-        return round(expected_share(ratio, self.looks.at, level, SPENDING) * int(self._storage.n_planned))
+        return round(expected_share(ratio, self._waves, level) * int(self._storage.n_planned))
 
     def answers(self) -> DenseAnswers:
         """Return all planned answers; one that was not called for counts as not asked, stored or not."""
@@ -147,7 +147,7 @@ def _pair_tests(
 def shared_images(answers: DenseAnswers) -> DenseAnswers:
     """Return the answers about the images that every trait was asked about in every template."""
     not_asked = answers.absent().get("not_asked")
-    return answers if not_asked is None else answers.where(~not_asked.any(axis=(1, 2)))
+    return answers if not_asked is None else answers.where(np.asarray(~not_asked.any(axis=(1, 2))))
 
 
 def stopping_block(
@@ -158,7 +158,7 @@ def stopping_block(
     Nested lists are in the order of traits and templates of the block `gras`.
     """
     asked = ~answers.absent().get("not_asked", np.zeros(answers.errors.shape, dtype=bool))
-    tests = _pair_tests(as_gras(answers.where(asked.any(axis=(1, 2)))), people, cuts, options, looks)
+    tests = _pair_tests(as_gras(answers.where(np.asarray(asked.any(axis=(1, 2))))), people, cuts, options, looks)
     rows, shape = looks.intervals(tests), answers.errors.shape[1:]
     corrected = _corrected(rows, tests, looks)
     decided = np.full(rows.gap.shape, OPEN) if looks.decided is None else looks.decided

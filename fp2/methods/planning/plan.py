@@ -171,9 +171,10 @@ def _detectable(
     if isinstance(storage, Waves) and largest is not None:
         gaps = [0.0, 2 * largest, 4 * largest] if spread[2] is None else [spread[2]]
         answers = [storage.expected_answers((gap - family.smallest_effect) / largest) for gap in gaps]
-        counts = [f"{n:,} at {gap:.2g}" for n, gap in zip(answers, gaps, strict=True)]
+        counts = [f"{n:,} at {gap:.2g}" for n, gap in zip(answers, gaps, strict=True) if n is not None]
         other = "clearest difference of a probe; its other rows, and composites, may need more"
-        rows["answers until certain"] = f"about {', '.join(counts)} ({other})"
+        if counts:
+            rows["answers until certain"] = f"about {', '.join(counts)} ({other})"
     return rows, warning
 
 

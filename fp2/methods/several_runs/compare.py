@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import MIN_CELL, Fp2Error, LoggedRun, calibration_of, scorer_version
+from fp2.extension import KEYS, MIN_CELL, Fp2Error, LoggedRun, calibration_of, cut_label, scorer_version
 from fp2.methods.several_runs.shared import (
+    STOPPING,
     SharedLines,
     are_independent,
+    asked_people,
     n_people,
     same_probes,
     shared_lines,
     short_names,
 )
+from fp2.methods.several_runs.stopped import looks_words, order_words, repeated, stated_orders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +70,7 @@ def compare(
     -------
     dict
         `first`, `second`: the runs; `samples`: `shared` or `independent`; `shared`: subjects and images of both;
-        `primary`: the primary scorer;
+        `primary`: the primary scorer; `orders`: what a run with `answers.stop=order` decided of the other;
         `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
         one row per cut, probe and group of enough subjects; `family`: what p-values are corrected over; `notes`.
     """
@@ -93,11 +96,22 @@ def compare(
             if probes:
                 distance, means = measure(runs, cut, scorer, probes, settings)
                 rows.append(_row(distance, cut.name, scorer, probes))
+                for tested in (rows[-1], *rows[-1]["by_probe"]):
+                    if tested["p_value"] is not None:
+                        tested["p_value"] = repeated(tested["p_value"], runs)
                 if scorer == scorers[0]:
                     profiles += means
             tick()
     adjust_distances(rows)
     names = short_names(runs)
+    orders = stated_orders(runs)
+    notes += [
+        f"{looks_words(run, name)}: p-values are repeated over its looks, intervals are not."
+        for run, name in zip(runs, names, strict=True)
+        if STOPPING in run.results
+    ]
+    by_id = dict(zip((run.run_id for run in runs), names, strict=True))
+    notes += [f"By {cut_label(order['cut'])}, {order_words(order, by_id)}." for order in orders]
     labels = {probe["id"]: str(probe.get("label") or probe["id"]) for probe in first.results["probes"]}
     return {
         "first": _who(first, names[0]),
@@ -110,6 +124,7 @@ def compare(
         "settings": asdict(settings),
         "distances": rows,
         "profiles": profiles,
+        **({"orders": orders} if orders else {}),
         "notes": notes,
     }
 
@@ -272,7 +287,8 @@ def _centred(
 
 
 def _shared(runs: Sequence[LoggedRun], notes: list[str]) -> dict[str, int]:
-    both = runs[0].people[["image_id", "subject_id"]].merge(runs[1].people[["image_id", "subject_id"]])
+    people = [asked_people(run)[KEYS] for run in runs]
+    both = people[0].merge(people[1])
     n, total = int(both["subject_id"].nunique()), [n_people(run) for run in runs]
     if are_independent(runs):
         notes.append(

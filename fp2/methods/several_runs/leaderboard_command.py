@@ -164,6 +164,9 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}
     levels = " or ".join(f"{100 * (1 - alpha):g} %" for alpha in sorted(alphas))
     legend = [LEGEND.format(level=levels)] if boards else []
-    legend += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
+    plain = [row for row in rows if (row.cut, row.variant) not in boards]
+    legend += [PLAIN_LEGEND] if plain else []
+    if any(len({row.n_subjects for row in plain if row.cut == cut}) > 1 for cut in {row.cut for row in plain}):
+        legend.append("Magnitudes of different numbers of subjects cannot be compared.")
     calibration = calibration_words(map(asdict, rows))
     return "\n".join([*legend, *([calibration] if calibration else [])])

@@ -14,7 +14,8 @@ bootstrap resample has the same subjects for all models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from string import ascii_lowercase
@@ -116,39 +117,138 @@ def smaller_profiles(
         differences (Satterthwaite 1946), makes up for a small group.
     """
     k = observed.means.shape[2]
-    around_observed = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
-    directions = _directions(observed)
-    around = [
-        [_around(direction_vector, batch.means - observed.means, batch) for direction_vector in directions]
-        for batch in batches
-    ]
     smaller, critical = np.ones((k, k), dtype=bool), 0.0
-    for direction, terms in zip(directions, zip(*around, strict=True), strict=True):
-        drawn = _Around(*(np.concatenate(arrays, axis=-2) for arrays in zip(*terms, strict=True)))
-        by_group = (direction**2 * observed.noise[:, 0]).sum(axis=-1)
+    pairs = list(combinations(range(k), 2))
+    for tests in _pair_tests(observed, batches, pairs):
         t, null = np.zeros((k, k)), []
-        for a, b in combinations(range(k), 2):
-            statistic, common = _statistic(around_observed.sizes(a, 1.0), around_observed.sizes(b, 1.0))
-            root = float(np.sqrt(common[0]))
-            draws = np.abs(_statistic(drawn.sizes(a, root), drawn.sizes(b, root))[0])
-            unit = max(float(np.quantile(draws, 1 - alpha, method="higher")), _TINY)
-            t[a, b] = float(statistic[0]) / unit
-            null.append(draws / unit)
-            t[a, b] /= _student(by_group[:, a] + by_group[:, b], sizes, alpha)
+        for (a, b), test in zip(pairs, tests, strict=True):
+            unit = max(float(np.quantile(test.draws, 1 - alpha, method="higher")), _TINY)
+            t[a, b] = test.t / unit
+            null.append(test.draws / unit)
+            t[a, b] /= _student(test.variance, sizes, alpha)
         level = float(np.quantile(np.max(null, axis=0), 1 - alpha, method="higher"))
         smaller &= t - t.T < -level
         critical = max(critical, level)
     return smaller, critical
 
 
+class _PairTest(NamedTuple):
+    """The statistic of two models, |T| of the resamples under equality (b,), and the variance by group (G,)."""
+
+    t: float
+    draws: FloatArray
+    variance: FloatArray
+
+
+def _pair_tests(
+    observed: Profiles, batches: Iterable[Profiles], pairs: Sequence[tuple[int, int]]
+) -> Iterator[list[_PairTest]]:
+    """Yield the tests of `pairs` of models, under each of the two null distributions of `smaller_profiles`."""
+    around_observed = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
+    directions = _directions(observed)
+    around = [
+        [_around(direction_vector, batch.means - observed.means, batch) for direction_vector in directions]
+        for batch in batches
+    ]
+    for direction, terms in zip(directions, zip(*around, strict=True), strict=True):
+        drawn = _Around(*(np.concatenate(arrays, axis=-2) for arrays in zip(*terms, strict=True)))
+        by_group = (direction**2 * observed.noise[:, 0]).sum(axis=-1)
+        tests = []
+        for a, b in pairs:
+            statistic, common = _statistic(around_observed.sizes(a, 1.0), around_observed.sizes(b, 1.0))
+            root = float(np.sqrt(common[0]))
+            draws = np.abs(_statistic(drawn.sizes(a, root), drawn.sizes(b, root))[0])
+            tests.append(_PairTest(float(statistic[0]), draws, by_group[:, a] + by_group[:, b]))
+        yield tests
+
+
+@dataclass(frozen=True)
+class OrderTest:
+    """How the differences between groups of two models compare.
+
+    `differences`: of the first and the second (`Ranked`). `p_value`: two-sided, of the same difference.
+    `equivalence_p`: of differences that are at least the margin apart.
+    """
+
+    differences: tuple[float, float]
+    p_value: float
+    equivalence_p: float
+
+
+def order_tests(
+    observed: Profiles, batches: Iterable[Profiles], sizes: FloatArray, pairs: Sequence[tuple[int, int]], margin: float
+) -> list[OrderTest]:
+    """Test the order of pairs of models, each pair by itself; parameters as in `smaller_profiles`.
+
+    The p-value of the order is the larger one under the two null distributions. Equivalence is tested from both sides
+    at the margin, with the other model's difference as the nuisance parameter (`_margin_p`).
+    """
+    from scipy.special import ndtri, stdtr
+
+    p_values, resampled = np.zeros(len(pairs)), []
+
+    def kept() -> Iterator[Profiles]:
+        for batch in batches:
+            resampled.append(batch.squares())
+            yield batch
+
+    for tests in _pair_tests(observed, kept(), pairs):
+        for k, test in enumerate(tests):
+            df = _degrees_of_freedom(test.variance, sizes)
+            t = abs(test.t) if math.isinf(df) else -float(ndtri(stdtr(df, -abs(test.t))))
+            p_values[k] = max(p_values[k], (1 + int((test.draws >= t - 1e-12).sum())) / (len(test.draws) + 1))
+    roots = np.sqrt(np.maximum(observed.squares()[0], 0.0))
+    together = np.concatenate(resampled)
+    out = []
+    for (a, b), p in zip(pairs, p_values.tolist(), strict=True):
+        df = min(_degrees_of_freedom(observed.noise[:, 0, k].sum(axis=-1), sizes) for k in (a, b))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            opposite = max(0.0, -float(np.nan_to_num(np.corrcoef(together[:, a], together[:, b])[0, 1])))
+        sides = (_margin_p(observed, one, other, margin, opposite, df) for one, other in ((a, b), (b, a)))
+        out.append(OrderTest((float(roots[a]), float(roots[b])), p, max(sides)))
+    return out
+
+
+def _margin_p(observed: Profiles, a: int, b: int, margin: float, opposite: float, df: float) -> float:
+    """Return the one-sided p-value of the hypothesis that the difference of a exceeds that of b by the margin or more.
+
+    The squared length of a noisy profile is taken as noncentral chi-square, with the largest squared standard error as
+    its unit (Abdel-Aty 1954). For each difference s of b, a has s + margin: how far the two observed lengths are from
+    both, in normal statistics, is their Mahalanobis distance, where a negative correlation of the two is `opposite` and
+    a positive one does not count; the nearest s counts.
+    """
+    from scipy.special import ndtr, stdtr
+
+    unit, bias, squares = observed.largest[0], observed.bias[0], observed.squares()[0]
+    if min(unit[a], unit[b]) <= 0:
+        return 1.0
+    reach = math.sqrt(max(squares[b], 0.0)) + 8 * math.sqrt(unit[b])
+    s = np.linspace(0.0, reach, 400)
+
+    def z(model: int, size: FloatArray) -> FloatArray:
+        freedom, noncentral = max(bias[model] / unit[model], 0.5), size**2 / unit[model]
+        length, total = max(squares[model] + bias[model], 0.0) / unit[model], freedom + noncentral
+        spread = 2 / 9 * (1 + noncentral / total) / total
+        value: FloatArray = ((length / total) ** (1 / 3) - (1 - spread)) / np.sqrt(spread)
+        return value
+
+    below, above = np.maximum(-z(a, s + margin), 0.0), np.maximum(z(b, s), 0.0)
+    square = (below**2 - 2 * opposite * below * above + above**2) / max(1 - opposite**2, 1e-9)
+    nearest = math.sqrt(max(float(square.min()), 0.0))
+    return float(ndtr(-nearest) if math.isinf(df) else stdtr(df, -nearest))
+
+
 def _student(variance: FloatArray, sizes: FloatArray, alpha: float) -> float:
     """Return the quantile of Student's t over that of the normal distribution, for a sum of variances (G,)."""
     from scipy.special import ndtri, stdtrit
 
+    df = _degrees_of_freedom(variance, sizes)
+    return 1.0 if math.isinf(df) else float(stdtrit(df, 1 - alpha / 2) / ndtri(1 - alpha / 2))
+
+
+def _degrees_of_freedom(variance: FloatArray, sizes: FloatArray) -> float:
     squares = float((variance**2 / np.maximum(sizes - 1, 1)).sum())
-    if squares <= 0:
-        return 1.0
-    return float(stdtrit(variance.sum() ** 2 / squares, 1 - alpha / 2) / ndtri(1 - alpha / 2))
+    return float(variance.sum() ** 2 / squares) if squares > 0 else math.inf
 
 
 def _directions(observed: Profiles) -> tuple[FloatArray, FloatArray]:
@@ -288,17 +388,28 @@ def rank_models(
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 3 or len(names) != len(table) or len(set(names)) != len(names) or n_bootstrap < 2:
         raise ValueError("need values (models, lines, outcomes), one unique name per model, and n_bootstrap >= 2")
-    k, n, m = table.shape
-    entries = read_entries(table.transpose(1, 0, 2).reshape(n, k * m), groups, subjects, images)
+    observed, batches, sizes = resampled_profiles(table, groups, subjects, images, n_bootstrap, seed, min_subjects)
+    better, critical = smaller_profiles(observed, batches, sizes, alpha)
+    return rank_table(names, observed.squares()[0], better, critical)
+
+
+def resampled_profiles(
+    table: FloatArray, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike | None, n: int, seed: int,
+    min_subjects: int,
+) -> tuple[Profiles, Iterator[Profiles], FloatArray]:  # fmt: skip
+    """Return the profiles of K models, those of `n` resamples of the subjects, and the sizes of the groups (G,).
+
+    The other parameters are those of `rank_models`; so is the error where groups are too small.
+    """
+    k, n_lines, m = table.shape
+    entries = read_entries(table.transpose(1, 0, 2).reshape(n_lines, k * m), groups, subjects, images)
     p = prepare(entries, cell_means(entries), min_subjects)
     if p is None or (p.eligible.sum(axis=0) < 2).any():
         raise ValueError("every outcome of every model needs two groups with enough subjects")
-    drawn, resamples = resampled_moments(p, n_bootstrap, seed)
+    drawn, resamples = resampled_moments(p, n, seed)
     valid = drawn.valid[:, 0]
-    observed = profiles(drawn, valid, p.scale, k)
     batches = (profiles(resampled, valid, p.scale, k) for resampled in resamples)
-    better, critical = smaller_profiles(observed, batches, p.member.sum(axis=0), alpha)
-    return rank_table(names, observed.squares()[0], better, critical)
+    return profiles(drawn, valid, p.scale, k), batches, p.member.sum(axis=0)
 
 
 def rank_table(names: Sequence[str], squares: FloatArray, better: BoolArray, critical: float) -> RankTable:

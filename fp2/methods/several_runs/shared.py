@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from fp2.extension import KEYS, Fp2Error, LoggedRun, distinct_names
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.extension import Cut
 
 
@@ -48,11 +50,19 @@ class SharedLines:
         """Images of those subjects."""
         return len(np.unique(self.images.astype(str)))
 
+    def n_groups(self, values: NDArray[np.float64], minimum: int) -> int:
+        """Return the number of groups in which at least `minimum` subjects have a value, of values (n,)."""
+        known = np.isfinite(values)
+        pairs = set(zip(self.groups[known], self.subjects[known], strict=True))
+        sizes = np.unique([group for group, _ in pairs], return_counts=True)[1] if pairs else np.zeros(0)
+        return int((sizes >= minimum).sum())
+
 
 def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str]) -> SharedLines:
     """Return the scores of all runs for the same subjects and images.
 
-    A row is included if every run has this image of this subject in this group.
+    A row is included if every run has this image of this subject in this group. Of runs that stopped early, only what
+    all of them were asked about counts.
     """
     from fp2.extension import memberships, with_present_values
 
@@ -66,14 +76,40 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     if table.empty:
         raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
     index = list(zip(table["image_id"], table["subject_id"], strict=True))
-    values = [run.wide(scorer).reindex(index)[list(probes)].to_numpy(dtype="float64") for run in runs]
-    columns = (table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id"))
-    return SharedLines(np.stack(values), *columns)
+    values = np.stack([run.wide(scorer).reindex(list(index))[list(probes)].to_numpy(dtype="float64") for run in runs])
+    columns = [table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id")]
+    stopped = [_asked(run, scorer, index, probes) for run in runs if STOPPING in run.results]
+    if stopped:
+        asked = np.logical_and.reduce(stopped)
+        values[:, ~asked] = np.nan
+        kept = asked.any(axis=1)
+        values, columns = values[:, kept], [column[kept] for column in columns]
+    return SharedLines(values, *columns)
+
+
+STOPPING = "stopping"
+"""The block of a run that stopped early (`answers.stop`)."""
+
+
+def _asked(run: LoggedRun, scorer: str, index: Sequence[tuple[str, str]], probes: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which questions of probes were asked about the (image, subject) pairs, (n, m)."""
+    if run.scores is None:
+        return np.asarray(run.wide(scorer).reindex(list(index))[list(probes)].notna().to_numpy())
+    rows = run.scores[run.scores["scorer"] == scorer]
+    counts = rows.groupby([*KEYS, "probe"]).size().unstack("probe").reindex(list(index)).reindex(columns=list(probes))
+    return np.asarray(counts.notna().to_numpy())
+
+
+def asked_people(run: LoggedRun) -> pd.DataFrame:
+    """Return the people of a run; of one that stopped early those whom it was asked about."""
+    if STOPPING not in run.results or run.scores is None:
+        return run.people
+    return run.people.merge(run.scores[KEYS].drop_duplicates())
 
 
 def n_people(run: LoggedRun) -> int:
-    """Return how many subjects a run has."""
-    return int(run.people["subject_id"].nunique())
+    """Return how many subjects a run was asked about."""
+    return int(asked_people(run)["subject_id"].nunique())
 
 
 def are_independent(runs: Sequence[LoggedRun]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fp2.extension import (
 )
 from fp2.methods.stopping.decisions import expected_share, take_look
 from fp2.methods.stopping.looks import OPEN, SPENDING, Decision, StoppingLooks
-from fp2.methods.stopping.waves import WHERE, AskedInWaves, check_settings
+from fp2.methods.stopping.waves import REFUSED, WHERE, AskedInWaves, check_settings
 
 CORRECTIONS = ("holm", "bonferroni")
 
@@ -33,7 +33,9 @@ CORRECTIONS = ("holm", "bonferroni")
 class Certain(AskedInWaves):
     """A probe is asked no further once its rows are decided, and the composites."""
 
-    supplement = "fp2.methods.stopping.block:Stopping"
+    supplement: ClassVar = "fp2.methods.stopping.block:Stopping"
+    refuses: ClassVar[tuple[str, ...]] = REFUSED
+    """Settings that do not go with the rule."""
 
     def __init__(self, protocol: GroupComparison, inputs: Inputs, storage: Any) -> None:
         super().__init__(inputs, storage)
@@ -55,7 +57,7 @@ class Certain(AskedInWaves):
     @classmethod
     def added_to(cls, protocol: GroupComparison, config: Config) -> GroupComparison:
         """Return the protocol with the rule's supplement; raise for settings that the rule does not go with."""
-        check_settings(config)
+        check_settings(config, cls.refuses)
         if config.analysis.correction not in CORRECTIONS:
             fix = f"Set analysis.correction={CORRECTIONS[0]}, or leave {WHERE} out"
             raise Fp2Error(f"it does not go with {WHERE}", where="analysis.correction", fix=fix)
@@ -87,12 +89,12 @@ class Certain(AskedInWaves):
         rows = f"{decided} of {len(awaited)} rows decided"
         return f"look {self._decided_at} of {len(self.looks.at)}: {rows}; {further} asked further"
 
-    def expected_answers(self, ratio: float) -> int:
+    def expected_answers(self, ratio: float) -> int | None:
         """Return about how many answers are asked where the clearest gap beyond the smallest effect has this size.
 
         `ratio` is in minimum detectable effects. A probe waits for all its rows, so that more may be asked.
         """
-        share = expected_share(ratio, self.looks, self.looks.alpha * self._primary_share)
+        share = expected_share(ratio, self._waves, self.looks.alpha * self._primary_share)
         return round(share * int(self._storage.n_planned))
 
     def answers(self) -> RowAnswers:

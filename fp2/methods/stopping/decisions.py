@@ -9,7 +9,8 @@ from typing import Any
 
 from fp2.extension import P_VALUES, RowKey, nominal_levels
 from fp2.methods.stopping.estimates import stopping_probabilities, two_sided_z
-from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, UNTESTABLE, Decision, StoppingLooks
+from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, SPENDING, UNTESTABLE, Decision, StoppingLooks
+from fp2.methods.stopping.order import Waves
 
 POWER = 0.8
 """Of the minimum detectable effect."""
@@ -82,25 +83,25 @@ def _of_composite(looks: StoppingLooks, cut: str, composite: Mapping[str, Any], 
     return Decision(looks.now, OPEN, p_values)
 
 
-def expected_share(ratio: float, looks: StoppingLooks, level: float) -> float:
+def expected_share(ratio: float, waves: Waves, level: float) -> float:
     """Return the expected share of the answers until one row is biased or futile.
 
     Parameters
     ----------
     ratio : float
         The gap beyond the smallest effect of interest, in minimum detectable effects of a run that asks everything.
-    looks : StoppingLooks
+    waves : Waves
     level : float
         The row's share of alpha.
     """
     from scipy.special import ndtri
 
     theta = ratio * (two_sided_z(level) + float(ndtri(POWER)))
-    upper = [two_sided_z(p) for p in nominal_levels(level, looks.at, looks.spending)]
-    asked = looks.asked or looks.at
+    upper = [two_sided_z(p) for p in nominal_levels(level, waves.at, SPENDING)]
+    asked = waves.asked
     lower = [upper[-1] * math.sqrt(t) + float(ndtri(FUTILITY)) * math.sqrt(1 - t) for t in asked]
     share, left = 0.0, 1.0
-    for t, (above, below) in zip(asked[:-1], stopping_probabilities(theta, looks.at, upper, lower), strict=False):
+    for t, (above, below) in zip(asked[:-1], stopping_probabilities(theta, waves.at, upper, lower), strict=False):
         share += t * (above + below)
         left -= above + below
     return share + asked[-1] * max(left, 0.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from fp2.extension import LOOKS, Config, Fp2Error, ImageTask, Inputs, Question, 
 from fp2.methods.stopping.order import Waves, make_waves
 
 WHERE = "answers.stop"
+REFUSED: tuple[str, ...] = ("analysis.looks", "shard", "answers.against")
+"""Settings that do not go with rules that decide by one run alone."""
 
 
 class AskedInWaves:
@@ -48,7 +52,7 @@ class AskedInWaves:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
-    def unit_of(self, question: Question) -> str:
+    def unit_of(self, question: Question) -> Any:
         """Return what a question is about: questions about the same (a probe, say) end at the same look."""
         raise NotImplementedError
 
@@ -66,7 +70,7 @@ class AskedInWaves:
         """What the analysis of the run needs: its looks."""
         return {LOOKS: self.looks}
 
-    def limit(self, unit: str) -> int:
+    def limit(self, unit: Any) -> int:
         """Return the last wave that a unit is asked in so far."""
         return int(min(self.looks.now, self.looks.last.get(unit, self.looks.now)))
 
@@ -105,7 +109,7 @@ class AskedInWaves:
         return tasks
 
     @property
-    def asked_further(self) -> set[str]:
+    def asked_further(self) -> set[Any]:
         """The units that are not decided."""
         return {unit for unit in self._units if unit not in self.looks.last}
 
@@ -120,11 +124,12 @@ class AskedInWaves:
         return True
 
 
-def check_settings(config: Config) -> None:
-    """Raise for settings that no such rule goes with."""
-    for is_set, name in ((config.analysis.looks, "analysis.looks"), (config.shard, "shard")):
-        if is_set is not None:
-            raise Fp2Error(f"it does not go with {WHERE}", where=name, fix="Leave one of them out")
+def check_settings(config: Config, refused: Iterable[str] = REFUSED) -> None:
+    """Raise for settings that do not go with the rule of a config."""
+    for name in refused:
+        if attrgetter(name)(config) is not None:
+            fix = "Leave one of them out"
+            raise Fp2Error(f"it does not go with {WHERE}={config.answers.stop}", where=name, fix=fix)
 
 
 def waves_of(inputs: Inputs) -> Waves:
