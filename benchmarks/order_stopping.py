@@ -5,8 +5,8 @@
 A run is compared with one to four finished runs about the same subjects, in one cut of three groups, by three probes.
 Answers are simulated, those of a subject to all models are correlated; the waves, tests, corrections and decisions are
 those of a run. All finished models have gaps of the same size, each of another group, so that their differences
-(`fp2.methods.several_runs.profiles`) are equal. Cases, in minimum detectable differences (MDD: what a run that asks everything
-orders in 80 %):
+(`fp2.methods.several_runs.profiles`) are equal. Cases, in minimum detectable differences (MDD: what a run that asks
+everything orders in 80 %):
 
     none     no model has a gap
     equal    all models have the same difference, of different groups
