@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
+from fp2.errors import Fp2Error
 from fp2.plugins import STOPPING, load, read_options
 from fp2.progress import Progress
 
@@ -280,7 +281,10 @@ class Analyses(Generic[OptionsT]):
 
     @classmethod
     def stopping_rule(cls, name: str) -> Any:
-        """Return the class of a rule by which a run asks no further (`answers.stop`)."""
+        """Return the class of a rule by which a run asks no further (`answers.stop`); raise if it takes none such."""
+        if not cls.requires.takes_stop and name not in cls.requires.stops:
+            problem = f"protocol {cls.name!r} does not take {name}"
+            raise Fp2Error(problem, where="answers.stop", fix="Omit it, or use probe=fingerprint")
         return load(STOPPING, cls.requires.stops.get(name, name), "answers.stop")
 
     def check(self, inputs: Inputs) -> Sequence[str]:

@@ -73,10 +73,10 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
             problem = f"protocol {protocol.name!r} analyses one answer to each question"
             raise Fp2Error(problem, where="probe.decoding.samples", fix="Set it to 1")
         protocol.check_battery(battery, config)
-    rule = config.answers.stop
-    stops = [] if rule is None or requires.takes_stop or rule in requires.stops else ["answers.stop"]
+    if config.answers.stop is not None:
+        protocol.stopping_rule(config.answers.stop)
     options = [name for name in ANALYSIS_OPTIONS if getattr(config.analysis, name)]
-    for where in [*(f"analysis.{name}" for name in options if name not in requires.takes_analysis), *stops]:
+    for where in (f"analysis.{name}" for name in options if name not in requires.takes_analysis):
         problem = f"protocol {protocol.name!r} does not take it"
         raise Fp2Error(problem, where=where, fix="Omit it, or use probe=fingerprint")
 

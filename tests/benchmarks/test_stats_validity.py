@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binom
-from stats.stats_data import panel_of
+from stats_data import panel_of
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from stats.stats_data import clustered
+from stats_data import clustered
 
 from benchmarks.validity.random_factors import COMPONENTS, crossed_data
 from benchmarks.validity.worlds import World

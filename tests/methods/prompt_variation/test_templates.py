@@ -7,7 +7,7 @@ import pandas as pd
 import pingouin
 import pytest
 from scipy import stats
-from stats.stats_data import clustered
+from stats_data import clustered
 
 from fp2.methods.prompt_variation.templates import template_sensitivity, variance_shares
 from fp2.stats.rows import PanelSettings

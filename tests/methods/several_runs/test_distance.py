@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stats.stats_data import clustered, tangled
+from stats_data import clustered, tangled
 
 from fp2.methods.several_runs.distance import fingerprint_distance
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from stats.stats_data import panel_of
+from stats_data import panel_of
 
 from fp2.methods.several_runs.tallies import Tally, tally_extremes
 
