@@ -378,7 +378,7 @@ def sampled(
             "model": "peeps_vlm", "stated": "sampled", "audited": "sampled", "forgery": kind,
             "altered": float(np.mean([share for _, share, _ in outcomes])), "audits": args.audits,
             "found": float(np.mean([differs for differs, *_ in outcomes])), "expected": math.nan,
-            "altered_that_agree": 1 - float(np.mean([odd for *_, odds in outcomes for odd in odds] or math.nan)),
+            "altered_that_agree": 1 - float(np.mean([each for *_, odds in outcomes for each in odds] or math.nan)),
         })  # fmt: skip
         print(rows[-1], flush=True)
     return rows
