@@ -60,12 +60,7 @@ def main(argv: Sequence[str], program: str = "launch.py", *, as_json: bool = Fal
             with _output_to_error() if as_json else nullcontext():
                 status, written = _main(list(argv), program)
             if as_json and written is not None:
-                paths = [folder / RESULTS for folder in (written if isinstance(written, list) else [written])]
-                texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
-                if isinstance(written, list):
-                    print(f"[{','.join(texts)}]")
-                else:
-                    print(*texts, sep="", end="\n" * len(texts))
+                _print_results(written)
             return status
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
@@ -91,6 +86,16 @@ def _output_to_error() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(stdout, 1)
         os.close(stdout)
+
+
+def _print_results(folders: Path | list[Path]) -> None:
+    """Print the results of the run in a folder, or the list of those of a sweep."""
+    paths = [folder / RESULTS for folder in (folders if isinstance(folders, list) else [folders])]
+    texts = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
+    if isinstance(folders, list):
+        print(f"[{','.join(texts)}]")
+    else:
+        print(*texts, sep="", end="\n" * len(texts))
 
 
 def _main(argv: list[str], program: str) -> tuple[int, Path | list[Path] | None]:

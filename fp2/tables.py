@@ -204,8 +204,10 @@ def item_name(people: pd.DataFrame, row: int) -> str:
 
 def everyone_shown(people: pd.DataFrame) -> pd.DataFrame:
     """Return `people` with a row more for each second image: its path and subject, under the id of the item."""
-    if SUBJECT_B not in people:
-        return people
+    return _with_second_images(people) if SUBJECT_B in people else people
+
+
+def _with_second_images(people: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     second = people[people[SUBJECT_B].notna()]
@@ -315,6 +317,7 @@ class DecodingOption:
 
 @cache
 def _decoding_options(kind: Any) -> list[tuple[str, Any, DecodingOption]]:
+    """Return (name, default, marker) of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return [
         (item.name, item.default, marker)

@@ -123,13 +123,19 @@ def make_plan(
                 task = stimulus.task(asked)
                 tasks.append(task if shown_id == task.image_id else replace(task, image_id=shown_id))
             rows.append(PlannedRow(image_id, subject_id, variant, task_index[name]))
-    if not by_file:
-        return Plan(tuple(questions), tuple(rows), tuple(tasks))
-    first = {task.path: index for index, task in reversed(list(enumerate(tasks)))}
-    order = sorted(range(len(tasks)), key=lambda index: first[tasks[index].path])
+    plan = Plan(tuple(questions), tuple(rows), tuple(tasks))
+    return _by_file(plan) if by_file else plan
+
+
+def _by_file(plan: Plan) -> Plan:
+    """Return the plan with its stimuli ordered by the first place of their file."""
+    first = {task.path: index for index, task in reversed(list(enumerate(plan.tasks)))}
+    order = sorted(range(len(plan.tasks)), key=lambda index: first[plan.tasks[index].path])
     new = {old: index for index, old in enumerate(order)}
-    rows = [PlannedRow(row.image_id, row.subject_id, row.variant, new.get(row.task, -1), row.error) for row in rows]
-    return Plan(tuple(questions), tuple(rows), tuple(tasks[old] for old in order))
+    rows = [
+        PlannedRow(row.image_id, row.subject_id, row.variant, new.get(row.task, -1), row.error) for row in plan.rows
+    ]
+    return Plan(plan.questions, tuple(rows), tuple(plan.tasks[old] for old in order))
 
 
 def show(

@@ -78,24 +78,28 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
         [f"pkg://{name}" for name in conf_packages(shipped=is_shipped).values()] for is_shipped in (True, False)
     )
     entries = [entry for entry in inner if entry and entry not in (*shipped, *installed)]
-    from importlib.util import find_spec
-
     for entry in entries:
-        # Hydra passes over a folder or package that does not exist
-        kind, separator, target = entry.partition("://")
-        kind, target = (kind, target) if separator else ("file", entry)
-        if kind == "file" and not Path(target).expanduser().is_dir():
-            raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
-        if kind == "pkg":
-            try:
-                spec = find_spec(target.replace("/", "."))
-            except (ImportError, ValueError):
-                spec = None
-            if spec is None:
-                raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
+        _check_search_path(entry)
     set_search_path(entries)
     path = ",".join([*shipped, *entries, *installed])
     return [*([f"{SEARCH_PATH}[{path}]"] if path else []), *(word for word in words if word not in search_paths)]
+
+
+def _check_search_path(entry: str) -> None:
+    """Raise for a folder or package of config groups that does not exist: Hydra passes over it."""
+    from importlib.util import find_spec
+
+    kind, separator, target = entry.partition("://")
+    kind, target = (kind, target) if separator else ("file", entry)
+    if kind == "file" and not Path(target).expanduser().is_dir():
+        raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
+    if kind == "pkg":
+        try:
+            spec = find_spec(target.replace("/", "."))
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None:
+            raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -74,9 +74,7 @@ def create(
     for key in OPTIONAL:
         if model.get(key) not in (None, {}) and key not in factory.takes:
             message = f"engine={engine.get('name') or DEFAULT} does not take it"
-            settings_of = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
-            taking = sorted(name for name, takes in settings_of.items() if key in takes)
-            fix = f"Remove it, or choose an engine that takes it: {', '.join(taking) or 'none is installed'}"
+            fix = f"Remove it, or choose an engine that takes it: {', '.join(_taking(key)) or 'none is installed'}"
             raise Fp2Error(message, where=f"model.{key}", fix=fix)
     options = engine_options(kind, engine)
     built: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
@@ -98,6 +96,12 @@ def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
     stated = {key: value for key, value in engine.items() if value is not None}
     options: EngineOptions = read_options(kind.Options, own_options(kind.Options, stated, _installed_options), "engine")
     return options
+
+
+def _taking(key: str) -> list[str]:
+    """Return the installed engines that take an optional setting of a model."""
+    settings_of = read_installed(ENGINES, lambda name: engine_class({"name": name}).takes)
+    return sorted(name for name, takes in settings_of.items() if key in takes)
 
 
 def _installed_options() -> list[type[Any]]:

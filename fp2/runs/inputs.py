@@ -79,6 +79,19 @@ class Asking(TypedDict, total=False):
     engine: Engine
 
 
+def _check_registration(path: Path, keys: Path) -> None:
+    """Raise unless a file is a registration that this machine's key signed."""
+    from fp2.report.keys import KEY_NAME, load_public_key, public_path_of
+    from fp2.report.passport import REGISTRATION_TYPE
+    from fp2.report.verify import signed_statement
+
+    outcome = signed_statement(path, [load_public_key(public_path_of(keys / KEY_NAME))])
+    if outcome.statement is None or outcome.statement["predicateType"] != REGISTRATION_TYPE:
+        problem = outcome.failures[0] if outcome.failures else "it states something else"
+        fix = "fp2 preregister ... --to FILE writes one"
+        raise Fp2Error(f"no registration of this machine: {problem}", where=f"preregistration={path}", fix=fix)
+
+
 def check_surroundings(config: Config) -> None:
     """Raise for an MLflow store that does not exist, and for a preregistration that was not signed on this machine."""
     if config.tracking.enabled and (config.tracking.uri or config.tracking.artifacts):
@@ -86,16 +99,7 @@ def check_surroundings(config: Config) -> None:
 
         check_store(config)
     if config.preregistration is not None:
-        path = Path(config.preregistration)
-        from fp2.report.keys import KEY_NAME, load_public_key, public_path_of
-        from fp2.report.passport import REGISTRATION_TYPE
-        from fp2.report.verify import signed_statement
-
-        outcome = signed_statement(path, [load_public_key(public_path_of(Path(config.paths.keys) / KEY_NAME))])
-        if outcome.statement is None or outcome.statement["predicateType"] != REGISTRATION_TYPE:
-            problem = outcome.failures[0] if outcome.failures else "it states something else"
-            fix = "fp2 preregister ... --to FILE writes one"
-            raise Fp2Error(f"no registration of this machine: {problem}", where=f"preregistration={path}", fix=fix)
+        _check_registration(Path(config.preregistration), Path(config.paths.keys))
 
 
 def load_inputs(
@@ -338,6 +342,7 @@ def _read_images(
 
 
 def _of_item(shown: pd.DataFrame, paths: Sequence[Path], path: Path) -> str:
+    """Return the first item that shows an image, where there are items."""
     return f", {item_name(shown, paths.index(path))}" if ITEM_ROW in shown else ""
 
 

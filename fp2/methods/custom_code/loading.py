@@ -100,7 +100,20 @@ def load_custom(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -
         if is_out_of_memory(error):
             fix = "Choose a smaller dtype (bfloat16)"
             raise Fp2Error(f"the model {spec.id} does not fit into memory", where="model.id", fix=fix) from error
-        raise _cannot_run(checkpoint, spec, error) from error
+        reason = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:200] or "no reason given"
+        parts = [checkpoint.config, *(part for part in checkpoint.config.values() if isinstance(part, dict))]
+        versions = (str(part["transformers_version"]) for part in parts if part.get("transformers_version"))
+        written, here = next(versions, "not known"), importlib.metadata.version("transformers")
+        native = _NATIVE.get(checkpoint.model_type)
+        other = (
+            f"Set model.id={native}, with model.trust_remote_code=false" if native else "There is no native conversion"
+        )
+        raise Fp2Error(
+            f"the code of the model {spec.id} does not run: {type(error).__name__}: {reason}. "
+            f"It was written for transformers {written}, and this is {here}",
+            where="model.id",
+            fix=f"{other}; or serve it with that version and ask it through engine=openai_compat",
+        ) from error
     raise Fp2Error(
         f"the code of the model {spec.id} has none of the known interfaces",
         where="model.id",
@@ -114,17 +127,26 @@ CUSTOM_CODE = CodeInterface(check_allowed, load_custom, CustomCodePrompt)
 def _build(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
     """Return the model, built by its code on the CPU, with its weights loaded."""
     import torch
+    from safetensors.torch import load_file
 
     auto = next(name for name in CODE_CLASSES if name in checkpoint.code)
     transformers = importlib.import_module("transformers")
     config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=True)
     dtype = getattr(torch, spec.dtype)
     model = getattr(transformers, auto).from_config(config, trust_remote_code=True, dtype=dtype)
-    missing = model.load_state_dict(_weights(path), strict=False).missing_keys
+    tensors: dict[str, Any] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        tensors.update(load_file(file))
+    if not tensors:
+        for file in sorted(path.glob("*.bin")):
+            tensors.update(torch.load(file, map_location="cpu", weights_only=True))
+    missing = model.load_state_dict(tensors, strict=False).missing_keys
     for module in model.modules():
         if hasattr(module, "all_tied_weights_keys"):
             module.tie_weights()
-    missing = _without_tied(model, missing)
+    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
+    read = {tensor.data_ptr() for name, tensor in named.items() if name not in missing}
+    missing = sorted(name for name in missing if name not in named or named[name].data_ptr() not in read)
     if missing:
         raise Fp2Error(
             f"{len(missing)} weights of the model {spec.id} are missing, {missing[0]} among them",
@@ -132,47 +154,3 @@ def _build(checkpoint: Checkpoint, path: Path, spec: HfSpec) -> Any:
             fix="Copy or download the checkpoint again",
         )
     return model.to(dtype).eval()
-
-
-def _weights(path: Path) -> dict[str, Any]:
-    """Return all tensors of a checkpoint folder: from safetensors, or from pickled files (tensors only)."""
-    import torch
-    from safetensors.torch import load_file
-
-    tensors: dict[str, Any] = {}
-    for file in sorted(path.glob("*.safetensors")):
-        tensors.update(load_file(file))
-    if not tensors:
-        for file in sorted(path.glob("*.bin")):
-            tensors.update(torch.load(file, map_location="cpu", weights_only=True))
-    return tensors
-
-
-def _without_tied(model: Any, missing: list[str]) -> list[str]:
-    """Return the names of `missing` weights that share no memory with a loaded one (tied weights are saved once)."""
-    named = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-    read = {tensor.data_ptr() for name, tensor in named.items() if name not in missing}
-    return sorted(name for name in missing if name not in named or named[name].data_ptr() not in read)
-
-
-def _cannot_run(checkpoint: Checkpoint, spec: HfSpec, error: Exception) -> Fp2Error:
-    """Return the one line for code that does not run: which transformers it was written for, and an alternative.
-
-    transformers names a missing package.
-    """
-    reason = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:200] or "no reason given"
-    written, here = _written_for(checkpoint.config), importlib.metadata.version("transformers")
-    native = _NATIVE.get(checkpoint.model_type)
-    other = f"Set model.id={native}, with model.trust_remote_code=false" if native else "There is no native conversion"
-    return Fp2Error(
-        f"the code of the model {spec.id} does not run: {type(error).__name__}: {reason}. "
-        f"It was written for transformers {written}, and this is {here}",
-        where="model.id",
-        fix=f"{other}; or serve it with that version and ask it through engine=openai_compat",
-    )
-
-
-def _written_for(config: dict[str, Any]) -> str:
-    """Return the version of transformers that wrote `config.json`, from its top level or a part of it."""
-    parts = [config, *(part for part in config.values() if isinstance(part, dict))]
-    return next((str(part["transformers_version"]) for part in parts if part.get("transformers_version")), "not known")

@@ -263,10 +263,17 @@ def _polygon_numbers(shape: Geometry, size: tuple[int, int]) -> dict[str, float]
 
 def mask_numbers(mask: NDArray[np.bool_]) -> dict[str, float]:
     """Return area and concavity of a mask (height, width); nothing of an empty one."""
+    from scipy.spatial import ConvexHull
+
     area = float(mask.sum())
     if not area:
         return {}
-    return {"mask_area": area / mask.size, "mask_concavity": max(0.0, 1 - area / max(area, _hull_area(mask)))}
+    ys, xs = np.nonzero(mask)
+    corners = np.concatenate([np.stack([xs + dx, ys + dy], axis=1) for dx in (0, 1) for dy in (0, 1)])
+    return {
+        "mask_area": area / mask.size,
+        "mask_concavity": max(0.0, 1 - area / max(area, float(ConvexHull(corners).volume))),
+    }
 
 
 def _mask_file(row: Any) -> NDArray[np.bool_] | None:
@@ -284,15 +291,6 @@ def _mask_file(row: Any) -> NDArray[np.bool_] | None:
         return None
     mask.thumbnail((_GRID, _GRID), Image.Resampling.NEAREST)
     return np.asarray(mask) > 0
-
-
-def _hull_area(mask: NDArray[np.bool_]) -> float:
-    """Return the area of the convex hull of a mask's cells (of their corners)."""
-    from scipy.spatial import ConvexHull
-
-    ys, xs = np.nonzero(mask)
-    corners = np.concatenate([np.stack([xs + dx, ys + dy], axis=1) for dx in (0, 1) for dy in (0, 1)])
-    return float(ConvexHull(corners).volume)  # in two dimensions the volume is the area
 
 
 def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:

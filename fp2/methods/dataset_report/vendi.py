@@ -68,11 +68,7 @@ def vendi_score(vectors: ArrayLike, q: float = 1.0) -> float:
     # the non-zero eigenvalues of X X' / n and X' X / n are the same
     small = (x.T @ x if d < n else x @ x.T) / n
     weights = np.linalg.eigvalsh(small)
-    return _hill(weights[weights > 1e-12], q)
-
-
-def _hill(p: Floats, q: float) -> float:
-    """Return the Hill number of order q of weights, which are normalised to sum 1."""
+    p = weights[weights > 1e-12]
     p = p / p.sum()
     if q == 1:
         return float(np.exp(-(p * np.log(p)).sum()))
@@ -117,21 +113,6 @@ FIX = "Give an .npz with `image_id` (n) and `embedding` (n, d), or a table with 
 
 def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
     """Return vectors, and the people whose image has one, in the same order."""
-    ids, vectors = _read(path)
-    where = "task.files.embeddings"
-    if len(set(ids)) < len(ids):
-        raise Fp2Error("an image has two embeddings", where=where, fix="Keep one row per image_id")
-    place = {name: row for row, name in enumerate(ids)}
-    kept = people[people["image_id"].isin(place)].drop_duplicates("image_id")
-    if kept.empty:
-        raise Fp2Error("no embedding is of an image of the data set", where=where, fix="Compare the image ids")
-    found = vectors[[place[name] for name in kept["image_id"]]]
-    if not np.isfinite(found).all() or not np.linalg.norm(found, axis=1).all():
-        raise Fp2Error("an embedding is zero or not finite", where=where)
-    return found, kept
-
-
-def _read(path: Path) -> tuple[list[str], Floats]:
     from fp2.extension import number_column, read_table
 
     where = "task.files.embeddings"
@@ -146,12 +127,21 @@ def _read(path: Path) -> tuple[list[str], Floats]:
             vectors = np.stack(columns, axis=1)
         if vectors.ndim != 2 or not vectors.size or len(vectors) != len(ids):
             raise ValueError(f"{len(ids)} image ids and vectors of shape {vectors.shape}")
-        return ids, vectors
     except Fp2Error as error:
         raise Fp2Error(error.what, where=where, fix=error.fix or FIX) from error
     except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Fp2Error(f"{path.name} cannot be read: {reason}", where=where, fix=FIX) from error
+    if len(set(ids)) < len(ids):
+        raise Fp2Error("an image has two embeddings", where=where, fix="Keep one row per image_id")
+    place = {name: row for row, name in enumerate(ids)}
+    kept = people[people["image_id"].isin(place)].drop_duplicates("image_id")
+    if kept.empty:
+        raise Fp2Error("no embedding is of an image of the data set", where=where, fix="Compare the image ids")
+    found = vectors[[place[name] for name in kept["image_id"]]]
+    if not np.isfinite(found).all() or not np.linalg.norm(found, axis=1).all():
+        raise Fp2Error("an embedding is zero or not finite", where=where)
+    return found, kept
 
 
 def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> ImageEncoder:

@@ -189,7 +189,6 @@ def load(checkpoint: Checkpoint, name: str) -> Encoder:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; nothing where there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -154,25 +154,20 @@ def _table(shards: list[DataShard], column: str, root: Path) -> tuple[pd.DataFra
                     names[int(value)] if value is not None and value >= 0 else None for value in columns[name]
                 ]
         if column in schema.names and column not in plain:
-            columns[_FILE] = _files(shard, column, root)
-            inside = inside or not all(Path(name).is_absolute() for name in columns[_FILE])
+            files: list[str] = []  # the name that an image will be extracted to, or the path of one outside
+            for image in _images(shard, column):
+                if image["bytes"] is None:
+                    files.append(str((root / str(image["path"] or "missing")).absolute()))
+                else:
+                    files.append(_name(shard, len(files), image["bytes"]))
+                    inside = True
+            columns[_FILE] = files
         elif column in columns:
             columns[_FILE] = columns[column]
         columns["_split"] = shard.split
         columns[ITEM_ROW] = [f"{row} of {shard.path.name}" for row in range(1, len(columns) + 1)]
         parts.append(columns)
     return pd.concat(parts, ignore_index=True), inside
-
-
-def _files(shard: DataShard, column: str, root: Path) -> list[str]:
-    """Return for each row the name that its image will be extracted to, or the absolute path of an image outside."""
-    names = []
-    for image in _images(shard, column):
-        if image["bytes"] is None:
-            names.append(str((root / str(image["path"] or "missing")).absolute()))
-        else:
-            names.append(_name(shard, len(names), image["bytes"]))
-    return names
 
 
 def _images(shard: DataShard, column: str) -> Iterator[Mapping[str, Any]]:

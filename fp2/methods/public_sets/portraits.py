@@ -98,14 +98,12 @@ def _plain(name: str) -> str:
 
 
 def _first_version(labels: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Yield each subject with their labels."""
     for name, entry in labels.items():
         label = entry.get("label", {}) if isinstance(entry, Mapping) else {}
         yield name, _labels(label.get("age"), label.get("gender"), label.get("skin-type"))
 
 
 def _second_version(labels: list[Any]) -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """Yield the subject of each video with their labels."""
     for entry in labels:
         if not isinstance(entry, Mapping) or "subject_id" not in entry:
             continue
@@ -123,19 +121,14 @@ def _second_version(labels: list[Any]) -> Iterator[tuple[str, dict[str, list[str
 def _labels(age: Any, gender: Any, skin: Any) -> dict[str, list[str]]:
     years = str(age).strip().removesuffix(".0")
     text = str(gender or "").strip()
+    tone = (str(skin or "").strip().split() or [""])[-1].upper()  # `3`, `iii` or `type iii`
+    if tone.isdecimal() and 1 <= int(tone) <= len(_FITZPATRICK):
+        tone = _FITZPATRICK[int(tone) - 1]
     return {
         "gender": [] if text.lower() in ("", "n/a", "prefer not to say") else [text],
         "age": [age_group(int(years))] if years.isdecimal() else [],
-        "skin_tone": _fitzpatrick(str(skin or "")),
+        "skin_tone": [tone] if tone in _FITZPATRICK else [],
     }
-
-
-def _fitzpatrick(text: str) -> list[str]:
-    """Return a skin type written `3`, `iii` or `type iii` as `III`; nothing of other text."""
-    word = text.strip().split()[-1].upper() if text.strip() else ""
-    if word.isdecimal() and 1 <= int(word) <= len(_FITZPATRICK):
-        return [_FITZPATRICK[int(word) - 1]]
-    return [word] if word in _FITZPATRICK else []
 
 
 def load_imdb_wiki(root: Path) -> Dataset:
@@ -181,7 +174,10 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
         if math.isinf(score):
             left_out["[image|images] without a detected face"] += 1
             continue
-        age = _age(born, taken)
+        age = None
+        if math.isfinite(born) and math.isfinite(taken) and born > 367:
+            birth = date.fromordinal(int(born) - 366)  # MATLAB's day 1 is 1 January of the year 0
+            age = int(taken) - birth.year - (birth.month >= 7)  # on 1 July
         if age is None or not 0 <= age <= _OLDEST:
             left_out["[image|images] with an age below 0, above 100 or unknown"] += 1
             continue
@@ -194,11 +190,3 @@ def _matlab(file: Path, left_out: Counter[str]) -> Iterator[tuple[Boxed, bool]]:
 
 
 _COLUMNS = ("dob", "photo_taken", "full_path", "gender", "face_score", "second_face_score")
-
-
-def _age(born: float, taken: float) -> int | None:
-    """Return the age in years on 1 July of the year `taken`; `born` is MATLAB's day number (1 is 1 January 0)."""
-    if not (math.isfinite(born) and math.isfinite(taken) and born > 367):
-        return None
-    birth = date.fromordinal(int(born) - 366)
-    return int(taken) - birth.year - (birth.month >= 7)

@@ -90,7 +90,6 @@ class RecordedEngine(BaseEngine):
 
     @cached_property
     def _supplied(self) -> Supplied:
-        """The answers."""
         self.read(lambda done, total: None)
         found: Supplied = self.__dict__["_supplied"]
         return found
@@ -220,7 +219,15 @@ def _answer(task: ImageTask, question: Question, row: int, columns: Mapping[str,
     """Return the answer in a row; None if it lacks what the question is answered by."""
     text = columns["text"][row] if "text" in columns else None
     if question.kind == "choice":
-        return _choice(task, question, columns["numbers"][row])
+        of_options = dict(columns["numbers"][row] or {})
+        for name in OF_CHOICES:
+            if name in of_options:
+                of_options["p"] = _over_choices(question, name, of_options.pop(name))
+        p = of_options.get("p")
+        if not isinstance(p, list) or len(p) != len(question.choices):
+            return None
+        chosen = question.choices[max(range(len(p)), key=p.__getitem__)]
+        return Answer(task.image_id, question.question_id, chosen, numbers=of_options)
     if question.kind != "yes_no":
         return None if text is None else Answer(task.image_id, question.question_id, text)
     own = {name: columns[name][row] for name in YES_NO_NUMBERS if name in columns}
@@ -233,25 +240,11 @@ def _answer(task: ImageTask, question: Question, row: int, columns: Mapping[str,
 
 
 def _yes_or_no(numbers: Mapping[str, float | None]) -> str:
-    """Return the more probable answer."""
     leading = numbers["logit_difference"]
     if leading is not None:
         return "Yes" if leading >= 0 else "No"
     p, norm = numbers["p_yes"], numbers["p_yes_norm"]
     return "Yes" if (norm if norm is not None else p or 0.0) >= 0.5 else "No"
-
-
-def _choice(task: ImageTask, question: Question, numbers: Mapping[str, Any] | None) -> Answer | None:
-    """Return the answer to a choice from the probabilities, or the logits, of its options."""
-    numbers = dict(numbers or {})
-    for name in OF_CHOICES:
-        if name in numbers:
-            numbers["p"] = _over_choices(question, name, numbers.pop(name))
-    p = numbers.get("p")
-    if not isinstance(p, list) or len(p) != len(question.choices):
-        return None
-    chosen = question.choices[max(range(len(p)), key=p.__getitem__)]
-    return Answer(task.image_id, question.question_id, chosen, numbers=numbers)
 
 
 def _over_choices(question: Question, name: str, of_choices: Mapping[str, float]) -> list[float] | None:

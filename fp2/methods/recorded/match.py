@@ -94,7 +94,17 @@ def match(supplied: Supplied, tasks: Sequence[ImageTask], questions: Sequence[Qu
     lost = np.flatnonzero(~matched & there)
     kept = np.flatnonzero(matched & there)
     if not len(kept):
-        raise _none_matches(supplied, named, questions)
+        first = supplied.frame.iloc[0]
+        about = ", ".join(f"{name} {first[name]!r}" for name in ("image", "question", "trait") if name in first)
+        fix = (
+            f"Here images are called such as {next(iter(named), '')!r} and questions {questions[0].question_id!r}; "
+            "set engine.columns, engine.id_pattern or engine.index"
+        )
+        raise Fp2Error(
+            f"none of the {len(supplied.frame)} answers belongs to this run; the first has {about}",
+            where=WHERE,
+            fix=fix,
+        )
     keys = ((images * len(variants) + shown_as) * len(questions) + asked)[kept]
     keys, rows, repeated = _distinct(supplied, keys, kept, duplicates)
     places = {
@@ -173,7 +183,6 @@ def _variant_codes(supplied: Supplied, variants: Sequence[str]) -> Codes:
 
 
 def _question_codes(supplied: Supplied, questions: Sequence[Question]) -> Codes:
-    """Return the number of each row's question."""
     frame = supplied.frame
     if supplied.has("question"):
         return _coded(frame["question"].tolist(), _question_names(questions))
@@ -244,16 +253,3 @@ def _said(supplied: Supplied, rows: Codes) -> list[tuple[Any, ...]]:
     names = [name for name in _VALUES if name in supplied.frame]
     chosen = supplied.frame.iloc[rows]
     return list(zip(*(chosen[name].astype("str").tolist() for name in names), strict=True))
-
-
-def _none_matches(supplied: Supplied, named: Mapping[str, ImageTask], questions: Sequence[Question]) -> Fp2Error:
-    """Return the error for answers of which none belongs to the plan, with what both sides are called."""
-    first = supplied.frame.iloc[0]
-    about = ", ".join(f"{name} {first[name]!r}" for name in ("image", "question", "trait") if name in first)
-    fix = (
-        f"Here images are called such as {next(iter(named), '')!r} and questions {questions[0].question_id!r}; "
-        "set engine.columns, engine.id_pattern or engine.index"
-    )
-    return Fp2Error(
-        f"none of the {len(supplied.frame)} answers belongs to this run; the first has {about}", where=WHERE, fix=fix
-    )

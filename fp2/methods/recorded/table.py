@@ -229,7 +229,6 @@ def _answer_text(value: Any, row: int, supplied: Supplied) -> str | None:
 
 
 def _objects(supplied: Supplied, name: str) -> list[Mapping[str, Any] | None]:
-    """Return the JSON objects of a column."""
     import json
 
     read: list[Mapping[str, Any] | None] = []

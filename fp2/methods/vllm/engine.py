@@ -151,7 +151,6 @@ class VllmEngine(HfEngine):
 
     @functools.cached_property
     def _session(self) -> VllmSession:
-        """The started model."""
         from fp2.methods.vllm.session import UnexpandedProcessor, VllmModel, VllmSession
 
         _version()
@@ -166,7 +165,23 @@ class VllmEngine(HfEngine):
         model_class(checkpoint)
         path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
         processor = UnexpandedProcessor(load_processor_of(checkpoint, path, spec))
-        llm = _start(str(path), spec, self._settings)
+        try:
+            llm = importlib.import_module("vllm").LLM(
+                model=str(path),
+                dtype=spec.dtype,
+                trust_remote_code=spec.trust_remote_code,
+                seed=0,
+                enable_prefix_caching=True,
+                logprobs_mode="raw_logprobs",  # before any processing
+                **self._settings.given(),
+            )
+        except Exception as error:  # vLLM, torch and transformers each raise their own kinds
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise Fp2Error(
+                f"vLLM does not start with the model {spec.id}: {reason[:300]}",
+                where="engine=vllm",
+                fix="See the output of vLLM above; change engine.options, or set engine=hf",
+            ) from error
         loaded = LoadedModel(VllmModel(llm), processor, "vLLM's choice", "vLLM's choice", self.facts)
         return VllmSession(
             loaded,
@@ -193,29 +208,7 @@ class VllmEngine(HfEngine):
             start += rows
 
 
-def _start(path: str, spec: HfSpec, settings: LlmSettings) -> Any:
-    """Return `vllm.LLM` for a folder: prefix caching, log-probabilities before any processing."""
-    try:
-        return importlib.import_module("vllm").LLM(
-            model=path,
-            dtype=spec.dtype,
-            trust_remote_code=spec.trust_remote_code,
-            seed=0,
-            enable_prefix_caching=True,
-            logprobs_mode="raw_logprobs",
-            **settings.given(),
-        )
-    except Exception as error:  # vLLM, torch and transformers each raise their own kinds
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise Fp2Error(
-            f"vLLM does not start with the model {spec.id}: {reason[:300]}",
-            where="engine=vllm",
-            fix="See the output of vLLM above; change engine.options, or set engine=hf",
-        ) from error
-
-
 def _version() -> str:
-    """Return the version of vLLM."""
     for name in _DISTRIBUTIONS if importlib.util.find_spec("vllm") else ():
         try:
             return importlib.metadata.version(name)

@@ -113,7 +113,6 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
 
 
 def _absentees(config: Config) -> pd.DataFrame:
-    """Return the people of the release that the config names."""
     from fp2.extension import Progress, configured_source, load_configured, with_releases
 
     source = configured_source(config)

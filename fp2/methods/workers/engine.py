@@ -247,7 +247,6 @@ class Dispatcher:
         self._transport.give(worker.number, tasks)
 
     def _end_passes(self) -> None:
-        """Tell every worker once that nothing more comes."""
         for worker in self._workers.values():
             if worker.passing and _LAST not in worker.waiting:
                 worker.waiting.append(_LAST)

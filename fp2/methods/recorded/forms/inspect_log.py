@@ -149,8 +149,20 @@ def _whole(text: Any, attached: Mapping[str, str]) -> str | None:
 
 def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
     """Write a log with one sample an answer, as `.json` or `.eval`."""
+    from datetime import UTC, datetime
+
     samples = [_sample(row, about["model"]) for row in records(rows)]
-    header = _header(about, [sample["id"] for sample in samples])
+    ids = [sample["id"] for sample in samples]
+    created = datetime.fromtimestamp(about["created"], UTC).isoformat(timespec="seconds")
+    run = str(about["run_id"])
+    spec = {
+        "run_id": run, "created": created, "task": "fp2", "task_id": run, "task_version": 0,
+        "dataset": {"samples": len(ids), "sample_ids": ids, "shuffled": False}, "model": about["model"], "config": {},
+    }  # fmt: skip
+    stats = {"started_at": created, "completed_at": created, "model_usage": {}}
+    plan = {"name": "plan", "steps": [], "config": {}}
+    results = {"total_samples": len(ids), "completed_samples": len(ids), "scores": []}
+    header = {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
     if path.suffix.lower() != ".eval":
         path.write_text(json.dumps({**header, "samples": samples}, ensure_ascii=False, allow_nan=False), "utf-8")
         return
@@ -179,21 +191,6 @@ def _sample(row: Mapping[str, Any], model: str) -> dict[str, Any]:
         "metadata": {name: value for name, value in row.items() if name not in ("text", "question_text", "error")},
         **({} if done else {"error": {"message": why, "traceback": "", "traceback_ansi": ""}}),
     }
-
-
-def _header(about: Mapping[str, Any], ids: list[str]) -> dict[str, Any]:
-    from datetime import UTC, datetime
-
-    created = datetime.fromtimestamp(about["created"], UTC).isoformat(timespec="seconds")
-    run = str(about["run_id"])
-    spec = {
-        "run_id": run, "created": created, "task": "fp2", "task_id": run, "task_version": 0,
-        "dataset": {"samples": len(ids), "sample_ids": ids, "shuffled": False}, "model": about["model"], "config": {},
-    }  # fmt: skip
-    stats = {"started_at": created, "completed_at": created, "model_usage": {}}
-    plan = {"name": "plan", "steps": [], "config": {}}
-    results = {"total_samples": len(ids), "completed_samples": len(ids), "scores": []}
-    return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 
 
 INSPECT = Form(

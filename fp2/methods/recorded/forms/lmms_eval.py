@@ -21,7 +21,6 @@ _ANSWER = "answer"
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Return the lines, with the one response of each."""
     table = read_table(path)
     responses = place(table, "filtered_resps") or place(table, "resps") or [None] * len(table)
     return table.assign(**{_ANSWER: [_only(one) for one in responses]}).astype(object)

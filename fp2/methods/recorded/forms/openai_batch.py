@@ -23,7 +23,6 @@ _YES_NO = Question("", "", "", "yes_no")
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Return the lines, with the answer's text and numbers, and the reason of a request that failed."""
     table = read_table(path)
     bodies = place(table, "response.body") or [None] * len(table)
     codes = place(table, "response.status_code") or [None] * len(table)

@@ -83,7 +83,6 @@ def _is_by_image(content: Mapping[str, Any]) -> bool:
 
 
 def _read_by_image(path: Path) -> pd.DataFrame:
-    """Return one row an image: what its object holds, or its text."""
     import pandas as pd
 
     content = read_json(path, "answers")
