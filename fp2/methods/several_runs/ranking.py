@@ -131,9 +131,8 @@ def _looked_notes(runs: Sequence[LoggedRun], cut: str, names: Sequence[str]) -> 
     for run in runs:
         if STOPPING in run.results:
             yield f"{looks_words(run, by_id[run.run_id])}: ranks account for its looks, differences do not"
-    for order in stated_orders(runs):
-        if order["cut"] == cut:
-            yield f"by {cut}: {order_words(order, by_id)}"
+    if orders := [order_words(order, by_id) for order in stated_orders(runs) if order["cut"] == cut]:
+        yield f"by {cut}: {'; '.join(orders)}"
 
 
 def _answering(
