@@ -202,8 +202,8 @@ def detectable(name: str, more: int) -> float:
         at=study.waves.at, now=len(study.waves.at), spending=SPENDING, alpha=ALPHA, smallest_share=1, primary="",
         groups=study.waves.groups,
     )  # fmt: skip
-    low, high = 0.0, 1.0 if world.kind != "yes/no" else 0.55
-    for _ in range(6):
+    low, high = 0.0, 0.5
+    for _ in range(8):
         gap = (low + high) / 2
         found = []
         for start in range(0, n_runs, TOGETHER):

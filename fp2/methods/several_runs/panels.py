@@ -78,7 +78,12 @@ def _that_matter(text: str) -> dict[str, Any]:
         config = yaml.safe_load(text)
     except yaml.YAMLError:
         return {}
-    return {key: value for key, value in (config or {}).items() if key not in ("cut", "report", "tracking", "shard")}
+    settings = {
+        key: value for key, value in (config or {}).items() if key not in ("cut", "report", "tracking", "shard")
+    }
+    if isinstance(answers := settings.get("answers"), dict):
+        answers.pop("against", None)  # of a sweep, the runs before
+    return settings
 
 
 def _differences(key: str, values: Sequence[Any]) -> Iterator[list[str]]:

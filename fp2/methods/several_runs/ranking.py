@@ -132,10 +132,9 @@ def _looked_notes(runs: Sequence[LoggedRun], cut: str, names: Sequence[str]) -> 
     by_id = {run.run_id: name for run, name in zip(runs, names, strict=True)}
     for run in runs:
         if STOPPING in run.results:
-            yield f"by {cut}: {looks_words(run, by_id[run.run_id])}: ranks account for its looks, differences do not"
-    for order in stated_orders(runs):
-        if order["cut"] == cut:
-            yield f"by {cut}: {order_words(order, by_id)}"
+            yield f"{looks_words(run, by_id[run.run_id])}: ranks account for its looks, differences do not"
+    if orders := [order_words(order, by_id) for order in stated_orders(runs) if order["cut"] == cut]:
+        yield f"by {cut}: {'; '.join(orders)}"
 
 
 def _answering(
