@@ -1,10 +1,11 @@
 """The random order of the images, and the waves in which they are asked about.
 
 First one image of every subject of a group, then the second ones: another subject says more about a group than another
-image of the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first part t of
-the images has about the part t of every group. A small group is ahead by the factor that gives it enough subjects in
-the first wave, until all of it is asked. A comparison then has at least the part t of its information, and that grows
-by no larger a factor than t from look to look: its statistics are at least as correlated as those of the looks.
+image of the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first
+part t of the images has about the part t of every group. A small group is ahead by the factor that gives it enough
+subjects in the first wave, until all of it is asked. A comparison then has at least the part t of its information, and
+that grows by no larger a factor than t from look to look: its statistics are at least as correlated as those of the
+looks.
 """
 
 from __future__ import annotations
