@@ -28,9 +28,9 @@ from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, StoppingLooks
 from fp2.methods.stopping.order import EARLY
 
 ORDER = (
-    "Images in random order, one of each subject before second ones; the subjects stratified by the groups of all cuts "
-    f"together. The first wave has at least {EARLY:g} times analysis.min_subjects of each group; small groups are "
-    "ahead until all of them are asked."
+    "Images in random order, one of each subject of a group before second ones; the subjects stratified by the groups "
+    f"of all cuts together. The first wave has at least {EARLY:g} times analysis.min_subjects of each group; small "
+    "groups are ahead until all of them are asked."
 )
 ESTIMATE = (
     "corrected_gap: median-unbiased in the stagewise order (Tsiatis, Rosner and Mehta 1984), for rows whose `biased` "

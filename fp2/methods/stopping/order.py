@@ -1,10 +1,11 @@
 """The random order of the images, and the waves in which they are asked about.
 
-First one image of every subject, then the second ones: another subject says more about a group than another image of
-the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first part t of
-the images has about the part t of every group. A small group is ahead by the factor that gives it enough subjects in
-the first wave, until all of it is asked. A comparison then has at least the part t of its information, and that grows
-by no larger a factor than t from look to look: its statistics are at least as correlated as those of the looks.
+First one image of every subject of a group, then the second ones: another subject says more about a group than another
+image of the same one. The order of the subjects is stratified by the groups of all cuts together, so that the first
+part t of the images has about the part t of every group. A small group is ahead by the factor that gives it enough
+subjects in the first wave, until all of it is asked. A comparison then has at least the part t of its information, and
+that grows by no larger a factor than t from look to look: its statistics are at least as correlated as those of the
+looks.
 """
 
 from __future__ import annotations
@@ -104,10 +105,12 @@ def make_waves(
     }
     order, few, most = positions(strata, seed), math.ceil(EARLY * least), max(map(len, images_of.values()))
     share = max(FIRST, few / max(map(len, compared.values())) / most)
-    ahead = dict.fromkeys(order, 1.0)
+    factors: dict[str, float] = {}
     for subjects in compared.values():
-        factor = few / (share * most * len(subjects))
-        ahead.update((subject, factor) for subject in subjects if factor > ahead[subject])
+        factor = max(1.0, few / (share * most * len(subjects)))
+        factors.update((subject, factor) for subject in subjects if factor > factors.get(subject, 0.0))
+    least_factor = min(factors.values())  # where all groups are small nobody is ahead: the first wave is larger
+    share, ahead = share * least_factor, {subject: factors.get(subject, 0.0) / least_factor or 1.0 for subject in order}
     position = {
         (subject, image): (rank + order[subject]) / most / ahead[subject]
         for subject, images in images_of.items()

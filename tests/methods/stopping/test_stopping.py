@@ -65,9 +65,12 @@ def test_each_wave_has_its_share_of_every_group(seed: int, sizes: list[int], ima
 
 
 def test_a_second_image_of_a_subject_is_asked_about_after_one_of_each() -> None:
-    waves = waves_of(population((60, 80)), 1, 10, 3).wave
-    last = [sorted(waves[subject, f"{i}"] for i in range(3)) for subject, _ in waves]
-    assert max(first for first, _, _ in last) <= min(second for _, second, _ in last)
+    people = population((60, 80))
+    waves = waves_of(people, 1, 10, 3).wave
+    for group in ("0", "1"):
+        subjects = [subject for subject, cuts in people.items() if cuts["a"] == [group]]
+        last = [sorted(waves[subject, f"{i}"] for i in range(3)) for subject in subjects]
+        assert max(first for first, _, _ in last) <= min(second for _, second, _ in last)
 
 
 def test_the_order_follows_from_the_seed_and_the_subjects_alone() -> None:
