@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fp2.methods.image_variants.images import background_removed, masked
 from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
 from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
@@ -117,7 +116,10 @@ def test_p_yes_follows_the_planted_probability() -> None:
     assert np.corrcoef(got, meant)[0, 1] > 0.99
 
 
+@pytest.mark.package(name="image_variants")
 def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> None:
+    from fp2.methods.image_variants.images import background_removed, masked
+
     shown = people()[:30]
     drawings = [render(cues, 384) for cues in shown]
     hidden = [masked(d.image, d.geometry.polygons) for d in drawings]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from fp2.methods.image_variants.images import background_removed, blurred, masked
 from fp2.methods.peeps.bundled import Planted, load_planted
 from fp2.methods.peeps.cues import Variant, see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
@@ -25,11 +24,7 @@ from training.peeps.truth import exchanged
 
 LARGE = 384
 SHIFT = 12  # 3 px at the model's 96
-VARIANTS: dict[Variant, Callable[..., Image.Image]] = {
-    "masked": masked,
-    "blurred": blurred,
-    "background_removed": background_removed,
-}
+VARIANTS: tuple[Variant, ...] = ("masked", "blurred", "background_removed")
 
 
 @dataclass(frozen=True)
@@ -86,13 +81,16 @@ def shift_right(speaker: Speaker, planted: Planted, images: Sequence[Image.Image
 
 def variant_right(speaker: Speaker, planted: Planted, people: Sequence[Cues]) -> dict[str, dict[str, float]]:
     """Return `share_right` of every variant, made from the drawing's own polygons as the harness makes them."""
+    from fp2.methods.image_variants import images
+
     drawings = [render(cues, LARGE) for cues in people]
     return {
         name: share_right(
-            speaker, planted, [change(d.image, d.geometry.polygons) for d in drawings], people, variant=name
+            speaker, planted, [getattr(images, name)(d.image, d.geometry.polygons) for d in drawings], people,
+            variant=name,
         )
-        for name, change in VARIANTS.items()
-    }
+        for name in VARIANTS
+    }  # fmt: skip
 
 
 def pairs_right(speaker: Speaker, planted: Planted, seed: int, count: int) -> dict[str, dict[str, float]]:
