@@ -12,8 +12,10 @@ WORDS = {
     "smaller": "{run} has smaller group differences than {against}",
     "larger": "{run} has larger group differences than {against}",
     "equivalent": "the group differences of {run} and {against} are equivalent (less than {margin:g} apart)",
+    "futile": "the order of {run} and {against} was not decided: further answers would hardly decide it",
+    "open": "the order of {run} and {against} is not decided yet",
+    "undecided": "the order of {run} and {against} was not decided: no further answers of both",
 }
-NOT_DECIDED = "the order of {run} and {against} was not decided ({decided})"
 
 
 def repeated(p: float, runs: Sequence[LoggedRun]) -> float:
@@ -46,6 +48,6 @@ def looks_words(run: LoggedRun, name: str) -> str:
 def order_words(order: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """Return a stated order with its certainty, in words; `names`: of the runs, by id."""
     named = {**order, "run": names[order["run"]], "against": names[order["against"]]}
-    words = WORDS.get(order["decided"], NOT_DECIDED).format(**named)
+    words = WORDS[order["decided"]].format(**named)
     p = order["adjusted_equivalence_p" if order["decided"] == "equivalent" else "adjusted_p"]
     return f"{words}, adjusted p {probability(p)} over the looks, look {order['look']} of {order['looks']}"

@@ -22,11 +22,13 @@ from fp2.extension import (
     GapTest,
     Looks,
     RowKey,
+    Verdict,
     nominal_levels,
 )
 from fp2.methods.stopping.estimates import median_unbiased, predictive_power, two_sided_z, with_spread
 
-OPEN, BIASED, EQUIVALENT, FUTILE, UNTESTABLE = "open", "biased", "equivalent", "futile", "untestable"
+OPEN, FUTILE, UNTESTABLE = "open", "futile", "untestable"
+BIASED, EQUIVALENT = Verdict.BIASED.value, Verdict.EQUIVALENT.value
 SPENDING: Final = "pocock"
 _RESOLUTION = 2
 """Permutations at the smallest nominal level of a look."""

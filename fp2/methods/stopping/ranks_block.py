@@ -51,8 +51,8 @@ class OrderSection(StoppingSection):
         headline, names = block["headline"], {run["run_id"]: run["name"] for run in block["against"]}
         yield Sentence(
             f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
-            f"{len(block['at'])} looks. The difference (root mean square of two groups' over probes) was compared with "
-            "those of finished runs:",
+            f"{len(block['at'])} looks. The difference between groups (root mean square over probes) was compared with "
+            "that of finished runs.",
             Weight.PLAIN,
         )
         rows = []
@@ -60,9 +60,10 @@ class OrderSection(StoppingSection):
             equivalent = order["decided"] == "equivalent"
             p = order["adjusted_equivalence_p" if equivalent else "adjusted_p"]
             differences = order["differences"] or (None, None)
-            cells = [names[order["run_id"]], order["run_id"], cut_label(order["cut"]), order["decided"], p]
+            run = f"{names[order['run_id']]} {order['run_id'][:8]}"
+            cells = [run, cut_label(order["cut"]), order["decided"], p]
             rows.append(Row([*cells, order["look"], *differences, order["n_subjects"]]))
-        yield Table("orders", COLUMNS, rows)
+        yield Table("orders", COLUMNS, rows, "Order relative to finished runs", primary=True)
         at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
             f"Looks at {at} % of the images, {block['spending']} alpha spending. {block['order']} The run was asked no "
@@ -76,12 +77,11 @@ class OrderSection(StoppingSection):
 
 COLUMNS = [
     Column("Finished run", Kind.NAME),
-    Column("Run", Kind.CODE),
     Column("Groups by"),
-    Column("Difference of this run"),
+    Column("This run's is"),
     Column("Adjusted p", Kind.P),
     Column("Look", Kind.COUNT),
-    Column("This run", Kind.NUMBER),
-    Column("Finished run's", Kind.NUMBER),
+    Column("This run", Kind.NUMBER, terminal=False),
+    Column("Finished run's", Kind.NUMBER, terminal=False),
     Column("Subjects", Kind.COUNT),
 ]
