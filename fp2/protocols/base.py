@@ -220,6 +220,13 @@ class Requirements:
     stops: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
 
+    def stopping_rule(self, name: str) -> Any:
+        """Return the class of a rule by which a run asks no further (`answers.stop`); raise if it takes none such."""
+        if not self.takes_stop and name not in self.stops:
+            fix = "Omit it, or use probe=fingerprint"
+            raise Fp2Error(f"the protocol does not take {name}", where="answers.stop", fix=fix)
+        return load(STOPPING, self.stops.get(name, name), "answers.stop")
+
 
 @dataclass(frozen=True)
 class Statements:
@@ -278,14 +285,6 @@ class Analyses(Generic[OptionsT]):
             For an option that is unknown or out of range.
         """
         return cls(read_options(cls.Options, getattr(config, cls._section).options, f"{cls._section}.options"))
-
-    @classmethod
-    def stopping_rule(cls, name: str) -> Any:
-        """Return the class of a rule by which a run asks no further (`answers.stop`); raise if it takes none such."""
-        if not cls.requires.takes_stop and name not in cls.requires.stops:
-            problem = f"protocol {cls.name!r} does not take {name}"
-            raise Fp2Error(problem, where="answers.stop", fix="Omit it, or use probe=fingerprint")
-        return load(STOPPING, cls.requires.stops.get(name, name), "answers.stop")
 
     def check(self, inputs: Inputs) -> Sequence[str]:
         """Return what a reader has to know before anything is asked or computed.

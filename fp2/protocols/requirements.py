@@ -74,7 +74,7 @@ def check_settings(protocol: Protocol, config: Config, battery: Battery | None) 
             raise Fp2Error(problem, where="probe.decoding.samples", fix="Set it to 1")
         protocol.check_battery(battery, config)
     if config.answers.stop is not None:
-        protocol.stopping_rule(config.answers.stop)
+        requires.stopping_rule(config.answers.stop)
     options = [name for name in ANALYSIS_OPTIONS if getattr(config.analysis, name)]
     for where in (f"analysis.{name}" for name in options if name not in requires.takes_analysis):
         problem = f"protocol {protocol.name!r} does not take it"

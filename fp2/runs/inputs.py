@@ -386,7 +386,7 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
         model = inputs.config.model.name
         storage = RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store, writing, model)
     rule = inputs.config.answers.stop
-    stopped: Storage = storage if rule is None else protocol.stopping_rule(rule)(protocol, inputs, storage)
+    stopped: Storage = storage if rule is None else protocol.requires.stopping_rule(rule)(protocol, inputs, storage)
     return stopped
 
 

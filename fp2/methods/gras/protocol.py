@@ -97,7 +97,7 @@ class GrasAnalysis(Analyses[GrasOptions]):
         battery = {"battery": results.get(BLOCK, {}).get("battery", {})}
         if "stopping" not in results:
             return battery
-        return {**battery, LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results)}
+        return {**battery, LOOKS: self.requires.stopping_rule(results["stopping"]["rule"]).recall(results)}
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
@@ -155,7 +155,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
         given = cls.analysis_options(config) | protocol_options(config.probe.options)
         protocol, rule = cls(read_options(GrasOptions, given, "probe.options")), config.answers.stop
-        return protocol if rule is None else cls.stopping_rule(rule).added_to(protocol, config)
+        return protocol if rule is None else cls.requires.stopping_rule(rule).added_to(protocol, config)
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise unless the battery asks about traits."""

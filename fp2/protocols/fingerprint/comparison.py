@@ -65,13 +65,13 @@ class GroupComparison(Asks[Any]):
     def from_config(cls, config: Config) -> Self:
         """Return the protocol; one whose run stops by a rule has the rule's supplement."""
         protocol, rule = super().from_config(config), config.answers.stop
-        return protocol if rule is None else cls.stopping_rule(rule).added_to(protocol, config)
+        return protocol if rule is None else cls.requires.stopping_rule(rule).added_to(protocol, config)
 
     def recall(self, results: Block) -> Block:
         """Return the looks of a logged run that stopped by a rule."""
         if "stopping" not in results:
             return {}
-        return {LOOKS: self.stopping_rule(results["stopping"]["rule"]).recall(results["stopping"])}
+        return {LOOKS: self.requires.stopping_rule(results["stopping"]["rule"]).recall(results["stopping"])}
 
     def supplement_entries(self) -> list[SupplementEntry]:
         """Return what supplements a run may have: those of the protocol and of method packages, and of the config."""
