@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fp2.extension import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
-    from fp2.extension import Trait
+    from fp2.extension import DenseAnswers, Trait
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class GrasAnswers:
     traits: tuple[Trait, ...]
     templates: tuple[str, ...]
     columns: Mapping[str, NDArray[np.float32]]
+
+    @classmethod
+    def of(cls, answers: DenseAnswers) -> GrasAnswers:
+        """Return the answers of a run as they are analysed."""
+        return cls(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
 
     def __post_init__(self) -> None:
         """Check the shapes and that names are unique."""

@@ -127,13 +127,8 @@ class GrasCertain(AskedInWaves):
     def decide(self) -> None:
         """Take the look `now` at the answers of the waves so far."""
         asked = self.answers().where(self._row_wave <= self.looks.now)
-        tests = _pair_tests(as_gras(asked), self._inputs.people, self._inputs.cuts, self._options, self.looks)
+        tests = _pair_tests(GrasAnswers.of(asked), self._inputs.people, self._inputs.cuts, self._options, self.looks)
         self.looks = self.looks.after(tests)
-
-
-def as_gras(answers: DenseAnswers) -> GrasAnswers:
-    """Return the answers as they are analysed."""
-    return GrasAnswers(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
 
 
 def _pair_tests(
@@ -158,7 +153,7 @@ def stopping_block(
     Nested lists are in the order of traits and templates of the block `gras`.
     """
     asked = ~answers.absent().get("not_asked", np.zeros(answers.errors.shape, dtype=bool))
-    tests = _pair_tests(as_gras(answers.where(np.asarray(asked.any(axis=(1, 2))))), people, cuts, options, looks)
+    tests = _pair_tests(GrasAnswers.of(answers.where(np.asarray(asked.any(axis=(1, 2))))), people, cuts, options, looks)
     rows, shape = looks.intervals(tests), answers.errors.shape[1:]
     corrected = _corrected(rows, tests, looks)
     decided = np.full(rows.gap.shape, OPEN) if looks.decided is None else looks.decided

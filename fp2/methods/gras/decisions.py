@@ -106,19 +106,12 @@ def _of_attribute(
     gap: FloatArray, error: FloatArray, critical: FloatArray, at_end: FloatArray, bound: float, fraction: float
 ) -> tuple[FloatArray, ...]:
     """Return the columns of `Intervals`, each (Q,), from pairs (P, Q)."""
-    from scipy.special import ndtr
-
     known = np.isfinite(error)
     reach = np.where(known, np.where(np.isfinite(critical), critical, np.inf) * error, np.inf)
     low = np.maximum(np.where(known, gap - reach, 0.0).max(axis=0), 0.0)
     high = np.where(known.any(axis=0), np.where(known, gap + reach, 0.0).max(axis=0), np.inf)
     pair = np.where(known, gap / error, -1.0).argmax(axis=0)[None]
     clearest, own = (np.take_along_axis(x, pair, axis=0)[0] for x in (gap, error))
-
-    def power(z: FloatArray, needed: FloatArray) -> FloatArray:
-        if fraction >= 1:
-            return (z >= needed).astype(np.float64)
-        return np.asarray(ndtr((z - needed * math.sqrt(fraction)) / math.sqrt(1 - fraction)))
 
     beyond = np.where(known, (gap - bound) / error, -np.inf).max(axis=0)
     return (
@@ -127,8 +120,8 @@ def _of_attribute(
         high,
         clearest,
         own,
-        power(beyond, at_end),
-        power(-beyond, at_end),
+        predictive_power(beyond, at_end, fraction),
+        predictive_power(-beyond, at_end, fraction),
     )
 
 

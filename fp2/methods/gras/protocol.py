@@ -118,7 +118,7 @@ class GrasAnalysis(Analyses[GrasOptions]):
             n_planned, answers = len(answers.image_ids), shared_images(answers)
             part = part_of_alpha(looks.at, looks.shared)
             warnings.append(SHARED.format(n=len(answers.image_ids), planned=n_planned))
-        given = GrasAnswers(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
+        given = GrasAnswers.of(answers)
         with job.progress.steps("Comparing groups", STEPS) as tick:
             block = analyse(given, tables.people, job.cuts, self.options, tick, part)
         block = {**block, "warnings": [*warnings, *block["warnings"]], "battery": job.facts["battery"]}

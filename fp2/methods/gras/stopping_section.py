@@ -9,6 +9,7 @@ import numpy as np
 
 from fp2.extension import Block, Column, Kind, Results, Row, Section, Sentence, Table, Value, Weight, cut_label, number
 from fp2.methods.gras.decisions import NAMES
+from fp2.methods.stopping.block import asked_words, looks_words
 
 
 class GrasStoppingSection(Section):
@@ -19,10 +20,9 @@ class GrasStoppingSection(Section):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield what was saved, the decisions by attribute, the last look at each trait, and the rule."""
-        headline, of_traits = block["headline"], results["gras"]
+        of_traits = results["gras"]
         yield Sentence(
-            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
-            f"{len(block['at'])} looks. The composite, whether groups differ in anything: {block['composite']}.",
+            f"{asked_words(block)} The composite, whether groups differ in anything: {block['composite']}.",
             Weight.PLAIN,
         )
         counts = {name: Counter(np.ravel(row["decided"]).tolist()) for name, row in block["rows"].items()}
@@ -31,9 +31,8 @@ class GrasStoppingSection(Section):
         columns = [Column("Last look at"), *(Column(name, Kind.COUNT) for name in of_traits["templates"])]
         last = [Row([trait["word"], *looks]) for trait, looks in zip(of_traits["traits"], block["last"], strict=True)]
         yield Table("stopping_last", columns, last, fold="Last look at each trait")
-        at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
-            f"Looks at {at} % of the images, {block['spending']} alpha spending. {block['order']} A trait was asked no "
+            f"{looks_words(block)} A trait was asked no "
             "further in a template once its rows of all attributes were different or equivalent (the interval of the "
             f"largest difference is beyond, or within, {number(block['smallest_effect'])}) or futile (conditional "
             f"power of both below {100 * block['futility']:.0f} %), and the composite decided. {block['estimates']}",

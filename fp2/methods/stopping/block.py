@@ -91,6 +91,21 @@ def _stated(decision: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def asked_words(block: Block) -> str:
+    """Return how much of what was planned was asked, as a sentence."""
+    headline = block["headline"]
+    return (
+        f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
+        f"{len(block['at'])} looks."
+    )
+
+
+def looks_words(block: Block) -> str:
+    """Return what the looks were and how the images were ordered, as sentences."""
+    at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
+    return f"Looks at {at} % of each group at least, {block['spending']} alpha spending. {block['order']}"
+
+
 class StoppingSection(Section):
     """How far each probe was asked, and what was decided."""
 
@@ -99,21 +114,15 @@ class StoppingSection(Section):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the rule with what was saved, and the looks of the probes."""
-        headline, labels = block["headline"], probe_labels(results)
-        yield Sentence(
-            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
-            f"{len(block['at'])} looks.",
-            Weight.PLAIN,
-        )
+        labels = probe_labels(results)
+        yield Sentence(asked_words(block), Weight.PLAIN)
         rows = [self._row(probe, block, labels) for probe in block["probes"]]
         yield Table("stopping", COLUMNS, rows, fold="Looks and decisions of each probe")
-        at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         of_scorer = f" of {scorer_label(block['primary'])}" if "primary" in block else ""
         yield Sentence(
-            f"Looks at {at} % of each group at least, {block['spending']} alpha spending. {block['order']} A probe was "
-            f"asked no further once its rows{of_scorer} were biased, equivalent or futile "
-            f"(conditional power of both verdicts below {100 * block['futility']:.0f} %), and the composites decided. "
-            f"{block['estimates']}",
+            f"{looks_words(block)} A probe was asked no further once its rows{of_scorer} were biased, equivalent or "
+            f"futile (conditional power of both verdicts below {100 * block['futility']:.0f} %), and the composites "
+            f"decided. {block['estimates']}",
             Weight.DETAIL,
         )
 

@@ -9,27 +9,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from fp2.extension import GapTest
+from fp2.extension import FloatArray, GapTest
 
+Numbers = TypeVar("Numbers", float, FloatArray)
 _POINTS = 64
 _FAR = 8.0
 
 
-def predictive_power(z: float, critical: float, fraction: float) -> float:
+def predictive_power(z: Numbers, critical: Numbers, fraction: float) -> Numbers:
     """Return the conditional power of the last look, averaged over what the data leave open about theta.
 
     `z` is the statistic at `fraction`; the last look rejects above `critical`. With a flat prior of theta, the
     statistic of the last look is normal with mean z / sqrt(t) and variance (1 - t) / t (Spiegelhalter, Freedman and
-    Blackburn 1986).
+    Blackburn 1986). Arrays are broadcast.
     """
     from scipy.special import ndtr
 
+    power: Numbers
     if fraction >= 1:
-        return float(z >= critical)
-    return float(ndtr((z - critical * math.sqrt(fraction)) / math.sqrt(1 - fraction)))
+        power = np.multiply(z >= critical, 1.0)
+    else:
+        power = ndtr((z - critical * math.sqrt(fraction)) / math.sqrt(1 - fraction))
+    return power
 
 
 def two_sided_z(p: float) -> float:

@@ -180,7 +180,7 @@ class StoppingLooks(Looks):
         """Return the conditional power of the last look, which is one-sided at `level`, given the statistic so far."""
         from scipy.special import ndtri
 
-        return predictive_power(z, -float(ndtri(level)), (self.asked or self.at)[self.now - 1])
+        return float(predictive_power(z, -float(ndtri(level)), (self.asked or self.at)[self.now - 1]))
 
     def level_at_end(self, share: float) -> float:
         """Return the nominal level of the last look for a share of alpha."""

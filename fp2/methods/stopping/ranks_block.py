@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fp2.extension import Block, Column, ComparedRun, Kind, Results, Row, Sentence, Table, Value, Weight, cut_label
-from fp2.methods.stopping.block import Stopping, StoppingSection
+from fp2.methods.stopping.block import Stopping, StoppingSection, asked_words, looks_words
 from fp2.methods.stopping.ranks import OrderLooks
 
 ESTIMATE = "differences: on the answers that both runs were asked for, not corrected for stopping."
@@ -48,10 +48,9 @@ class OrderSection(StoppingSection):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield the rule with what was saved, and the orders."""
-        headline, names = block["headline"], {run["run_id"]: run["name"] for run in block["against"]}
+        names = {run["run_id"]: run["name"] for run in block["against"]}
         yield Sentence(
-            f"{headline['asked']:,} of {headline['planned']:,} planned answers were asked, at {block['now']} of "
-            f"{len(block['at'])} looks. The difference between groups (root mean square over probes) was compared with "
+            f"{asked_words(block)} The difference between groups (root mean square over probes) was compared with "
             "that of finished runs.",
             Weight.PLAIN,
         )
@@ -64,9 +63,8 @@ class OrderSection(StoppingSection):
             cells = [run, cut_label(order["cut"]), order["decided"], p]
             rows.append(Row([*cells, order["look"], *differences, order["n_subjects"]]))
         yield Table("orders", COLUMNS, rows, "Order relative to finished runs", primary=True)
-        at = ", ".join(f"{100 * t:.0f}" for t in block["at"])
         yield Sentence(
-            f"Looks at {at} % of the images, {block['spending']} alpha spending. {block['order']} The run was asked no "
+            f"{looks_words(block)} The run was asked no "
             "further once its difference was smaller than, larger than or equivalent to (less than "
             f"{block['margin']:g} apart) that of each finished run in every cut, or futile (conditional power of both "
             f"below {100 * block['futility']:.0f} %). Adjusted p: over all looks, and by Holm over runs and cuts. "
