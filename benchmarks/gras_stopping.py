@@ -26,6 +26,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fp2.cuts import Cut
+from fp2.methods.dense.traits import Trait
 from fp2.methods.gras import decisions
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.decisions import DIFFERENT, EQUIVALENT, TraitLooks
@@ -34,7 +35,6 @@ from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.pairs import PairTests
 from fp2.methods.gras.resampling import TraitTests
 from fp2.methods.stopping.order import Waves, make_waves
-from fp2.probes.traits import Trait
 from fp2.progress import Progress
 
 TRAITS, TEMPLATES, ALPHA, LEAST, OUTCOME = 4, 2, 0.05, 10, "p_yes_first_token"

@@ -35,6 +35,7 @@ from fp2.cuts import resolve_cuts
 from fp2.data.base import Dataset, people_table
 from fp2.data.stimuli import Stimulus
 from fp2.engines.base import BaseEngine
+from fp2.methods.dense.trait_battery import asked_traits
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.protocols.base import Inputs, Protocol
@@ -132,7 +133,7 @@ class MadeUp:
     ) -> tuple[Protocol, Inputs]:
         """Return what `fp2.runs.inputs.load_inputs` does."""
         battery = load_battery(asdict(config.probe))
-        kept = {trait.word for trait in battery.traits[: self.traits]}
+        kept = {trait.word for trait in asked_traits(battery)[: self.traits]}
         questions = tuple(question for question in battery.questions if question.trait in kept)
         battery = replace(battery, questions=questions)
         people = make_people(self.images)

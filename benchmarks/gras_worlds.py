@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fp2.cuts import Cut
+from fp2.methods.dense.traits import Trait
 from fp2.methods.gras.answers import GrasAnswers
-from fp2.probes.traits import Trait
 
 OFFICIAL = {"gender": 2, "race": 7, "age": 5}
 TONES = 10

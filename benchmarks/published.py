@@ -29,6 +29,8 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from fp2.compose import load_config
 from fp2.data.base import load_configured
+from fp2.methods.dense.published import read_wording
+from fp2.methods.dense.trait_battery import traits_of
 from fp2.methods.fhibe.narrow.published import THRESHOLDS
 from fp2.methods.fhibe.scores.published import GroupScores, all_pairs
 from fp2.methods.gras.answers import GrasAnswers
@@ -38,8 +40,6 @@ from fp2.methods.gras.options import GrasOptions
 from fp2.methods.gras.published_tests import BiasAnalysis, find_bias_analyses, published_tests
 from fp2.methods.gras.resampling import TraitTests
 from fp2.methods.page_code.script import SCRIPT
-from fp2.probes.published import read_wording
-from fp2.probes.trait_battery import traits_of
 from fp2.progress import Progress
 from fp2.protocols.fingerprint.disparities import composite
 from fp2.runs.inputs import with_cuts

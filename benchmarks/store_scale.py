@@ -134,7 +134,7 @@ def resume(path: Path, answers: int) -> dict[str, float]:
 
 def merge(path: Path, answers: int) -> dict[str, float]:
     """Merge two stores of answers, and two of arrays, with nothing in common; return the rows merged in a second."""
-    from fp2.store.dense import DenseStore, Piece, QuestionSet
+    from fp2.methods.dense.store import DenseStore, Piece, QuestionSet
     from fp2.store.merge import merge_stores
     from fp2.store.rows import ResponseStore
     from fp2.tables import YES_NO_NUMBERS, Answer

@@ -28,6 +28,8 @@ UI_TABLES = (TABLE, SAMPLE)
 """The JSON tables that MLflow's UI shows."""
 FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
+SHARDS, QUESTIONS = "responses", "questions.parquet"
+"""In place of responses and scores: answers as arrays (`fp2.ask.storage`), in parts, and the questions."""
 STATUS, LIVE = "status.json", "live.json"
 """How a job ended, and how far it is."""
 REPORT_FOLDER, REPORT_PAGE, REPORT_MARKDOWN, REPORT_FIGURE = "report", "report.html", "report.md", "fingerprints.png"

@@ -85,11 +85,15 @@ from fp2.tables import (
     PEOPLE as PEOPLE,
     PLACE_AND_TIME as PLACE_AND_TIME,
     Question as Question,
+    STILL_REASONING as STILL_REASONING,
     SUBJECT_B as SUBJECT_B,
     TRACE as TRACE,
+    TRAIT as TRAIT,
+    UNENDED as UNENDED,
     VARIANT_PARAMETERS as VARIANT_PARAMETERS,
     WITHOUT_ATTEMPT as WITHOUT_ATTEMPT,
     YES_NO_NUMBERS as YES_NO_NUMBERS,
+    absent_counts as absent_counts,
     attribute_columns as attribute_columns,
     everyone_shown as everyone_shown,
     item_name as item_name,
@@ -114,7 +118,6 @@ from fp2.cuts import (
     with_present_values as with_present_values,
 )
 from fp2.ask.answers import (
-    Answers as Answers,
     RowAnswers as RowAnswers,
     RunTables as RunTables,
     other_tables as other_tables,
@@ -196,21 +199,8 @@ from fp2.data.readers.labelled import (
 )
 from fp2.data.readers.source import COLUMNS as COLUMNS, Columns as Columns
 
-# FHIBE's release: attributes, geometry, folders.
-# Questions: batteries, and traits with their templates.
-from fp2.probes.battery import Battery as Battery, load_battery as load_battery
-from fp2.probes.trait_battery import (
-    TraitTemplates as TraitTemplates,
-    facts as facts,
-    protocol_options as protocol_options,
-    traits_of as traits_of,
-)
-from fp2.probes.traits import (
-    Trait as Trait,
-    TraitList as TraitList,
-    own_traits as own_traits,
-    read_traits as read_traits,
-)
+# Questions: batteries.
+from fp2.probes.battery import Battery as Battery, is_trait_battery as is_trait_battery, load_battery as load_battery
 from fp2.probes.items import Items as Items
 
 # Engines: the interface, checkpoints and their files, supplied answers, models in several processes.
@@ -327,8 +317,6 @@ from fp2.engines.server.report import raise_if_fatal as raise_if_fatal
 
 # Plans and stored answers.
 from fp2.ask.plan import Plan as Plan, show as show
-from fp2.ask.dense import DenseStorage as DenseStorage, disk as disk
-from fp2.ask.dense_answers import DenseAnswers as DenseAnswers, QUESTIONS as QUESTIONS, SHARDS as SHARDS
 from fp2.ask.cost import (
     check_cost as check_cost,
     check_scoring_cost as check_scoring_cost,
@@ -337,16 +325,32 @@ from fp2.ask.cost import (
     n_samples as n_samples,
     reasoning_budget as reasoning_budget,
 )
-from fp2.ask.loop import Forecast as Forecast, Storage as Storage, Waves as Waves, ask as ask
+from fp2.ask.loop import ask as ask
+from fp2.ask.storage import (
+    Answers as Answers,
+    Forecast as Forecast,
+    Storage as Storage,
+    Waves as Waves,
+    Writing as Writing,
+    dense_storage as dense_storage,
+    of_nobody as of_nobody,
+)
 from fp2.ask.rows import BYTES_PER_ANSWER as BYTES_PER_ANSWER
 from fp2.store.database import (
     CHECKSUMS as CHECKSUMS,
     CachedTable as CachedTable,
     add_table as add_table,
     as_user_error as as_user_error,
+    checksum as checksum,
+    delete_checksums as delete_checksums,
     file_of as file_of,
+    has_table as has_table,
+    intact as intact,
+    put_checksums as put_checksums,
+    put_runtime as put_runtime,
     transaction as transaction,
 )
+from fp2.store.leases import Leases as Leases
 from fp2.store.salted_keys import (
     image_commitment as image_commitment,
     local_salt as local_salt,
@@ -825,8 +829,13 @@ from fp2.tracking.files import (
     replace as replace,
 )
 from fp2.runs.live import line_of as line_of
-from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
-from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
+from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows, problem_of as problem_of
+from fp2.store.merge import (
+    batches as batches,
+    copy_runtimes as copy_runtimes,
+    count_rows as count_rows,
+    merge_stores as merge_stores,
+)
 from fp2.runs.local_paths import (
     BATTERY_PATHS as BATTERY_PATHS,
     FILES as FILES,

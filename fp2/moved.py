@@ -11,6 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
+    "fp2.ask.dense_answers": "fp2.methods.dense.answers",
+    "fp2.ask.dense": "fp2.methods.dense.storage",
     "fp2.commands.compare": "fp2.methods.several_runs.compare_command",
     "fp2.commands.data_verify": "fp2.methods.maintenance.data_verify",
     "fp2.commands.doctor": "fp2.methods.maintenance.doctor",
@@ -45,6 +47,9 @@ MOVED = {
     "fp2.engines.vllm": "fp2.methods.vllm",
     "fp2.engines.workers.options": "fp2.engines.worker_options",
     "fp2.engines.workers": "fp2.methods.workers",
+    "fp2.probes.published": "fp2.methods.dense.published",
+    "fp2.probes.trait_battery": "fp2.methods.dense.trait_battery",
+    "fp2.probes.traits": "fp2.methods.dense.traits",
     "fp2.protocols.attention": "fp2.methods.attention",
     "fp2.protocols.diversity": "fp2.methods.dataset_report",
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
@@ -108,6 +113,7 @@ MOVED = {
     "fp2.stats.tallies": "fp2.methods.several_runs.tallies",
     "fp2.stats.templates": "fp2.methods.prompt_variation.templates",
     "fp2.stats.two_samples": "fp2.methods.several_runs.two_samples",
+    "fp2.store.dense": "fp2.methods.dense.store",
 }
 """The old import path of a package -> the present one; a path below another stands before it."""
 
@@ -116,6 +122,7 @@ _FHIBE, _MODEL, _PROFILES = (
     "fp2.methods.fhibe_release", "fp2.methods.adjusted.model", "fp2.methods.several_runs.profiles",
 )  # fmt: skip
 _MATCHED, _LABELS = "fp2.methods.matched.panel", "fp2.methods.labels.agreement"
+_DENSE = "fp2.methods.dense"
 MOVED_NAMES = {
     "vocab": _FHIBE,
     **dict.fromkeys(("AttributeReader", "find_country"), f"{_FHIBE}.attributes"),
@@ -125,6 +132,10 @@ MOVED_NAMES = {
     **dict.fromkeys(("DOWNSAMPLED_HEADER", "FACE_HEADER", "SEGMENT_CLASSES"), f"{_FHIBE}.vocab"),
     **dict.fromkeys(("Design", "Fit", "NOT_SEPARABLE", "difference", "fit_model"), _MODEL),
     **dict.fromkeys(("Proportion", "proportions_by_group"), "fp2.methods.fhibe.proportions"),
+    **dict.fromkeys(("DenseStorage", "disk"), f"{_DENSE}.storage"),
+    **dict.fromkeys(("DenseAnswers", "QUESTIONS", "SHARDS"), f"{_DENSE}.answers"),
+    **dict.fromkeys(("TraitTemplates", "facts", "protocol_options", "traits_of"), f"{_DENSE}.trait_battery"),
+    **dict.fromkeys(("Trait", "TraitList", "own_traits", "read_traits"), f"{_DENSE}.traits"),
     "design_of": "fp2.methods.adjusted.disparities",
     **dict.fromkeys(("OPTIONAL", "run_again"), "fp2.methods.reruns.again"),
     "rescore": "fp2.methods.reruns.rescore_command",

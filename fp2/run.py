@@ -20,8 +20,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2.ask.loop import Asked, Storage, Waves, ask
+from fp2.ask.loop import Asked, ask
 from fp2.ask.plan import Shard
+from fp2.ask.storage import Storage, Waves
 from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.engines.base import Engine, HasPrice, SuppliesAnswers, remote_code

@@ -124,9 +124,8 @@ class Run:
     @cached_property
     def answers(self) -> pd.DataFrame:
         """One row per planned answer, with salted keys in place of ids."""
-        from fp2.ask.dense_answers import SHARDS
-
-        return self._table(SHARDS if (self.folder / SHARDS).is_dir() else artifacts.RESPONSES)
+        is_dense = (self.folder / artifacts.SHARDS).is_dir()
+        return self._table(artifacts.SHARDS if is_dense else artifacts.RESPONSES)
 
     @cached_property
     def scores(self) -> pd.DataFrame:

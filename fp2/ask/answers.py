@@ -6,12 +6,14 @@ changed (a purge, a rescoring). In the folder, and whenever they are read back f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
+from fp2.ask.storage import Answers, dense_storage
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.response_keys import response_set
@@ -31,64 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
+    from fp2.store.rows import ResponseStore
     from fp2.store.withdrawn import Withdrawn
 
-
-class Answers(Protocol):
-    """The answers of a run, whichever way they are stored (`fp2.ask.answers`, `fp2.ask.dense_answers`)."""
-
-    @property
-    def n_planned(self) -> int:
-        """How many answers were planned."""
-        ...
-
-    def counts(self, model_calls: int) -> dict[str, int]:
-        """Return planned = answered + failed + not_asked + not_supplied; refused, cached (answered); the model calls.
-
-        `not_asked` is there where a run ended before it came to some answers, `not_supplied` where answers that exist
-        already lack some.
-        """
-        ...
-
-    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
-        """Return the same per cut and group, without cached answers and calls (missingness can differ by group)."""
-        ...
-
-    def refusal_rates(self) -> list[dict[str, Any]]:
-        """Return per probe the share of refusals among its answers."""
-        ...
-
-    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
-        """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
-        ...
-
-    def examples(self, per_probe: int) -> list[dict[str, Any]]:
-        """Return the most frequent distinct answers of each probe, with their counts."""
-        ...
-
-    def keyed(self, salt: bytes) -> Answers:
-        """Return the answers with salted keys in place of ids and response keys."""
-        ...
-
-    def keys_of(self, images: Collection[str]) -> set[str]:
-        """Return the keys of the answers about these images (none of a control variant, which shows others)."""
-        ...
-
-    def without(self, images: Collection[str], keys: Collection[str]) -> Answers:
-        """Return the answers that are neither filed under one of `images` nor stored under one of `keys`."""
-        ...
-
-    def stored_keys(self) -> list[str]:
-        """Return the keys under which the store has the answers, without repeats."""
-        ...
-
-    def response_set(self, raw_keys: Mapping[str, str]) -> str:
-        """Return the digest of the response set; `raw_keys` maps each of `stored_keys` to its response key."""
-        ...
-
-    def write(self, folder: Path) -> None:
-        """Write them over the ones in `folder`."""
-        ...
+_AT_ONCE = 20_000  # keys
 
 
 @dataclass(frozen=True)
@@ -159,12 +107,10 @@ class RunTables:
         Fp2Error
             If answers are filed under another image than they show: the tables do not say which.
         """
-        answers = self.answers
-        variants = {getattr(answers, "variant", "")}
-        if SWAPPED in (set(answers.frame["variant"]) if isinstance(answers, RowAnswers) else variants):
+        if SWAPPED in self.answers.variants:
             fix = "Give the command that made it again: its answers come from the store"
             raise Fp2Error("people whose images may stand in place of others here were withdrawn since", fix=fix)
-        return answers.keys_of(images)
+        return self.answers.keys_of(images)
 
     def present(self, withdrawn: Withdrawn) -> RunTables:
         """Return the tables, whose ids are salted keys, without people who were withdrawn."""
@@ -200,14 +146,12 @@ def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
     """Return the tables of a run's folder; `scored`: with its scores, where it has any."""
     import pandas as pd
 
-    from fp2.ask.dense_answers import SHARDS, DenseAnswers
-
     try:
         people = pd.read_parquet(folder / artifacts.PEOPLE)
         if people[["image_id", "subject_id"]].isna().any(axis=None):
             raise ValueError("people without an id")
-        if (folder / SHARDS).is_dir():
-            return RunTables(people, DenseAnswers.read(folder), None)
+        if (folder / artifacts.SHARDS).is_dir():
+            return RunTables(people, dense_storage().read(folder), None)
         answers = RowAnswers(pd.read_parquet(folder / artifacts.RESPONSES))
         scores = pd.read_parquet(folder / artifacts.SCORES) if scored else None
         for table, names in ((answers.frame, {"response_key", "image_id", "text"}), (scores, {"response_key"})):
@@ -233,7 +177,7 @@ _DTYPES = {"string": "str", "int64": "int64", "float64": "float64", "bool": "boo
 
 @dataclass(frozen=True)
 class RowAnswers:
-    """The answers table, with the flag `refused` once it was scored (see `fp2.ask.answers.Answers`)."""
+    """The answers table, with the flag `refused` once it was scored (see `fp2.ask.storage.Answers`)."""
 
     frame: pd.DataFrame
 
@@ -254,6 +198,11 @@ class RowAnswers:
     def n_planned(self) -> int:
         """How many answers were planned."""
         return len(self.frame)
+
+    @property
+    def variants(self) -> set[str]:
+        """The kinds of image variants that were shown."""
+        return set(self.frame["variant"])
 
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
@@ -347,6 +296,24 @@ class RowAnswers:
     def response_set(self, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of the response keys that `raw_keys` maps the salted ones to."""
         return response_set(raw_keys[key] for key in self.stored_keys())
+
+    def compare(self, raw_keys: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
+        """Yield how many of the answers the store lacks, and how many it has otherwise."""
+        table = self.answered.drop_duplicates("response_key")
+        rows = zip(table["response_key"], table["text"], table["numbers"], strict=True)
+        lost = changed = 0
+        while batch := list(islice(rows, _AT_ONCE)):
+            stored = store.get_many([raw_keys[key] for key, _, _ in batch if key in raw_keys])
+            for key, text, numbers in batch:
+                answer = stored.get(raw_keys.get(key, ""))
+                if answer is None:
+                    lost += 1
+                else:  # pandas has NaN where there are no numbers
+                    changed += (answer.text, answer.numbers) != (text, numbers if isinstance(numbers, str) else None)
+        if lost:
+            yield f"the store lacks {lost} of {len(table)} answers"
+        if changed:
+            yield f"{changed} of {len(table)} answers in {artifacts.RESPONSES} are not those of the store"
 
     def write(self, folder: Path) -> None:
         """Write `responses.parquet`."""

@@ -13,7 +13,7 @@ from fp2.tables import IN_WORDS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.loop import Forecast, Storage
+    from fp2.ask.storage import Forecast, Storage
     from fp2.engines.base import Engine, Price
     from fp2.scorers.base import Scorer
     from fp2.scorers.by_model import ModelScorer

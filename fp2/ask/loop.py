@@ -1,15 +1,15 @@
 """The asking loop: what the store lacks is asked in passes, failures are retried, and a run with too many ends early.
 
-One loop serves both storages: a row per answer (`fp2.ask.rows`) and dense arrays (`fp2.ask.dense`).
+One loop serves every storage (`fp2.ask.storage`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from fp2.ask.plan import Shard
 from fp2.data.stimuli import original_image_id
@@ -17,147 +17,17 @@ from fp2.engines.base import OverspentError
 from fp2.tables import NOT_SUPPLIED, Answer
 
 if TYPE_CHECKING:
-    from fp2.ask.answers import Answers
+    from fp2.ask.storage import Storage
     from fp2.engines.base import Engine
     from fp2.store.leases import Leases
     from fp2.tables import ImageTask
 
-Writing = Callable[[], AbstractContextManager[Collection[str]]]
-"""Holds the lock under which answers are stored, and gives the images of withdrawn people, of which none is stored."""
 ALL = Shard()
 NO_ANSWER = "the engine gave no answer"
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
 _CLAIMED_AT_ONCE = 8  # images
 _POLL, _LONGEST_POLL = 0.25, 5.0  # seconds between looks at what other runs have answered
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What of a plan is in the store; answers that share one key count once.
-
-    Attributes
-    ----------
-    stored, failed, left : int
-        Distinct answers that are there, that failed in earlier runs, and that have to be asked.
-    seconds : float or None
-        Mean time that a stored answer took; None without any.
-    disk : str
-        What store and run folder will take, in words.
-    tokens : float or None
-        Mean tokens that a stored answer took; None where that is unknown.
-    """
-
-    stored: int
-    failed: int
-    left: int
-    seconds: float | None
-    disk: str
-    tokens: float | None = None
-
-
-def of_nobody() -> AbstractContextManager[Collection[str]]:
-    """Give no withdrawn image, and hold no lock (`Writing`)."""
-    return nullcontext(())
-
-
-class Storage(Protocol):
-    """Where the answers of one plan are kept, and what is still missing."""
-
-    @property
-    def writing(self) -> Writing:
-        """Holds the lock under which answers are stored, and gives the withdrawn images."""
-        ...
-
-    @property
-    def n_planned(self) -> int:
-        """Answers planned."""
-        ...
-
-    @property
-    def n_not_shown(self) -> int:
-        """Planned answers whose stimulus cannot be shown."""
-        ...
-
-    @property
-    def n_failed(self) -> int:
-        """Planned answers that failed so far, those that cannot be shown included."""
-        ...
-
-    @property
-    def response_set(self) -> str:
-        """Digest of everything that is planned."""
-        ...
-
-    def keys_by_image(self) -> Mapping[str, Sequence[str]]:
-        """Return the keys under which answers about each image are stored, by image id."""
-        ...
-
-    def forecast(self) -> Forecast:
-        """Return what the store has of the plan and what is left to ask, before anything is asked."""
-        ...
-
-    def load(self) -> int:
-        """Read what the store has; return how many planned answers that is."""
-        ...
-
-    def open_tasks(self) -> Sequence[ImageTask]:
-        """Return the stimuli with the questions that have no answer yet."""
-        ...
-
-    def leases(self) -> Leases:
-        """Return the leases on the open questions, not yet entered."""
-        ...
-
-    def lease_keys(self, task: ImageTask) -> Sequence[str]:
-        """Return the key of the lease on each question of a task."""
-        ...
-
-    def refresh(self) -> int:
-        """Take over what other runs have answered since; return how many planned answers that is."""
-        ...
-
-    def keep(self, batch: Sequence[Answer]) -> int:
-        """Store a batch as it comes; return how many of its answers are usable."""
-        ...
-
-    def flush(self) -> None:
-        """Store what is held back."""
-        ...
-
-    def reason(self) -> str:
-        """Return why the first failed answer failed, empty where none did."""
-        ...
-
-    def answers(self) -> Answers:
-        """Return the answers of the run, once asking has ended."""
-        ...
-
-
-@runtime_checkable
-class Waves(Protocol):
-    """A storage that calls for its answers in waves (`answers.stop`)."""
-
-    @property
-    def progress(self) -> str:
-        """What is decided so far, in words."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What the analysis of the run needs besides its tables (`fp2.protocols.base.Job`)."""
-        ...
-
-    def expected_answers(self, ratio: float) -> int | None:
-        """Return how many answers are expected at a gap of `ratio` minimum detectable effects beyond the smallest.
-
-        None where that does not follow from the gap.
-        """
-        ...
-
-    def next_wave(self) -> bool:
-        """Decide by the answers so far; return whether further ones are called for."""
-        ...
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Planning: every stimulus that a run shows, once, and the row of the people table that each answer is filed under.
 
-A plan loads no model and knows no response key: the storages derive those (`fp2.ask.rows`, `fp2.ask.dense`).
+A plan loads no model and knows no response key: the storage derives those (`fp2.ask.storage`).
 """
 
 from __future__ import annotations

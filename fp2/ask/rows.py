@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.ask.answers import RowAnswers
-from fp2.ask.loop import Forecast, Writing, of_nobody
 from fp2.ask.plan import Plan, PlannedRow
+from fp2.ask.storage import Forecast, Writing, of_nobody
 from fp2.data.stimuli import original_image_id
 from fp2.engines.base import SuppliesAnswers
 from fp2.hashing import canonical_json, digest
@@ -41,7 +41,7 @@ _SAMPLE = 10_000
 
 
 class RowStorage:
-    """The answers of a plan in the response store (see `fp2.ask.loop.Storage`); no model is loaded."""
+    """The answers of a plan in the response store (see `fp2.ask.storage.Storage`); no model is loaded."""
 
     def __init__(
         self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody,

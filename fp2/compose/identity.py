@@ -18,9 +18,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.moved import first_path
 from fp2.plugins import PROTOCOLS, SCORERS, load
-from fp2.probes.battery import is_trait_battery
-from fp2.probes.published import read_wording
-from fp2.probes.traits import own_traits, traits_path
+from fp2.probes.battery import is_trait_battery, trait_batteries
 from fp2.tables import ORIGINAL, without_defaults
 
 Plain = dict[str, Any]
@@ -99,12 +97,8 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> Plain:
         _drop_defaults(settings["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
         if settings["options"] == usual["options"]:
             del settings["options"]
-    if "published" in settings:
-        settings["published"] = f"sha256:{read_wording(settings['published'], model_id).sha256}"
-    if "traits_file" in settings:
-        settings["traits_file"] = file_digest(str(traits_path(settings["traits_file"])), "probe.traits_file")
-    elif is_trait_battery(settings) and "traits" not in settings:
-        settings["traits"] = f"sha256:{own_traits().sha256}"
+    if is_trait_battery(settings) or {"published", "traits_file"} & set(settings):
+        return trait_batteries().identity(settings, model_id)
     return settings
 
 

@@ -1,12 +1,12 @@
 """A battery: its probes, their questions, and how answers are generated; one YAML file each.
 
 The file has the keys `name, version, probes`, and optionally `description, people, decoding, select, protocol,
-variants, options, fields` and `templates, traits, traits_file, published` (the last four define a battery of
-traits, see `trait_battery`). Each probe has a `label`, what it `measures`, and one or more `questions` with an `id`
-(unique in the battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes to ask,
-null for all. `people` is the number of people in the images that are asked about: 1 (default), or 2 for questions about
-both. `fields` are names that stand in braces in texts and choices, and are filled in for each row of the data (see
-`items`).
+variants, options, fields` and `templates, traits, traits_file, published` (the last four define a battery of traits,
+which a package expands: `BatteryKind`). Each probe has a `label`, what it `measures`, and one or more `questions` with
+an `id` (unique in the battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes
+to ask, null for all. `people` is the number of people in the images that are asked about: 1 (default), or 2 for
+questions about both. `fields` are names that stand in braces in texts and choices, and are filled in for each row of
+the data (see `items`).
 
 `kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
@@ -21,17 +21,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, Protocol, get_args
 
 from fp2.config import DEFAULT_PROTOCOL
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
-from fp2.plugins import read_options
+from fp2.plugins import BATTERIES, load, read_options
 from fp2.tables import ITEM, OPTIONS, SAMPLE, TRAIT, Decoding, Question, QuestionKind, sample_id
-
-if TYPE_CHECKING:
-    from fp2.probes.trait_battery import TraitTemplates
-    from fp2.probes.traits import Trait
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
@@ -50,6 +46,30 @@ class Probe:
     id: str
     label: str
     measures: str
+
+
+class Expansion(Protocol):
+    """What the questions of a battery were made from."""
+
+    def subset(self, questions: Sequence[Question]) -> Expansion | None:
+        """Return what these questions are made from; None if they are as they stood in the file."""
+        ...
+
+    def text(self, template: str) -> str:
+        """Return the text of a template as reports show it."""
+        ...
+
+
+class BatteryKind(Protocol):
+    """Batteries whose questions are made from others: the entry point `traits` of the group `fp2.batteries`."""
+
+    def expand(self, spec: Mapping[str, Any], where: str, model_id: str | None) -> tuple[Mapping[str, Any], Expansion]:
+        """Return the content of a battery's file with the questions that are made from it."""
+        ...
+
+    def identity(self, settings: Mapping[str, Any], model_id: str | None) -> dict[str, Any]:
+        """Return the settings of a battery as they enter the config hash: files by their digests."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,8 +99,8 @@ class Battery:
         The protocol's own options.
     fields : tuple of str
         Names in braces that are filled in for each item; each occurs in a question.
-    trait_templates : TraitTemplates or None
-        Of a battery of traits: its trait words, templates and instruction.
+    expansion : Expansion or None
+        What the questions were made from, in a battery of traits.
     """
 
     name: str
@@ -94,7 +114,7 @@ class Battery:
     classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     fields: tuple[str, ...] = ()
-    trait_templates: TraitTemplates | None = None
+    expansion: Expansion | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -103,11 +123,6 @@ class Battery:
             [q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in self.questions
         ]
         return digest([self.name, self.version, question_rows])
-
-    @property
-    def traits(self) -> tuple[Trait, ...]:
-        """The trait words that are asked about; none unless it is a battery of traits."""
-        return self.trait_templates.traits.traits if self.trait_templates else ()
 
     @property
     def asked(self) -> tuple[Question, ...]:
@@ -133,14 +148,20 @@ class Battery:
             raise Fp2Error("no probe is selected", where=where, fix=f"Choose from: {', '.join(probe_names)}")
         questions = tuple(question for question in self.questions if question.probe in probe_ids)
         probes = tuple(probe for probe in self.probes if probe.id in probe_ids)
-        templates = self.trait_templates.subset(questions) if self.trait_templates else None
+        expansion = self.expansion.subset(questions) if self.expansion else None
         fields = tuple(_fields_read(questions, self.fields))
-        return replace(self, questions=questions, probes=probes, fields=fields, trait_templates=templates)
+        return replace(self, questions=questions, probes=probes, fields=fields, expansion=expansion)
 
 
 def is_trait_battery(spec: Mapping[str, Any]) -> bool:
     """Return whether a question of the battery is asked once per trait."""
     return bool(spec.get("templates")) or TRAIT in str(spec.get("probes"))
+
+
+def trait_batteries() -> BatteryKind:
+    """Return what makes the questions of a battery of traits; raise an `Fp2Error` where it is not installed."""
+    kind: BatteryKind = load(BATTERIES, "traits", "probe")
+    return kind
 
 
 def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Battery:
@@ -150,11 +171,9 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
-    trait_templates = None
+    expansion = None
     if is_trait_battery(spec):
-        from fp2.probes.trait_battery import expanded
-
-        spec, trait_templates = expanded(spec, where, model_id)
+        spec, expansion = trait_batteries().expand(spec, where, model_id)
     elif unused := next((key for key in ("traits", "traits_file", "published") if spec.get(key)), None):
         fix = "Write {trait} in the text of a question, or write templates instead of questions"
         raise Fp2Error(f"no question of this battery asks about {unused}", where=where, fix=fix)
@@ -188,7 +207,7 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
         classes=_classes(body),
         options=dict(spec.get("options") or {}),
         fields=_fields(spec.get("fields"), questions, where),
-        trait_templates=trait_templates,
+        expansion=expansion,
     )
     select = spec.get("select")
     if select is not None:

@@ -20,9 +20,7 @@ from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, RunTables, read_tables
@@ -37,10 +35,6 @@ from fp2.runs.logged import logged_config
 from fp2.runs.origin import ForeignRunError, read_plain
 from fp2.runs.reader import lost_people, read_cuts, read_results
 from fp2.text import first_few
-
-if TYPE_CHECKING:
-    from fp2.ask.dense_answers import DenseAnswers
-    from fp2.store.rows import ResponseStore
 
 _AT_ONCE = 20_000  # keys
 
@@ -237,10 +231,7 @@ def _store(run: _Run) -> Iterator[str]:
         if not raw:
             run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
-        if isinstance(answers, RowAnswers):
-            yield from _compare_rows(answers, raw, store)
-        else:
-            yield from _compare_dense(answers, raw, store)  # type: ignore[arg-type]
+        yield from answers.compare(raw, store)
     results = run.results
     if len(raw) < len(answers.stored_keys()):
         run.notes.append("some images could not be shown and have no key in the store: the response set is not checked")
@@ -248,55 +239,6 @@ def _store(run: _Run) -> Iterator[str]:
         answers.response_set(raw) != results["response_set"]
     ):
         yield "the response set is not that of the keys in the tables"
-
-
-def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
-    table = answers.answered.drop_duplicates("response_key")
-    rows = zip(table["response_key"], table["text"], table["numbers"], strict=True)
-    lost = changed = 0
-    while batch := list(islice(rows, _AT_ONCE)):
-        stored = store.get_many([raw[key] for key, _, _ in batch if key in raw])
-        for key, text, numbers in batch:
-            answer = stored.get(raw.get(key, ""))
-            if answer is None:
-                lost += 1
-            else:  # pandas has NaN where there are no numbers
-                changed += (answer.text, answer.numbers) != (text, numbers if isinstance(numbers, str) else None)
-    if lost:
-        yield f"the store lacks {lost} of {len(table)} answers"
-    if changed:
-        yield f"{changed} of {len(table)} answers in {artifacts.RESPONSES} are not those of the store"
-
-
-def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
-    from fp2.store.dense import DenseStore, QuestionSet
-    from fp2.tables import YES_NO_NUMBERS
-
-    dense, table = DenseStore(store.connection, store.path), answers.questions
-    wanted = QuestionSet(tuple(dict.fromkeys(table["question_key"])))
-    pairs = zip(table["trait"], table["template"], table["question_key"], strict=True)
-    column = {(trait, template): wanted.place[key] for trait, template, key in pairs}
-    columns_of = np.array([[column[word, template] for template in answers.templates] for word in answers.words])
-    rows: dict[str, list[int]] = {}
-    for row, context in enumerate(answers.contexts.tolist()):
-        if context in raw:
-            rows.setdefault(raw[context], []).append(row)
-    is_answered = answers.answered
-    lost = int(is_answered.sum()) - int(is_answered[[row for selection in rows.values() for row in selection]].sum())
-    changed, compared_contexts = 0, set()
-    for context, numbers in dense.read(list(rows), wanted):
-        compared_contexts.add(context)
-        for row in rows[context]:
-            mine = np.stack([answers.columns[name][row] for name in YES_NO_NUMBERS])
-            same = np.isclose(mine, numbers[:, columns_of], rtol=0, atol=0, equal_nan=True).all(axis=0)
-            changed += int((~same & is_answered[row]).sum())
-    lost += sum(
-        int(is_answered[selection].sum()) for context, selection in rows.items() if context not in compared_contexts
-    )
-    if lost:
-        yield f"the store lacks {lost} of {int(is_answered.sum())} answers"
-    if changed:
-        yield f"{changed} of {int(is_answered.sum())} answers in the shards are not those of the store"
 
 
 def _mlflow(run: _Run) -> Iterator[str]:

@@ -91,15 +91,12 @@ def describe_questions(battery: Battery) -> list[Probe]:
 
     Of questions about traits the text is that of their templates; `questions.parquet` has every question.
     """
-    about_traits = battery.trait_templates
-    templates, instruction = (about_traits.templates, about_traits.instruction) if about_traits else ({}, "")
     described: list[Probe] = []
     for probe in battery.probes:
         questions = [question for question in battery.questions if question.probe == probe.id]
         texts = [question.text for question in questions]
-        if battery.traits:
-            used = dict.fromkeys(question.template for question in questions)
-            texts = [f"{templates.get(template, template)} {instruction}".strip() for template in used]
+        if battery.expansion:
+            texts = [*map(battery.expansion.text, dict.fromkeys(question.template for question in questions))]
         row: Probe = {"id": probe.id, "label": probe.label, "text": " | ".join(texts)}
         if choices := [list(question.choices) for question in questions if question.choices]:
             row["choices"] = choices

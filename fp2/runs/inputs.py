@@ -32,7 +32,7 @@ from fp2.text import plural
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.loop import Storage
+    from fp2.ask.storage import Storage
     from fp2.cuts import Cut
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
@@ -377,9 +377,9 @@ def open_storage(protocol: Asks[Any], inputs: Inputs, plan: Plan, withdrawn: Wit
     writing = (withdrawn or WithdrawnImages(Path(inputs.config.paths.state), inputs.people)).writing
     storage: Storage
     if protocol.requires.dense:
-        from fp2.ask.dense import DenseStorage
+        from fp2.ask.storage import dense_storage
 
-        storage = DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store, writing)
+        storage = dense_storage().open(plan, inputs.engine, inputs.battery, inputs.store, writing)
     else:
         from fp2.ask.rows import RowStorage
 

@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
@@ -114,48 +112,33 @@ def read_run(
     """
     import pandas as pd
 
-    from fp2.ask.dense_answers import QUESTIONS, SHARDS
+    from fp2.ask.storage import dense_storage
 
-    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()), *more)
+    shards = (artifacts.QUESTIONS, artifacts.SHARDS) if dense else ()
+    tables = (artifacts.PEOPLE, artifacts.SCORES, *shards, *more)
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
-    if dense and (folder / SHARDS).is_dir():
-        return _read_dense(folder, word, results)
-    if not all((folder / name).is_file() for name in (artifacts.PEOPLE, artifacts.SCORES)):
+    is_dense = dense and (folder / artifacts.SHARDS).is_dir()
+    needed = (artifacts.PEOPLE,) if is_dense else (artifacts.PEOPLE, artifacts.SCORES)
+    if not all((folder / name).is_file() for name in needed):
         raise _no_tables(word)
+    scores, means, outcome = None, None, primary_scorer(results)
     try:
         people = pd.read_parquet(folder / artifacts.PEOPLE)
-        scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
+        if is_dense:
+            means = dense_storage().means(folder, outcome)
+        else:
+            scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
-    if scores.empty or not results["cuts"]:
+    if (means is None and (scores is None or scores.empty)) or not results["cuts"]:
         raise _no_tables(word)
     if people["set_id"].notna().any():
         raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
-    return LoggedRun(results, people, scores, read_cuts(folder, people, results, word), folder)
-
-
-def _read_dense(folder: Path, word: str, results: Mapping[str, Any]) -> LoggedRun:
-    """Return a run of a yes/no battery, whose answers are in dense storage."""
-    import pandas as pd
-
-    from fp2.ask.answers import read_tables
-    from fp2.ask.dense_answers import DenseAnswers
-
-    tables, outcome = read_tables(folder), primary_scorer(results)
-    answers = tables.answers
-    assert isinstance(answers, DenseAnswers)
-    if outcome not in answers.columns or not results["cuts"]:
-        raise _no_tables(word)
-    index = pd.MultiIndex.from_arrays([answers.image_ids, answers.subject_ids], names=KEYS)
-    means = answers.columns[outcome].mean(axis=2, dtype=np.float64)
-    values = pd.DataFrame(means, index=index, columns=[*answers.words])
-    texts = {
-        str(word): "\n".join(words_of_trait)
-        for word, words_of_trait in answers.questions.groupby("trait", sort=False)["text"]
-    }
-    cuts = read_cuts(folder, tables.people, results, word)
-    return LoggedRun(results, tables.people, None, cuts, folder, texts, {outcome: values})
+    cuts = read_cuts(folder, people, results, word)
+    if means is not None:
+        return LoggedRun(results, people, None, cuts, folder, means[0], {outcome: means[1]})
+    return LoggedRun(results, people, scores, cuts, folder)
 
 
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.ask.answers import RowAnswers, RunTables
 from fp2.ask.labels import with_labels
-from fp2.ask.loop import Waves
+from fp2.ask.storage import Waves
 from fp2.compose import config_hash
 from fp2.config import variant_identity
 from fp2.errors import Fp2Error
@@ -38,7 +38,7 @@ from fp2.text import plural
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.ask.loop import Storage
+    from fp2.ask.storage import Storage
     from fp2.store.withdrawn import WithdrawnImages
 
 MEANWHILE = NoteKind(

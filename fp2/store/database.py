@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, sha256_bytes
@@ -40,18 +40,6 @@ CREATE TABLE IF NOT EXISTS answers (
 CREATE TABLE IF NOT EXISTS failures (
     key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS question_sets (
-    digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS blocks (
-    context BLOB NOT NULL, question_set BLOB NOT NULL, answered INTEGER NOT NULL, numbers BLOB NOT NULL,
-    seconds REAL NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL, checksum BLOB NOT NULL,
-    PRIMARY KEY (context, question_set)
-);
-CREATE TABLE IF NOT EXISTS block_failures (
-    context BLOB NOT NULL, question BLOB NOT NULL, error TEXT NOT NULL, attempts INTEGER NOT NULL,
-    runtime TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY (context, question)
-) WITHOUT ROWID;
 """
 
 CHECKSUMS = """
@@ -62,6 +50,7 @@ CREATE TABLE IF NOT EXISTS checksums (
 
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 RowKey = str | bytes | int
+Key = TypeVar("Key", str, bytes, int)
 
 _FAULTS = {
     "SQLITE_FULL": ("the disk is full", "Free some space and run again: all answers so far are kept"),
@@ -171,6 +160,12 @@ def has_table(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
+def tables_with(connection: sqlite3.Connection, column: str) -> list[str]:
+    """Return the tables of the store that have the column, whichever package created them."""
+    query = "SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = ?"
+    return [str(table) for (table,) in connection.execute(query, (column,))]
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store at `path` for writing; the file, its folder and its tables are created if they do not exist.
 
@@ -278,7 +273,7 @@ def stored_checksums(connection: sqlite3.Connection, table: str, keys: Iterable[
     return dict(select_in(connection, query, keys, table)) if has_table(connection, "checksums") else {}
 
 
-def intact(connection: sqlite3.Connection, table: str, rows: Mapping[Any, Sequence[object]]) -> set[RowKey]:
+def intact(connection: sqlite3.Connection, table: str, rows: Mapping[Key, Sequence[object]]) -> set[Key]:
     """Return the keys of the rows (key -> values) that match their checksum, or have none."""
     stored = stored_checksums(connection, table, rows) if rows else {}
     return {key for key, values in rows.items() if stored.get(key) in (None, checksum(key, *values))}

@@ -8,7 +8,7 @@ from pathlib import Path
 from fp2.errors import Fp2Error
 from fp2.store import origins, rows
 from fp2.store.database import as_user_error, checksummed_tables, damaged_keys, has_table, is_intact_runtime
-from fp2.store.dense import COLUMNS, DenseStore
+from fp2.store.kinds import stored_kinds
 from fp2.store.rows import ResponseStore
 
 
@@ -22,7 +22,7 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     """
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         yield from (row[0] for row in store.connection.execute("PRAGMA quick_check(5)") if row[0] != "ok")
-        for check in (_answers, _question_sets, _blocks, _runtimes, _origins, _others):
+        for check in (*_checks(store).values(), _others):
             for problem in check(store):
                 tick(1)
                 if problem is not None:
@@ -32,35 +32,30 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
 def count_checked(path: Path) -> int:
     """Return how many rows of a store `damaged_rows` reads."""
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
-        tables = {"answers", "question_sets", "blocks", "runtimes", "pictures", *_other_tables(store)}
-        present = [table for table in tables if has_table(store.connection, table)]
-        counts = (store.connection.execute(f'SELECT count(*) FROM "{table}"').fetchone() for table in present)
+        tables = {*_checks(store), *_other_tables(store)}
+        counts = (store.connection.execute(f'SELECT count(*) FROM "{table}"').fetchone() for table in tables)
         return sum(int(count) for (count,) in counts)
+
+
+def _checks(store: ResponseStore) -> dict[str, Callable[[ResponseStore], Iterator[str | None]]]:
+    """Return what checks the rows of each table that is there."""
+    kinds = {table: check for kind in stored_kinds() for table, check in kind.checks.items()}
+    checks = {"answers": _answers, **kinds, "runtimes": _runtimes, "pictures": _origins}
+    return {table: check for table, check in checks.items() if has_table(store.connection, table)}
 
 
 def _answers(store: ResponseStore) -> Iterator[str | None]:
     for fields in store.connection.execute(f"SELECT {rows.COLUMNS} FROM answers"):
-        yield _line(rows.checked, fields, store.path)
+        yield problem_of(rows.checked, fields, store.path)
 
 
-def _blocks(store: ResponseStore) -> Iterator[str | None]:
-    read = DenseStore(store.connection, store.path)
-    for fields in store.connection.execute(f"SELECT {COLUMNS} FROM blocks"):
-        yield _line(lambda row: read.question_set(read.checked(row).question_set), fields)
-
-
-def _line(check: Callable[..., object], *arguments: object) -> str | None:
+def problem_of(check: Callable[..., object], *arguments: object) -> str | None:
+    """Return what is wrong with a row as `check` says it with an `Fp2Error`; None where nothing is."""
     try:
         check(*arguments)
     except Fp2Error as error:
         return error.what
     return None
-
-
-def _question_sets(store: ResponseStore) -> Iterator[str | None]:
-    read = DenseStore(store.connection, store.path)
-    for (key,) in store.connection.execute("SELECT digest FROM question_sets"):
-        yield _line(read.question_set, key)
 
 
 def _runtimes(store: ResponseStore) -> Iterator[str | None]:
@@ -84,4 +79,4 @@ def _other_tables(store: ResponseStore) -> list[str]:
 
 def _origins(store: ResponseStore) -> Iterator[str | None]:
     for image in origins.recorded_images(store.connection, store.path):
-        yield _line(origins.check, store.connection, store.path, image)
+        yield problem_of(origins.check, store.connection, store.path, image)

@@ -1,12 +1,12 @@
-"""Merging response stores: answers, dense blocks, failures and origins of several files in a new one.
+"""Merging response stores: answers, failures and origins of several files in a new one.
 
 What two stores have under one key must be equal: an answer with another text or other numbers is a conflict, and
 nothing is merged. Of equal answers the first is kept. Failures stay where no store has an answer, with the larger
 number of attempts. Caches (digests of files, embeddings) are not merged: they are computed again.
 
-What a run's own store lacks is looked up in further stores (`paths.seed_stores`) and copied (`take_answers`,
-`take_blocks`). These are only read. A copied answer is like one of the run's own: it is purged, merged and checked with
-them. A purge does not change a seed store.
+What a run's own store lacks is looked up in further stores (`paths.seed_stores`) and copied (`take_answers`). These
+are only read. A copied answer is like one of the run's own: it is purged, merged and checked with them. A purge does
+not change a seed store.
 """
 
 from __future__ import annotations
@@ -16,23 +16,19 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fp2.errors import Fp2Error
-from fp2.store import dense, origins, rows
-from fp2.store.database import as_user_error, has_table, intact, is_intact_runtime, transaction
-from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
+from fp2.store import origins, rows
+from fp2.store.database import as_user_error, has_table, intact, is_intact_runtime, tables_with, transaction
+from fp2.store.kinds import stored_kinds
 from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
 from fp2.store.withdrawn import NOBODY, Withdrawn
 from fp2.text import first_few, plural
 
 _AT_ONCE = 5000  # rows in one transaction
-TABLES = ("answers", "failures", "blocks", "block_failures", "pictures")
 
 
 def merge_stores(
@@ -92,7 +88,8 @@ def count_rows(path: Path) -> dict[str, int]:
 
 
 def _counts(connection: sqlite3.Connection) -> dict[str, int]:
-    tables = [table for table in TABLES if has_table(connection, table)]
+    kinds = (table for kind in stored_kinds() for table in kind.tables)
+    tables = [table for table in ("answers", "failures", *kinds, "pictures") if has_table(connection, table)]
     return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
 
 
@@ -100,12 +97,18 @@ def _into(
     sources: Sequence[ResponseStore], draft: Path, tick: Callable[[int], None], withdrawn: Withdrawn
 ) -> dict[str, int]:
     differ: list[str] = []
+    known = {table for kind in stored_kinds() for table in kind.tables}
+    for source in sources:
+        if unknown := [table for table in tables_with(source.connection, "context") if table not in known]:
+            fix = "Install the package that wrote them: they would be lost"
+            raise Fp2Error(f"no installed package merges {', '.join(unknown)}", where=str(source.path), fix=fix)
     with ResponseStore(draft) as store:
         store.connection.execute("PRAGMA synchronous=OFF")  # a draft: after a crash it is thrown away
-        for kind in (_add_answers, _add_blocks, _add_failures, _add_block_failures, _add_origins):
+        steps = (_add_answers, _add_failures, *(step for kind in stored_kinds() for step in kind.merges), _add_origins)
+        for step in steps:
             for source in sources:
                 with as_user_error(source.path):
-                    differ += kind(source, store, tick) or ()
+                    differ += step(source, store, tick) or ()
         if differ:
             n = plural(len(differ), "answer differs", "answers differ")
             problem = f"{n} between the stores: {first_few(differ)}"
@@ -126,7 +129,7 @@ def _into(
     return counts
 
 
-def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
+def batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a query in lists, each in a transaction of the target."""
     cursor = source.connection.execute(query)
     while chunk := list(islice(cursor, _AT_ONCE)):
@@ -137,7 +140,7 @@ def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterat
 def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
     differ: list[str] = []
     copy_runtimes(source.connection, target.connection)
-    for chunk in _batches(source, target, f"SELECT {rows.COLUMNS} FROM answers ORDER BY key"):
+    for chunk in batches(source, target, f"SELECT {rows.COLUMNS} FROM answers ORDER BY key"):
         answers = [rows.checked(fields, source.path) for fields in chunk]
         differ += add_answers(target, answers)
         tick(len(chunk))
@@ -165,7 +168,7 @@ def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[
 
 def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
     columns = "key, error, attempts, runtime, updated"
-    for chunk in _batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
+    for chunk in batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
         by_key = {row[0]: row for row in chunk}
         intact_keys = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
         open_ones = intact_keys - rows.answered_keys(target.connection, list(by_key))
@@ -177,66 +180,6 @@ def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[
 
 def _tried_more(attempts: int, stored: rows.StoredFailure | None) -> bool:
     return stored is None or attempts > stored.attempts
-
-
-def _add_blocks(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
-    differ: list[str] = []
-    ours, theirs = DenseStore(target.connection, target.path), DenseStore(source.connection, source.path)
-    for chunk in _batches(source, target, f"SELECT {COLUMNS} FROM blocks ORDER BY context, question_set"):
-        for fields in chunk:
-            differ += add_block(ours, theirs, theirs.checked(fields))
-        tick(len(chunk))
-    return differ
-
-
-def add_block(ours: DenseStore, theirs: DenseStore, row: Row) -> list[str]:
-    """Store an array of another store, in the caller's transaction; return its key if an answer in it differs.
-
-    It is compared with every array of the context: question sets may share questions.
-    """
-    questions = theirs.question_set(row.question_set)
-    numbers = theirs.unpacked(row, len(questions.questions))
-    own_row: Row | None = None
-    for fields in ours.connection.execute(f"SELECT {COLUMNS} FROM blocks WHERE context = ?", (row.context,)).fetchall():
-        other = ours.checked(fields)
-        here_columns, there_columns = ours.shared(other.question_set, questions)
-        values = ours.unpacked(other, len(ours.question_set(other.question_set).questions))
-        both = answered(numbers[:, here_columns]) & answered(values[:, there_columns])
-        if not np.array_equal(numbers[:, here_columns][:, both], values[:, there_columns][:, both], equal_nan=True):
-            return [f"{row.context.hex()} (an array)"]
-        if other.question_set == row.question_set:
-            own_row = other
-    if own_row is None:
-        ours.add_question_set(questions)
-        ours.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
-    elif own_row.numbers != row.numbers:
-        # the answers that the own array lacks; the time is the sum where each has some that the other lacks
-        merged = ours.unpacked(own_row, len(questions.questions)).copy()
-        mine, new = answered(merged), answered(numbers)
-        merged[:, new & ~mine] = numbers[:, new & ~mine]
-        seconds = own_row.seconds + row.seconds if not (mine & new).any() else max(own_row.seconds, row.seconds)
-        completed = replace(own_row, answered=int((mine | new).sum()), numbers=packed(merged), seconds=seconds)
-        completed = replace(completed, updated=max(own_row.updated, row.updated))
-        ours.connection.execute(PUT_BLOCK, (*completed.fields, completed.checksum()))
-    return []
-
-
-def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
-    ours = DenseStore(target.connection, target.path)
-    columns = "context, question, error, attempts, runtime, updated"
-    for chunk in _batches(source, target, f"SELECT {columns} FROM block_failures ORDER BY context, question"):
-        by_key = {row[0] + row[1]: row for row in chunk}
-        intact_keys = intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
-        new = [row for key, row in by_key.items() if key in intact_keys and _is_open(ours, row)]
-        dense.put_failures(target.connection, new)
-        tick(len(chunk))
-
-
-def _is_open(ours: DenseStore, row: tuple[Any, ...]) -> bool:
-    """Whether the store has no answer to the question of a failure, and no failure with as many attempts."""
-    context, wanted = row[0].hex(), QuestionSet((row[1].hex(),))
-    failure = ours.failures([context], wanted).get((context, 0))
-    return not any(ours.read([context], wanted)) and (failure is None or row[3] > failure[1])
 
 
 def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
@@ -263,17 +206,3 @@ def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
                 with transaction(store.connection, store.path):
                     copy_runtimes(seed.connection, store.connection)
                     add_answers(store, list(answers.values()))
-
-
-def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
-    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are."""
-    ours = DenseStore(store.connection, store.path)
-    for seed in store.seeds:
-        theirs = DenseStore(seed.connection, seed.path)
-        for start in range(0, len(contexts), _AT_ONCE):
-            with transaction(store.connection, store.path):
-                copy_runtimes(seed.connection, store.connection)
-                for context in contexts[start : start + _AT_ONCE]:
-                    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
-                    for fields in theirs.connection.execute(query, (bytes.fromhex(context),)).fetchall():
-                        add_block(ours, theirs, theirs.checked(fields))

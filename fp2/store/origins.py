@@ -1,8 +1,8 @@
 """Which image and subject each stored answer came from, so that everything derived from a subject can be removed.
 
-The tables `pictures` and `origins` are in the response store's file; a key there is a response key, or the context of
-dense answers (`fp2.store.dense`). Ids are stored as salted keys only; an image's path is stored because its pixel
-digest is kept under it. An answer about no image, or about a grey one, has no origin.
+The tables `pictures` and `origins` are in the response store's file; a key there is a response key, or what the tables
+of another storage have in their column `context` (`fp2.store.kinds`). Ids are stored as salted keys only; an image's
+path is stored because its pixel digest is kept under it. An answer about no image, or about a grey one, has no origin.
 
 The view `answers_readable` joins what people read: model, probe, question, image, status and answer. Model, probe and
 question are recorded with the runtime (`fp2.store.rows`), since 0.4.0.
@@ -28,6 +28,7 @@ from fp2.store.database import (
     has_table,
     put_checksums,
     stored_checksums,
+    tables_with,
     transaction,
 )
 from fp2.store.salted_keys import local_salt, salted
@@ -105,7 +106,7 @@ def register_origins(
     Parameters
     ----------
     keys : mapping
-        Image id -> the response keys (or contexts of dense answers) of what shows the image.
+        Image id -> the keys under which what shows the image is stored.
     without : collection of str
         Images that were withdrawn meanwhile.
     """
@@ -236,9 +237,10 @@ def iterate_keys(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
     with as_user_error(path):
         for table in ("answers", "failures"):
             yield from (str(key) for (key,) in connection.execute(f"SELECT key FROM {table}"))
-        for table, column in (("blocks", "context"), ("block_failures", "context"), ("origins", "key")):
-            if has_table(connection, table):
-                yield from (key.hex() for (key,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}"))
+        for table in tables_with(connection, "context"):
+            yield from (key.hex() for (key,) in connection.execute(f'SELECT DISTINCT context FROM "{table}"'))
+        if has_table(connection, "origins"):
+            yield from (key.hex() for (key,) in connection.execute("SELECT DISTINCT key FROM origins"))
 
 
 def delete(
@@ -267,34 +269,28 @@ def delete(
     dict
         The number of deleted rows, by table.
     """
-    jobs: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
-        "answers": ("key = ?", [(key,) for key in keys]),
-        "failures": ("key = ?", [(key,) for key in keys]),
-        "blocks": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
-        "block_failures": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
-        "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
-        "pictures": ("id = ?", [(image.id,) for image in chosen]),
-    }
+    texts, digests = [(key,) for key in keys], [(bytes.fromhex(key),) for key in keys]
     with as_user_error(path):
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
-        query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-        columns: dict[str, set[str]] = {}
-        for table, column in connection.execute(query):
-            columns.setdefault(table, set()).add(column)
-        by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
-            table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
+        has_origins, of_contexts = has_table(connection, "origins"), tables_with(connection, "context")
+        touched = _sharing(connection, keys, chosen) if has_origins else []
+        jobs: dict[str, tuple[str, Sequence[tuple[str | bytes | int]]]] = {
+            **{table: ("path", [(name,) for name in paths]) for table in tables_with(connection, "path")},
+            "answers": ("key", texts),
+            "failures": ("key", texts),
+            **{table: ("context", digests) for table in of_contexts},
         }
-        touched = _sharing(connection, keys, chosen) if "origins" in columns else []
-        for table, (condition, rows) in {**by_path, **jobs}.items():
-            if table in columns:
-                gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
+        if has_origins:
+            jobs |= {"origins": ("key", digests), "pictures": ("id", [(image.id,) for image in chosen])}
+        for table, (column, rows) in jobs.items():
+            gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {column} = ?', rows).rowcount
         # the keys of checksums would tell that a failure or an image was there
         delete_checksums(connection, "failures", keys)
         delete_checksums(connection, PLACE, [image.id for image in chosen])
-        query = "DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?"
-        connection.executemany(query, [(bytes.fromhex(key),) for key in keys])
+        query = "DELETE FROM checksums WHERE place = ? AND substr(key, 1, 32) = ?"
+        connection.executemany(query, [(table, key) for table in of_contexts for (key,) in digests])
         for image in touched:
             _seal(connection, image.id, image.row, _sum(_keys(connection, image.id)))
     with as_user_error(path):

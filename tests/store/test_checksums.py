@@ -12,14 +12,14 @@ import pytest
 
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
+from fp2.methods.dense.store import DenseStore, Piece, QuestionSet
 from fp2.store import origins
-from fp2.store.dense import DenseStore, Piece, QuestionSet
 from fp2.store.integrity import count_checked, damaged_rows
 from fp2.store.merge import merge_stores
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer
 
-pytestmark = [pytest.mark.package(name="fhibe"), pytest.mark.package(name="dual")]  # their rows are checked too
+pytestmark = [pytest.mark.package(name=name) for name in ("dense", "dual", "fhibe")]  # their rows are checked too
 
 A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
 PICTURE = ("table", "", "image", "subject", "/a.png")

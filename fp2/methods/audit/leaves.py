@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from fp2.extension import (
     IMAGE_DIGEST,
     ORIGINAL,
-    DenseAnswers,
     RowAnswers,
     attribute_columns,
     digest,
@@ -31,7 +30,7 @@ from fp2.methods.audit.tree import leaf_hash, root
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Block, Config, Cut, Results, RunTables
+    from fp2.extension import Answers, Block, Config, Cut, Results, RunTables
 
 FORM = "key, question, variant, image, answer, groups /1; probabilities rounded to 4 decimals"
 DECIMALS = 4
@@ -86,10 +85,9 @@ def leaves_of(tables: RunTables, cuts: Sequence[Cut]) -> Iterator[Leaf]:
     """Yield the answers of a run's tables (with salted keys), in their order."""
     groups, images = _groups_of(tables.people, cuts), _images_of(tables.people)
     answers = tables.answers
-    if isinstance(answers, DenseAnswers):
+    if not isinstance(answers, RowAnswers):
         yield from _dense_leaves(answers, groups, images)
         return
-    assert isinstance(answers, RowAnswers)
     table = answers.answered
     names = ("response_key", "probe", "question_id", "variant", "image_id", "subject_id", "text", "numbers")
     for key, probe, question_id, variant, image, subject, text, numbers in zip(
@@ -99,9 +97,12 @@ def leaves_of(tables: RunTables, cuts: Sequence[Cut]) -> Iterator[Leaf]:
         yield Leaf(key, probe, question_id, variant, images.get(image, ""), answer, groups.get((image, subject), ()))
 
 
-def _dense_leaves(answers: DenseAnswers, groups: Mapping[Any, Any], images: Mapping[str, str]) -> Iterator[Leaf]:
+def _dense_leaves(answers: Answers, groups: Mapping[Any, Any], images: Mapping[str, str]) -> Iterator[Leaf]:
     import numpy as np
 
+    from fp2.methods.dense.answers import DenseAnswers
+
+    assert isinstance(answers, DenseAnswers)
     names = answers.questions.set_index(["trait", "template"])[["probe", "question_id"]].to_dict("index")
     variant = answers.variant or ORIGINAL
     for row, (image, subject, context) in enumerate(

@@ -14,7 +14,6 @@ from fp2.extension import (
     SUBJECT_B,
     Asks,
     Config,
-    DenseAnswers,
     Evaluation,
     ModelScorer,
     RowAnswers,
@@ -194,7 +193,10 @@ def _renamed(tables: RunTables, seed: int | None = None) -> RunTables:
     answers = tables.answers
     if isinstance(answers, RowAnswers):
         answers = RowAnswers(named(answers.frame))
-    elif isinstance(answers, DenseAnswers):
+    else:
+        from fp2.methods.dense.answers import DenseAnswers
+
+        assert isinstance(answers, DenseAnswers)
         answers = replace(
             answers,
             image_ids=np.array([names["image_id"][key] for key in answers.image_ids], dtype=object),

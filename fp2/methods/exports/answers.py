@@ -12,16 +12,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from fp2.extension import (
-    QUESTIONS,
-    SHARDS,
     YES_NO_NUMBERS,
     Config,
-    DenseAnswers,
     Fp2Error,
     Progress,
     RowAnswers,
@@ -40,7 +35,9 @@ from fp2.extension import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FILES = (artifacts.PEOPLE, artifacts.RESPONSES, SHARDS, QUESTIONS)
+    from fp2.extension import Answers
+
+FILES = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SHARDS, artifacts.QUESTIONS)
 """Files of a run that its answers are in; a run has some of them."""
 
 
@@ -70,7 +67,7 @@ def export_answers(
     config = logged_config(folder, here, results["run_id"])
     tables = read_tables(folder, scored=False).present(read_withdrawn(Path(here.paths.state)))
     answers = tables.answers
-    rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, tables.people, config)
+    rows = _text_rows(answers, tables.people, config) if isinstance(answers, RowAnswers) else _dense_rows(answers)
     if not keys:
         plain = asdict(config)
         allowed = [f"data.{name}" for name in local_options(plain["data"])]
@@ -102,13 +99,12 @@ def export_answers(
     return len(rows)
 
 
-def _text_rows(answers: Any, people: pd.DataFrame, config: Config) -> pd.DataFrame:
+def _text_rows(answers: RowAnswers, people: pd.DataFrame, config: Config) -> pd.DataFrame:
     """Return the answers of row storage; the numbers of yes/no answers in columns, those of choices as JSON."""
     import pandas as pd
 
     from fp2.extension import Items, load_battery
 
-    assert isinstance(answers, RowAnswers)
     battery = load_battery(asdict(config.probe))
     questions = {question.question_id: question for question in battery.asked}
     items = Items(battery.asked, battery.fields, people) if battery.fields else None
@@ -143,33 +139,12 @@ def _text_rows(answers: Any, people: pd.DataFrame, config: Config) -> pd.DataFra
     return rows
 
 
-def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
+def _dense_rows(answers: Answers) -> pd.DataFrame:
     """Return the answers of dense storage, image by image."""
-    import pandas as pd
+    from fp2.methods.dense.answers import DenseAnswers
 
-    n = len(answers.image_ids)
-    table = answers.questions
-    row_of = {pair: row for row, pair in enumerate(zip(table["trait"], table["template"], strict=True))}
-    order = [row_of[word, template] for word in answers.words for template in answers.templates]
-    question_rows = table.iloc[order]
-    reasons: Any = np.array([*answers.reasons, None], dtype=object)
-    return pd.DataFrame(
-        {
-            "image": np.repeat(answers.image_ids, answers.per_image),
-            "subject": np.repeat(answers.subject_ids, answers.per_image),
-            "variant": answers.variant,
-            **{
-                name: np.tile(question_rows[column].to_numpy(dtype=object), n)
-                for name, column in (
-                    ("probe", "probe"), ("question", "question_id"), ("question_text", "text"), ("trait", "trait"),
-                    ("template", "template"),
-                )
-            },
-            **{name: values.reshape(-1).astype(np.float64) for name, values in answers.columns.items()},
-            "status": np.where(answers.answered.reshape(-1), "answered", "error"),
-            "error": reasons[answers.errors.reshape(-1)],
-        }
-    )  # fmt: skip
+    assert isinstance(answers, DenseAnswers)
+    return answers.rows().rename(columns={"image_id": "image", "subject_id": "subject", "question_id": "question"})
 
 
 def _with_ids(rows: pd.DataFrame, config: Config, local_config: Config, progress: Progress) -> pd.DataFrame:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fp2.extension import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
-    from fp2.extension import DenseAnswers, Trait
+    from fp2.methods.dense.answers import DenseAnswers
+    from fp2.methods.dense.traits import Trait
 
 
 @dataclass(frozen=True)

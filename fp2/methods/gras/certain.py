@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from fp2.extension import NOT_ASKED, Asks, Config, DenseAnswers, Inputs, nested, plural
+from fp2.extension import NOT_ASKED, Asks, Config, Inputs, nested, plural
 from fp2.extension import Question as AskedQuestion
+from fp2.methods.dense.answers import DenseAnswers
 from fp2.methods.gras.answers import GrasAnswers
 from fp2.methods.gras.decisions import (
     COMPOSITE,

@@ -27,7 +27,8 @@ from fp2.extension import (
 from fp2.methods.gras.options import OUTCOMES, WIDTHS, GrasOptions
 
 if TYPE_CHECKING:
-    from fp2.extension import Battery, Config, DenseAnswers, RunTables
+    from fp2.extension import Battery, Config, RunTables
+    from fp2.methods.dense.answers import DenseAnswers
 
 BLOCK = "gras"
 METHOD = (
@@ -101,7 +102,7 @@ class GrasAnalysis(Analyses[GrasOptions]):
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
-        from fp2.extension import DenseAnswers
+        from fp2.methods.dense.answers import DenseAnswers
         from fp2.methods.gras.analysis import STEPS, analyse
         from fp2.methods.gras.answers import GrasAnswers
 
@@ -151,7 +152,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
-        from fp2.extension import protocol_options
+        from fp2.methods.dense.trait_battery import protocol_options
 
         given = cls.analysis_options(config) | protocol_options(config.probe.options)
         protocol, rule = cls(read_options(GrasOptions, given, "probe.options")), config.answers.stop
@@ -159,7 +160,7 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise unless the battery asks about traits."""
-        if not battery.traits:
+        if battery.expansion is None:
             fix = "Use probe=gras, with traits and templates of your own if you like"
             raise Fp2Error(f"the battery '{battery.name}' asks about no trait", where="probe", fix=fix)
 
@@ -199,10 +200,10 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         """Return the analysis with where the traits and templates come from, and the notes on them."""
         if job.battery is None:  # of a logged run
             return super().analyse(tables, job)
-        from fp2.extension import facts
+        from fp2.methods.dense.trait_battery import TraitTemplates, facts
 
-        asked = job.battery.trait_templates
-        battery = facts(asked) if asked else {"notes": []}
+        asked = job.battery.expansion
+        battery = facts(asked) if isinstance(asked, TraitTemplates) else {"notes": []}
         analysis = super().analyse(tables, replace(job, facts={**job.facts, "battery": battery}))
         return replace(analysis, notes=[*as_notes(battery["notes"], Stage.QUESTIONS), *analysis.notes])
 

@@ -16,16 +16,14 @@ from fp2.extension import (
     Collects,
     Fp2Error,
     Inputs,
-    TraitTemplates,
     digest,
-    facts,
     nearest,
     no_scores,
     read_options,
     score_tables,
     sha256_file,
-    traits_of,
 )
+from fp2.methods.dense.trait_battery import TraitTemplates, facts, traits_of
 from fp2.methods.gras.inference_files import (
     ALL,
     MODEL,
@@ -41,7 +39,9 @@ from fp2.methods.gras.published_tests import BLOCK, BiasAnalysis, find_bias_anal
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Analysis, Block, Config, DenseAnswers, Job, RunTables, Trait, TraitList
+    from fp2.extension import Analysis, Block, Config, Job, RunTables
+    from fp2.methods.dense.answers import DenseAnswers
+    from fp2.methods.dense.traits import Trait, TraitList
 
 NAME = "gras_published"
 ANSWERS, TRAITS = "answers", "traits"
@@ -180,7 +180,7 @@ def _dense(people: pd.DataFrame, traits: tuple[Trait, ...], values: NDArray[np.f
     """Return probabilities (images, traits, templates) as the answers of a run; `source` is the digest of the files."""
     import pandas as pd
 
-    from fp2.extension import DenseAnswers
+    from fp2.methods.dense.answers import DenseAnswers
 
     images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
     templates = tuple(f"T{number}" for number in range(1, values.shape[2] + 1))

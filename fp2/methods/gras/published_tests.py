@@ -25,7 +25,8 @@ from fp2.methods.gras.score import MEASURES, BiasScore, bias_score
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Block, Trait
+    from fp2.extension import Block
+    from fp2.methods.dense.traits import Trait
 
 BLOCK = "gras_published"
 SUFFIX = "_bias_analysis"

@@ -23,7 +23,6 @@ from filelock import FileLock, Timeout
 from fp2.extension import (
     RUN_ID,
     Asks,
-    DenseAnswers,
     Fp2Error,
     Progress,
     ResponseStore,
@@ -50,7 +49,7 @@ from fp2.methods.monitor.evidence import Evidence, log_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.extension import Answer, Config, Cut, FloatArray, Inputs, Plan, Results
+    from fp2.extension import Answer, Answers, Config, Cut, FloatArray, Inputs, Plan, Results
 
 FOLDER, STATE, UNFINISHED, LOCK = "monitors", "monitor.json", "look", ".lock"
 KEYS = ["image_id", "question_id"]
@@ -309,7 +308,7 @@ def _scored(
     else:
         storage.load()
     answers = storage.answers()
-    if isinstance(answers, DenseAnswers):
+    if not isinstance(answers, RowAnswers):
         return _dense_frame(answers), storage.n_planned
     tables = scored(protocol, RunTables(inputs.people, answers, None), inputs)
     assert isinstance(tables.answers, RowAnswers)
@@ -323,21 +322,14 @@ def _scored(
     return frame, storage.n_planned
 
 
-def _dense_frame(answers: DenseAnswers) -> pd.DataFrame:
+def _dense_frame(answers: Answers) -> pd.DataFrame:
     """Return P(Yes) of the answers by image and question."""
-    import pandas as pd
+    from fp2.methods.dense.answers import DenseAnswers
 
-    pairs = [(word, template) for word in answers.words for template in answers.templates]
-    asked = answers.questions.set_index(["trait", "template"]).loc[pairs]
-    values = answers.columns[P_YES].reshape(len(answers.image_ids), -1).astype(float)
-    frame = pd.DataFrame({
-        "image_id": np.repeat(answers.image_ids, len(asked)),
-        "question_id": np.tile(asked["question_id"], len(answers.image_ids)),
-        "probe": np.tile(asked["probe"], len(answers.image_ids)),
-        P_YES: values.reshape(-1),
-    })  # fmt: skip
-    frame = frame[answers.answered.reshape(-1)].assign(text=lambda each: each[P_YES])
-    return frame.set_index(KEYS)
+    assert isinstance(answers, DenseAnswers)
+    rows = answers.rows()
+    frame = rows.loc[rows["status"] == "answered", [*KEYS, "probe", P_YES]]
+    return frame.assign(text=frame[P_YES]).set_index(KEYS)
 
 
 def differences(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -356,9 +356,9 @@ def _n_shown(protocol: Protocol, battery: Battery) -> int:
 def _disk(protocol: Protocol, answers: int) -> str:
     """Return the disk space that answers take, as text; none of them is in the store yet."""
     if protocol.requires.dense:
-        from fp2.extension import disk
+        from fp2.extension import dense_storage
 
-        return disk(answers, answers)
+        return dense_storage().disk(answers, answers)
     from fp2.extension import BYTES_PER_ANSWER
 
     return f"about {answers * BYTES_PER_ANSWER / 1e6:.1f} MB"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fp2.extension import Fp2Error, ResponseStore, as_user_error, origins, read_tables, salted
+from fp2.extension import Fp2Error, ResponseStore, as_user_error, has_table, origins, read_tables, salted
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def compared(keys: list[str], store: Path, copy: Path, share: float) -> AskedAga
 def _contents(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, tuple[object, ...]]:
     """Return text and numbers of the answers under `keys`, or the arrays of a context."""
     rows_found: dict[str, tuple[object, ...]] = {}
+    has_arrays = has_table(connection, "blocks")
     for key in keys:
         row = connection.execute("SELECT text, numbers FROM answers WHERE key = ?", (key,)).fetchone()
-        blocks = connection.execute(
-            "SELECT question_set, numbers FROM blocks WHERE context = ? ORDER BY question_set", (bytes.fromhex(key),)
-        ).fetchall()
+        query = "SELECT question_set, numbers FROM blocks WHERE context = ? ORDER BY question_set"
+        blocks = connection.execute(query, (bytes.fromhex(key),)).fetchall() if has_arrays else []
         if row is not None or blocks:
             rows_found[key] = (row, *blocks)
     return rows_found

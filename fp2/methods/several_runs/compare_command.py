@@ -221,7 +221,6 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table."""
     from fp2.extension import (
         MIN_CELL,
-        QUESTIONS,
         distinct_names,
         plain,
         read_results,
@@ -232,10 +231,10 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         needed = (artifacts.RESULTS, artifacts.CONFIG)
-        folders = [run_folder(word, config, Path(scratch), needed, (QUESTIONS,)) for word in words]
+        folders = [run_folder(word, config, Path(scratch), needed, (artifacts.QUESTIONS,)) for word in words]
         results = [read_results(folder) for folder in folders]
         if any(
-            results_of_run["disparities"] or (folder / QUESTIONS).is_file()
+            results_of_run["disparities"] or (folder / artifacts.QUESTIONS).is_file()
             for results_of_run, folder in zip(results, folders, strict=True)
         ):
             return None

@@ -68,7 +68,7 @@ class OrderLooks(StoppingLooks):
 
 
 class Order(Certain):
-    """The storage of the answers that are called for (see `fp2.ask.loop.Storage`)."""
+    """The storage of the answers that are called for (see `fp2.ask.storage.Storage`)."""
 
     supplement: ClassVar = "fp2.methods.stopping.ranks_block:OrderStopping"
     refuses: ClassVar[tuple[str, ...]] = ("analysis.looks", "shard")

@@ -19,7 +19,7 @@ REFUSED: tuple[str, ...] = ("analysis.looks", "shard", "answers.against")
 
 
 class AskedInWaves:
-    """The storage of the answers that are called for (see `fp2.ask.loop.Storage`).
+    """The storage of the answers that are called for (see `fp2.ask.storage.Storage`).
 
     What is decided follows from the seed and the stored answers alone: a run that was killed, or whose answers are in
     the store, goes through the same waves and takes the same decisions.

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from fp2.extension import (
     PURGES,
-    QUESTIONS,
-    SHARDS,
     Config,
     Fp2Error,
     Logged,
@@ -205,7 +203,8 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 _OWN = {*OF_PEOPLE, *artifacts.UI_TABLES, *artifacts.LOCAL_FILES, artifacts.DISPARITIES, artifacts.PASSPORT,
-        artifacts.CONFIG, artifacts.OVERRIDES, artifacts.FIGURES, SHARDS, QUESTIONS, ".hydra"}  # fmt: skip
+        artifacts.CONFIG, artifacts.OVERRIDES, artifacts.FIGURES, artifacts.SHARDS, artifacts.QUESTIONS,
+        ".hydra"}  # fmt: skip
 _DRAFT = re.compile(r"\.(.+)\.(?:purged|\d+)")
 """What a kill leaves of a file that was being replaced."""
 

@@ -28,6 +28,7 @@ from fp2.extension import (
     files_of,
     folders_of_original,
     free_texts,
+    has_table,
     load_sections,
     local_salt,
     logged_config,
@@ -181,7 +182,8 @@ def search(here: Config, journal: Journal, downloads: Path, select: Select | Non
         journal.paths = {os.path.abspath(image.path) for image in journal.pictures} | named
         keys, counts = journal.response_keys(), dict[str, int]()
         for table, column in (("answers", "key"), ("failures", "key"), ("blocks", "lower(hex(context))")):
-            rows = store.connection.execute(f"SELECT {column} FROM {table}")
+            query = f"SELECT {column} FROM {table}"
+            rows = store.connection.execute(query) if has_table(store.connection, table) else ()
             counts[table] = sum(str(key) in keys for (key,) in rows)
         counts |= {"pictures": len(journal.pictures), "pixel_digests": len(journal.paths & set(digested))}
         if any(counts.values()):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from bench import REPOSITORY, load_config
 
-from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
+from fp2.methods.dense.storage import SHARD_BYTES, STORE_BYTES, disk
 from fp2.methods.planning.forecast import (
     STATED_SPEED,
     TEMPLATE_TOKENS,

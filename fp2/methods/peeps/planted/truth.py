@@ -48,7 +48,7 @@ from pydantic import AllowInfNan, BeforeValidator, Strict
 from fp2.extension import FORBID_EXTRA, Fp2Error, digest, nearest, read_options
 
 if TYPE_CHECKING:
-    from fp2.extension import TraitList
+    from fp2.methods.dense.traits import TraitList
 
 LEVELS = 10
 EVERY_PROBE = "all"
@@ -141,7 +141,7 @@ class YesNoTruth:
     @cached_property
     def valence_of(self) -> dict[str, float]:
         """The valence of each word: of our own list, if `valences` does not give another."""
-        from fp2.extension import own_traits
+        from fp2.methods.dense.traits import own_traits
 
         return _valences(own_traits()) | dict(self.valences)
 
@@ -276,10 +276,10 @@ class _Start:
 
 def _read_yes_no(spec: Mapping[str, Any], where: str) -> YesNoTruth:
     """Return the `yes_no` part."""
-    from fp2.extension import read_traits
-
     given = spec["valences"]
     if isinstance(given, str):
+        from fp2.methods.dense.traits import read_traits
+
         given = _valences(read_traits(Path(given).expanduser()))
     sections = {
         "valences": _mapping(given, f"{where}.valences"),

@@ -19,9 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest, sha256_bytes
-from fp2.text import in_number, plural
+from fp2.extension import Fp2Error, digest, in_number, nearest, plural, sha256_bytes
 
 POSITIVE: Final = "positive"
 NEGATIVE: Final = "negative"
@@ -75,7 +73,7 @@ def traits_path(path: str | Path) -> Path:
     folder = Path(path).expanduser()
     if not folder.is_dir():
         return folder
-    from fp2.data.readers.labelled import find_files
+    from fp2.extension import find_files
 
     if files := find_files(folder, OFFICIAL_NAME):
         return files[0]

@@ -14,16 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fp2.ask import dense
-from fp2.ask.dense import DenseStorage, disk
-from fp2.ask.dense_answers import DenseAnswers
 from fp2.ask.loop import Asked, ask
 from fp2.ask.plan import Plan, make_plan
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.data.stimuli import Stimulus
 from fp2.errors import Fp2Error
-from fp2.probes.traits import Trait
+from fp2.methods.dense import storage as dense
+from fp2.methods.dense.answers import DenseAnswers
+from fp2.methods.dense.storage import DenseStorage, disk
+from fp2.methods.dense.traits import Trait
 from fp2.store.rows import ResponseStore
 from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
 

@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 
 from fp2.errors import Fp2Error
+from fp2.methods.dense.store import (
+    DenseStore,
+    Numbers,
+    Piece,
+    QuestionSet,
+    answered,
+    context_key,
+    question_key,
+)
 from fp2.store import origins
-from fp2.store.dense import DenseStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Question
 
@@ -70,7 +78,7 @@ def test_a_block_is_completed_and_what_it_has_never_changes(store: DenseStore) -
     np.testing.assert_array_equal(found, expected)
     assert store.failures([HERE], wanted) == {}
     assert store.connection.execute("SELECT answered FROM blocks").fetchall() == [(4,)]
-    assert seconds_of(store.connection, [HERE, THERE]) == (1.0, 4)
+    assert store.seconds_of([HERE, THERE]) == (1.0, 4)
 
 
 def test_failures_count_their_attempts_and_keep_the_last_reason(store: DenseStore) -> None:

@@ -19,13 +19,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.ask.dense_answers import DenseAnswers, collect
-from fp2.ask.loop import Forecast, Writing, of_nobody
-from fp2.ask.plan import Plan
-from fp2.data.stimuli import original_image_id
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.store.dense import (
+from fp2.extension import (
+    NOT_ASKED,
+    NOT_SUPPLIED,
+    YES_NO_NUMBERS,
+    Answer,
+    Forecast,
+    Fp2Error,
+    ImageTask,
+    Leases,
+    Plan,
+    Question,
+    Writing,
+    digest,
+    of_nobody,
+    original_image_id,
+)
+from fp2.methods.dense.answers import DenseAnswers, collect
+from fp2.methods.dense.merge import take_blocks
+from fp2.methods.dense.store import (
     DenseStore,
     Numbers,
     Piece,
@@ -34,17 +46,12 @@ from fp2.store.dense import (
     context_key,
     question_key,
     response_set_of,
-    seconds_of,
     written_since,
 )
-from fp2.store.leases import Leases
-from fp2.store.merge import take_blocks
-from fp2.tables import NOT_ASKED, NOT_SUPPLIED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.engines.base import Engine
-    from fp2.probes.traits import Trait
-    from fp2.store.rows import ResponseStore
+    from fp2.extension import Engine, ResponseStore
+    from fp2.methods.dense.traits import Trait
 
 STORE_BYTES, SHARD_BYTES = 26, 24
 """Per answer, measured by benchmarks/gras_storage.py on 2,505,000 of them."""
@@ -67,7 +74,7 @@ class _Pending:
 
 
 class DenseStorage:
-    """The answers of a plan as arrays (see `fp2.ask.loop.Storage`).
+    """The answers of a plan as arrays (see `fp2.ask.storage.Storage`).
 
     Parameters
     ----------
@@ -216,7 +223,7 @@ class DenseStorage:
         stored = sum(int(answered(numbers).sum()) for _, numbers in stored_blocks)
         failed = len(self._store.failures(self.contexts, self.question_set))
         remaining = len(self.contexts) * len(self.question_set.questions) - stored
-        took, count = seconds_of(self._store.connection, self.contexts)
+        took, count = self._store.seconds_of(self.contexts)
         return Forecast(
             stored, failed, remaining, took / count if count and took else None, disk(self.n_planned, remaining)
         )

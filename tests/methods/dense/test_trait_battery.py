@@ -13,13 +13,11 @@ from bench import load_config
 from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.methods.dense.trait_battery import asked_traits, facts
+from fp2.methods.dense.traits import OWN_FILE
 from fp2.methods.peeps.bundled import load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
-from fp2.probes.trait_battery import facts
-from fp2.probes.traits import OWN_FILE
-
-pytestmark = pytest.mark.package(name="gras")  # its battery
 
 OWN_WORDS = "probe.traits={kind: 2.6, cruel: -2.9}"
 OWN_TEXT = "probe.templates={A: 'Is the person {trait}?', B: 'Are they {trait}, do you think?'}"
@@ -51,7 +49,7 @@ def test_it_asks_what_the_bundled_model_was_trained_on_and_nothing_else() -> Non
     framings = [template.framing for template in planted.templates.values()]
     assert [probe.id for probe in found.probes] == framings
     assert list(found.labels.values()) == [f"{n} {f}" for n, f in zip(planted.templates, framings, strict=True)]
-    assert [(t.word, t.valence) for t in found.traits] == [(t.word, t.valence) for t in planted.traits.values()]
+    assert [(t.word, t.valence) for t in asked_traits(found)] == [(t.word, t.valence) for t in planted.traits.values()]
 
 
 def test_each_question_knows_its_template_trait_and_framing() -> None:
@@ -69,7 +67,7 @@ def test_the_options_are_those_of_the_analysis_at_its_defaults() -> None:
 
 
 def test_results_can_say_which_words_and_wording_were_used() -> None:
-    told = battery().trait_templates
+    told = battery().expansion
     assert told is not None
     found = facts(told)
     assert found["sha256"] == hashlib.sha256(OWN_FILE.read_bytes()).hexdigest()
@@ -82,9 +80,9 @@ def test_framings_can_be_chosen() -> None:
     found = battery("probe.select=[evidence,direct]")
     assert [probe.id for probe in found.probes] == ["direct", "evidence"]
     assert len(found.questions) == 200
-    assert len(found.traits) == 100
-    assert found.trait_templates is not None
-    assert list(found.trait_templates.templates) == ["T1", "T4"]
+    assert len(asked_traits(found)) == 100
+    assert found.expansion is not None
+    assert list(found.expansion.templates) == ["T1", "T4"]
     with pytest.raises(Fp2Error, match="Did you mean 'evidence'"):
         battery("probe.select=[evidense]")
 
@@ -97,7 +95,7 @@ def test_any_wording_words_and_instruction_of_ones_own() -> None:
         ("B_kind", "Are they kind, do you think?"),
         ("B_cruel", "Are they cruel, do you think?"),
     ]
-    assert [trait.polarity for trait in found.traits] == ["positive", "negative"]
+    assert [trait.polarity for trait in asked_traits(found)] == ["positive", "negative"]
     asked = battery(OWN_TEXT, OWN_WORDS, "probe.options.instruction=Yes or no?", "probe.select=[B]").questions
     assert asked[0].text == "Are they kind, do you think? Yes or no?"
     assert len(asked) == 2
@@ -145,7 +143,7 @@ def test_a_battery_may_mix_traits_with_questions_of_its_own() -> None:
     assert [q.text for q in found.questions] == ["What is their name?", "Is the person kind? Y/N"]
     assert [q.kind for q in found.questions] == ["text", "yes_no"]
     both = {"p": {"questions": [question()]}, "q": {"questions": [plain]}}
-    assert loaded(probes=both).subset(["q"]).traits == ()
+    assert loaded(probes=both).subset(["q"]).expansion is None
 
 
 def test_the_asked_text_has_no_stray_blanks() -> None:

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.tables import TRAIT
+from fp2.extension import TRAIT, Fp2Error, digest
 
 WHERE: Final = "probe.published"
 _SPECIAL = r"(?:<\|[^<>|]+\|>)+"

@@ -13,9 +13,9 @@ from gras_checkout import MODELS, TEMPLATES, WORDS, script, write_scripts
 
 from fp2.compose import config_hash
 from fp2.errors import Fp2Error
+from fp2.methods.dense.published import read_wording
+from fp2.methods.dense.trait_battery import facts
 from fp2.probes.battery import load_battery
-from fp2.probes.published import read_wording
-from fp2.probes.trait_battery import facts
 
 LLAVA = MODELS["llava"]
 
@@ -57,8 +57,8 @@ def test_the_battery_asks_it_with_its_blanks_and_without_our_instruction(checkou
     assert [question.text for question in battery.questions] == asked_by(script("llava"), ["kind"])
     assert [question.question_id for question in battery.questions] == [f"T{n}_kind" for n in range(1, 6)]
     assert "   Q: Would kind fit?   " in battery.questions[0].text
-    assert battery.trait_templates is not None
-    told = facts(battery.trait_templates)
+    assert battery.expansion is not None
+    told = facts(battery.expansion)
     assert (told["instruction"], told["published_script"]) == ("", "llava_aiface.py")
     some = load_battery({**asdict(config.probe), "select": ["evidence"]}, config.model.id)
     assert [question.text for question in some.questions] == [battery.questions[3].text]

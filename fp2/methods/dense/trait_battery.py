@@ -15,10 +15,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from fp2.errors import Fp2Error
-from fp2.probes.published import PublishedTemplates, read_wording
-from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
-from fp2.tables import TRAIT, Question
+from fp2.extension import TRAIT, Battery, Fp2Error, Question, file_digest, is_trait_battery
+from fp2.methods.dense.published import PublishedTemplates, read_wording
+from fp2.methods.dense.traits import (
+    NEGATIVE,
+    POSITIVE,
+    Trait,
+    TraitList,
+    given_traits,
+    own_traits,
+    read_traits,
+    traits_path,
+)
 
 INSTRUCTION: Final = "instruction"
 
@@ -41,8 +49,17 @@ class TraitTemplates:
         templates = {name: text for name, text in self.templates.items() if name in used_templates}
         return replace(self, templates=templates) if templates else None
 
+    def text(self, template: str) -> str:
+        """Return the text of a template with the instruction."""
+        return f"{self.templates.get(template, template)} {self.instruction}".strip()
 
-def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
+
+def asked_traits(battery: Battery) -> tuple[Trait, ...]:
+    """Return the trait words that a battery asks about; none unless it is one of traits."""
+    return battery.expansion.traits.traits if isinstance(battery.expansion, TraitTemplates) else ()
+
+
+def expand(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
     """Return the content of a battery's YAML file with one question per template and trait, and these texts."""
     options = protocol_options(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
@@ -70,6 +87,18 @@ def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -
     script = wording.script if wording else ""
     battery = {**spec, "probes": questions_of, "options": options, "templates": None}
     return battery, TraitTemplates(traits, templates, instruction, script)
+
+
+def identity(settings: Mapping[str, Any], model_id: str | None) -> dict[str, Any]:
+    """Return the settings of a battery with digests in place of published texts, and of the list of words."""
+    named = dict(settings)
+    if "published" in named:
+        named["published"] = f"sha256:{read_wording(named['published'], model_id).sha256}"
+    if "traits_file" in named:
+        named["traits_file"] = file_digest(str(traits_path(named["traits_file"])), "probe.traits_file")
+    elif is_trait_battery(named) and "traits" not in named:
+        named["traits"] = f"sha256:{own_traits().sha256}"
+    return named
 
 
 def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -163,3 +192,13 @@ def _checked(text: Any, template: str, where: str) -> str:
 
 def _about(question: Mapping[str, Any], template: str, word: str, text: str) -> dict[str, Any]:
     return {"kind": "yes_no", **question, "id": f"{template}_{word}", "text": text, "template": template, "trait": word}
+
+
+class TraitBatteries:
+    """Batteries of traits (see `fp2.probes.battery.BatteryKind`)."""
+
+    expand = staticmethod(expand)
+    identity = staticmethod(identity)
+
+
+TRAITS = TraitBatteries()

@@ -17,20 +17,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2 import artifacts
-from fp2.errors import Fp2Error
-from fp2.tables import CONTROLS, ORIGINAL, STILL_REASONING, UNENDED, WITHOUT_ATTEMPT, YES_NO_NUMBERS, absent_counts
+from fp2.extension import (
+    CONTROLS,
+    ORIGINAL,
+    STILL_REASONING,
+    UNENDED,
+    WITHOUT_ATTEMPT,
+    YES_NO_NUMBERS,
+    Fp2Error,
+    absent_counts,
+    artifacts,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from fp2.ask.dense import DenseStorage
-    from fp2.cuts import Cut
-    from fp2.probes.traits import Trait
+    from fp2.extension import Cut, ResponseStore
+    from fp2.methods.dense.storage import DenseStorage
+    from fp2.methods.dense.traits import Trait
 
-SHARDS = "responses"
-QUESTIONS = "questions.parquet"
+SHARDS, QUESTIONS = artifacts.SHARDS, artifacts.QUESTIONS
 ROWS_PER_SHARD = 250_000
 _NAMES = ("image_id", "subject_id", "context", "variant", "trait", "template", "error")
 
@@ -40,7 +47,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DenseAnswers:
-    """What n images were answered to every trait and template (see `fp2.ask.answers.Answers`); ids may be salted keys.
+    """What n images were answered to every trait and template (see `fp2.ask.storage.Answers`); ids may be salted keys.
 
     Attributes
     ----------
@@ -88,6 +95,11 @@ class DenseAnswers:
         return len(self.image_ids) * self.per_image
 
     @property
+    def variants(self) -> set[str]:
+        """The image variant."""
+        return {self.variant}
+
+    @property
     def answered(self) -> NDArray[np.bool_]:
         """Which answers there are, (n, traits, templates)."""
         return self.errors < 0
@@ -110,7 +122,7 @@ class DenseAnswers:
 
     def keyed(self, salt: bytes) -> DenseAnswers:
         """Return the answers with salted keys in place of ids and contexts."""
-        from fp2.store.salted_keys import salted
+        from fp2.extension import salted
 
         images, subjects = salted(self.image_ids, salt, "image"), salted(self.subject_ids, salt)
         contexts = salted(self.contexts, salt, "response")
@@ -141,7 +153,7 @@ class DenseAnswers:
         """Return planned, answered, refused and failed answers per cut and group."""
         import pandas as pd
 
-        from fp2.cuts import memberships
+        from fp2.extension import memberships
 
         answered = self.answered.sum(axis=(1, 2))
         kinds = {name: mask.sum(axis=(1, 2)) for name, mask in self.absent().items()}
@@ -188,9 +200,57 @@ class DenseAnswers:
 
     def response_set(self, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of the contexts that `raw_keys` maps the salted ones to, and of the questions."""
-        from fp2.store.dense import response_set_of
+        from fp2.methods.dense.store import response_set_of
 
         return response_set_of([raw_keys[key] for key in self.stored_keys()], set(self.questions["question_key"]))
+
+    def rows(self) -> pd.DataFrame:
+        """Return a row per answer, image by image: who, what was asked, the numbers, and `status, error`."""
+        import pandas as pd
+
+        n = len(self.image_ids)
+        pairs = [(word, template) for word in self.words for template in self.templates]
+        asked = self.questions.set_index(["trait", "template"], drop=False).loc[pairs]
+        reasons: NDArray[np.object_] = np.array([*self.reasons, None], dtype=object)
+        names = {"probe": "probe", "question_id": "question_id", "question_text": "text", "trait": "trait",
+                 "template": "template"}  # fmt: skip
+        return pd.DataFrame(
+            {
+                "image_id": np.repeat(self.image_ids, self.per_image),
+                "subject_id": np.repeat(self.subject_ids, self.per_image),
+                "variant": self.variant,
+                **{name: np.tile(asked[column].to_numpy(dtype=object), n) for name, column in names.items()},
+                **{name: values.reshape(-1).astype(np.float64) for name, values in self.columns.items()},
+                "status": np.where(self.answered.reshape(-1), "answered", "error"),
+                "error": reasons[self.errors.reshape(-1)],
+            }
+        )
+
+    def compare(self, raw_keys: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
+        """Yield how many of the answers the store lacks, and how many it has otherwise."""
+        from fp2.methods.dense.store import DenseStore, QuestionSet
+
+        dense, table = DenseStore(store.connection, store.path), self.questions
+        wanted = QuestionSet(tuple(dict.fromkeys(table["question_key"])))
+        pairs = zip(table["trait"], table["template"], table["question_key"], strict=True)
+        column = {(trait, template): wanted.place[key] for trait, template, key in pairs}
+        columns_of = np.array([[column[word, template] for template in self.templates] for word in self.words])
+        rows: dict[str, list[int]] = {}
+        for row, context in enumerate(self.contexts.tolist()):
+            if context in raw_keys:
+                rows.setdefault(raw_keys[context], []).append(row)
+        is_answered = self.answered
+        n_answered, compared, changed = int(is_answered.sum()), 0, 0
+        for context, numbers in dense.read(list(rows), wanted):
+            for row in rows[context]:
+                compared += int(is_answered[row].sum())
+                mine = np.stack([self.columns[name][row] for name in YES_NO_NUMBERS])
+                same = np.isclose(mine, numbers[:, columns_of], rtol=0, atol=0, equal_nan=True).all(axis=0)
+                changed += int((~same & is_answered[row]).sum())
+        if compared < n_answered:
+            yield f"the store lacks {n_answered - compared} of {n_answered} answers"
+        if changed:
+            yield f"{changed} of {n_answered} answers in the shards are not those of the store"
 
     def write(self, folder: Path, per_shard: int = ROWS_PER_SHARD) -> None:
         """Write `questions.parquet` and the shards over those in `folder`, one after the other."""
@@ -235,7 +295,7 @@ class DenseAnswers:
         """Return the answers in a run's folder."""
         import pandas as pd
 
-        from fp2.probes.traits import Trait
+        from fp2.methods.dense.traits import Trait
 
         questions = pd.read_parquet(folder / QUESTIONS)
         of_traits = questions.drop_duplicates("trait")

@@ -8,7 +8,7 @@ return no mass). Questions that two sets share are found in the arrays of both.
 
 A number is written once and never changed. A failure is stored separately with its reason, and is never returned as an
 answer. Arrays and failures have checksums: a damaged array is refused, a damaged failure is forgotten. The tables
-(`blocks` holds the arrays) are in the response store's file.
+(`blocks` holds the arrays) are in the response store's file, from the first run on whose answers are dense.
 """
 
 from __future__ import annotations
@@ -25,28 +25,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.store.database import (
-    RowKey,
+from fp2.extension import (
+    YES_NO_NUMBERS,
+    Fp2Error,
     as_user_error,
     checksum,
     delete_checksums,
+    digest,
+    has_table,
     intact,
     put_checksums,
     put_runtime,
     transaction,
 )
-from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
-    from fp2.tables import Question
+    from fp2.extension import Question
 
 KEY_SCHEMA = 1
 _CHUNK = 400  # contexts in one SELECT
 _LONGEST_WRITE = 60.0  # seconds; a transaction waits for others before it begins
 _LEVEL = 6
 _WIDTH = len(YES_NO_NUMBERS)
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS question_sets (
+    digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS blocks (
+    context BLOB NOT NULL, question_set BLOB NOT NULL, answered INTEGER NOT NULL, numbers BLOB NOT NULL,
+    seconds REAL NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (context, question_set)
+);
+CREATE TABLE IF NOT EXISTS block_failures (
+    context BLOB NOT NULL, question BLOB NOT NULL, error TEXT NOT NULL, attempts INTEGER NOT NULL,
+    runtime TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY (context, question)
+) WITHOUT ROWID
+"""
 
 Numbers = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -118,6 +133,17 @@ class DenseStore:
         self.connection, self.path = connection, path
         self._sets: dict[bytes, QuestionSet] = {}
 
+    @cached_property
+    def _exists(self) -> bool:
+        """Whether the store had the tables when they were first read or written."""
+        return has_table(self.connection, "blocks")
+
+    def create(self) -> None:
+        """Create the tables that are not there, in the caller's transaction."""
+        for statement in _TABLES.split(";"):
+            self.connection.execute(statement)
+        self._exists = True
+
     def register(self, wanted: QuestionSet) -> None:
         """Store the questions of a set, unless they are stored already.
 
@@ -129,6 +155,7 @@ class DenseStore:
         if len(wanted.place) < len(wanted.questions):
             raise ValueError("a question comes twice in a set")
         with transaction(self.connection, self.path):
+            self.create()
             self.add_question_set(wanted)
 
     def add_question_set(self, wanted: QuestionSet) -> None:
@@ -142,7 +169,7 @@ class DenseStore:
 
         Numbers have the shape (`YES_NO_NUMBERS`, questions of the set) and are NaN where there is no answer.
         """
-        for start in range(0, len(contexts), _CHUNK):
+        for start in range(0, len(contexts) if self._exists else 0, _CHUNK):
             keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
             numbers_of: dict[bytes, Numbers] = {}
             for context, question_set, numbers in self._rows(keys):
@@ -162,7 +189,7 @@ class DenseStore:
         """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
         failures = {}
         with as_user_error(self.path):
-            for context in contexts:
+            for context in contexts if self._exists else ():
                 for question, (error, attempts) in self._failures(bytes.fromhex(context)).items():
                     column = wanted.place.get(question.hex())
                     if column is not None:
@@ -172,11 +199,10 @@ class DenseStore:
     def _failures(self, context: bytes) -> dict[bytes, tuple[str, int]]:
         """Return question -> (reason, number of attempts) of a context, as far as they match their checksums."""
         query = "SELECT question, error, attempts, runtime, updated FROM block_failures WHERE context = ?"
-        rows: dict[RowKey, tuple[Any, ...]] = {
+        rows: dict[bytes, tuple[Any, ...]] = {
             context + question: rest for question, *rest in self.connection.execute(query, (context,))
         }
-        intact_keys = intact(self.connection, FAILURES, rows) if rows else set()
-        return {bytes(key)[32:]: rows[key][:2] for key in intact_keys}  # type: ignore[arg-type]
+        return {key[32:]: rows[key][:2] for key in intact(self.connection, FAILURES, rows)}
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
         """Store new answers in one transaction; numbers that are stored already do not change.
@@ -214,6 +240,15 @@ class DenseStore:
                 self.connection,
                 [(context, question, error, tries[question], mark, now) for question, error in failed.items()],
             )
+
+    def seconds_of(self, contexts: Iterable[str]) -> tuple[float, int]:
+        """Return the total seconds and the number of the stored answers of `contexts`."""
+        query = "SELECT seconds, answered FROM blocks WHERE context = ?"
+        seconds, count = 0.0, 0
+        for context in contexts if self._exists else ():
+            for took, number in self.connection.execute(query, (bytes.fromhex(context),)):
+                seconds, count = seconds + took, count + number
+        return seconds, count
 
     def _own(self, context: bytes, wanted: QuestionSet) -> tuple[Numbers, float]:
         """Return the numbers of a set's own array, and the seconds of its answers so far."""
@@ -314,16 +349,6 @@ def delete_failures(connection: sqlite3.Connection, keys: Sequence[tuple[bytes, 
 def answered(numbers: Numbers) -> NDArray[np.bool_]:
     """Return which questions of numbers (..., `YES_NO_NUMBERS`, questions) have an answer, that is, any number."""
     return np.asarray(~np.isnan(numbers).all(axis=-2))
-
-
-def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple[float, int]:
-    """Return the total seconds and the number of the stored answers of `contexts`."""
-    query = "SELECT seconds, answered FROM blocks WHERE context = ?"
-    seconds, count = 0.0, 0
-    for context in contexts:
-        for took, number in connection.execute(query, (bytes.fromhex(context),)):
-            seconds, count = seconds + took, count + number
-    return seconds, count
 
 
 def written_since(

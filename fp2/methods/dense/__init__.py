@@ -1,0 +1,1 @@
+"""Yes/no questions about traits: their words and templates, and the answers as arrays (dense storage)."""
