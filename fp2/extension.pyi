@@ -354,8 +354,14 @@ from fp2.store.salted_keys import (
     salted as salted,
     shareable as shareable,
 )
-from fp2.store.origins import RecordedImage as RecordedImage, register_origins as register_origins
+from fp2.store.origins import (
+    RecordedImage as RecordedImage,
+    add_derived as add_derived,
+    register_origins as register_origins,
+)
 from fp2.store.withdrawn import (
+    NOBODY as NOBODY,
+    Withdrawn as Withdrawn,
     WithdrawnImages as WithdrawnImages,
     halted as halted,
     read_withdrawn as read_withdrawn,
@@ -363,21 +369,28 @@ from fp2.store.withdrawn import (
     writing as writing,
 )
 from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
-from fp2.store.rows import ResponseStore as ResponseStore
+from fp2.store.leases import Leases as Leases, parts as parts
+from fp2.store.rows import (
+    ResponseStore as ResponseStore,
+    SCORED_BY as SCORED_BY,
+    answered_keys as answered_keys,
+)
 
 # Scorers: the interface, what a value means, outcomes of answers.
-from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading, Resources as Resources
 from fp2.scorers.base import (
+    AsksModel as AsksModel,
     BaseScorer as BaseScorer,
     Number as Number,
+    ReadsAnswers as ReadsAnswers,
     Scored as Scored,
     Scorer as Scorer,
     check_lengths as check_lengths,
     cut_long as cut_long,
+    equal_bins as equal_bins,
     fold as fold,
+    is_blank as is_blank,
     normalise as normalise,
 )
-from fp2.scorers.choice import Choice as Choice, ChoiceProbability as ChoiceProbability, ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,
@@ -826,7 +839,7 @@ from fp2.tracking.files import (
 )
 from fp2.runs.live import line_of as line_of
 from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows
-from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores
+from fp2.store.merge import count_rows as count_rows, merge_stores as merge_stores, take_answers as take_answers
 from fp2.runs.local_paths import (
     BATTERY_PATHS as BATTERY_PATHS,
     FILES as FILES,

@@ -87,6 +87,8 @@ MOVED = {
     "fp2.runs.sweep_report": "fp2.methods.several_runs.sweep_report",
     "fp2.runs.sweep": "fp2.methods.several_runs.sweep",
     "fp2.scorers.attention": "fp2.methods.attention.scorers",
+    "fp2.scorers.by_model": "fp2.methods.model_scorers.by_model",
+    "fp2.scorers.choice": "fp2.methods.benchmarks.choice",
     "fp2.scorers.classifier": "fp2.methods.model_scorers.classifier",
     "fp2.scorers.judge": "fp2.methods.model_scorers.judge",
     "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
@@ -131,6 +133,8 @@ MOVED_NAMES = {
     **dict.fromkeys(("FEW", "MatchedTest", "matched_equivalence", "matched_panel", "minimum_detectable"), _MATCHED),
     **dict.fromkeys(("LabellerAgreement", "labeller_agreement"), _LABELS),
     **dict.fromkeys(("Profiles", "RankTable", "profiles", "rank_table", "smaller_profiles"), _PROFILES),
+    **dict.fromkeys(("Choice", "ChoiceProbability", "ChoiceScorer"), "fp2.methods.benchmarks.choice"),
+    **dict.fromkeys(("Asked", "ModelScorer", "Reading", "Resources"), "fp2.methods.model_scorers.by_model"),
 }
 """Names that `fp2.extension` had in 0.4.0 -> the module of a package where they are."""
 
