@@ -20,6 +20,7 @@ from fp2.text import (
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
 from fp2.plugins import (
     DATA as DATA,
+    DECLARED_LOOKS as DECLARED_LOOKS,
     PROTOCOLS as PROTOCOLS,
     PURGES as PURGES,
     Strict as Strict,
@@ -424,6 +425,7 @@ from fp2.protocols.base import (
     Statements as Statements,
 )
 from fp2.notes import (
+    Note as Note,
     NoteKind as NoteKind,
     Stage as Stage,
     as_notes as as_notes,
@@ -471,12 +473,13 @@ from fp2.protocols.fingerprint.comparison import (
 )
 from fp2.protocols.fingerprint.disparities import Disparities as Disparities, fingerprint as fingerprint
 from fp2.protocols.fingerprint.family import shares as shares
-from fp2.protocols.fingerprint.looks import LOOKS as LOOKS, Looks as Looks, P_VALUES as P_VALUES, RowKey as RowKey
 from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
 from fp2.data.group_sizes import cut_notes as cut_notes, group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
+    LOOKS as LOOKS,
+    RowKey as RowKey,
     STEP_DOWN as STEP_DOWN,
     Supplement as Supplement,
     comparison_of as comparison_of,
@@ -568,7 +571,6 @@ from fp2.stats.rows import (
     columns_read_by as columns_read_by,
     json_ready as json_ready,
 )
-from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p, spent as spent
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests, wilson as wilson
 
 # Reports: sections, findings, figures, and how numbers and names are written.

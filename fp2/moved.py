@@ -50,6 +50,7 @@ MOVED = {
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
     "fp2.protocols.fingerprint.adjusted": "fp2.methods.adjusted.disparities",
     "fp2.protocols.fingerprint.intersections": "fp2.methods.adjusted.intersections",
+    "fp2.protocols.fingerprint.looks": "fp2.methods.stopping.declared",
     "fp2.protocols.fingerprint.measurement_error": "fp2.methods.labels.measurement_error",
     "fp2.protocols.fingerprint.missing": "fp2.methods.secondary.missing",
     "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
@@ -108,6 +109,7 @@ MOVED = {
     "fp2.stats.proportions": "fp2.methods.fhibe.proportions",
     "fp2.stats.random_factors": "fp2.methods.prompt_variation.random_factors",
     "fp2.stats.tallies": "fp2.methods.several_runs.tallies",
+    "fp2.stats.sequential": "fp2.methods.stopping.sequential",
     "fp2.stats.templates": "fp2.methods.prompt_variation.templates",
     "fp2.stats.two_samples": "fp2.methods.several_runs.two_samples",
 }
@@ -134,6 +136,8 @@ MOVED_NAMES = {
     **dict.fromkeys(("LabellerAgreement", "labeller_agreement"), _LABELS),
     **dict.fromkeys(("Profiles", "RankTable", "profiles", "rank_table", "smaller_profiles"), _PROFILES),
     **dict.fromkeys(("Choice", "ChoiceProbability", "ChoiceScorer"), "fp2.methods.benchmarks.choice"),
+    **dict.fromkeys(("Looks", "P_VALUES"), "fp2.methods.stopping.declared"),
+    **dict.fromkeys(("nominal_levels", "repeated_p", "spent"), "fp2.methods.stopping.sequential"),
     **dict.fromkeys(("Asked", "ModelScorer", "Reading", "Resources"), "fp2.methods.model_scorers.by_model"),
 }
 """Names that `fp2.extension` had in 0.4.0 -> the module of a package where they are."""
