@@ -27,6 +27,7 @@ import fp2.stats.disparities
 from fp2.methods.stopping.decisions import FUTILITY, take_look
 from fp2.methods.stopping.looks import SPENDING, StoppingLooks
 from fp2.methods.stopping.order import Waves, make_waves
+from fp2.methods.stopping.sequential import nominal_levels
 from fp2.progress import Progress
 from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.settings import ComparisonSettings
@@ -34,7 +35,6 @@ from fp2.stats.composite import composite_test
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.interval import GapTest
 from fp2.stats.rows import DisparityRow, Outcome, Panel
-from fp2.stats.sequential import nominal_levels
 
 PROBES = ("a", "b", "c")
 ALPHA, LEAST, IMAGES, PERMUTATIONS = 0.05, 10, 3, 999

@@ -20,6 +20,7 @@ from fp2.text import (
 # Plug-ins and their options: classes by name, typed options from YAML, the config.
 from fp2.plugins import (
     DATA as DATA,
+    DECLARED_LOOKS as DECLARED_LOOKS,
     PROTOCOLS as PROTOCOLS,
     PURGES as PURGES,
     Strict as Strict,
@@ -358,8 +359,14 @@ from fp2.store.salted_keys import (
     salted as salted,
     shareable as shareable,
 )
-from fp2.store.origins import RecordedImage as RecordedImage, register_origins as register_origins
+from fp2.store.origins import (
+    RecordedImage as RecordedImage,
+    add_derived as add_derived,
+    register_origins as register_origins,
+)
 from fp2.store.withdrawn import (
+    NOBODY as NOBODY,
+    Withdrawn as Withdrawn,
     WithdrawnImages as WithdrawnImages,
     halted as halted,
     read_withdrawn as read_withdrawn,
@@ -367,21 +374,28 @@ from fp2.store.withdrawn import (
     writing as writing,
 )
 from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
-from fp2.store.rows import ResponseStore as ResponseStore
+from fp2.store.leases import Leases as Leases, parts as parts
+from fp2.store.rows import (
+    ResponseStore as ResponseStore,
+    SCORED_BY as SCORED_BY,
+    answered_keys as answered_keys,
+)
 
 # Scorers: the interface, what a value means, outcomes of answers.
-from fp2.scorers.by_model import Asked as Asked, ModelScorer as ModelScorer, Reading as Reading, Resources as Resources
 from fp2.scorers.base import (
+    AsksModel as AsksModel,
     BaseScorer as BaseScorer,
     Number as Number,
+    ReadsAnswers as ReadsAnswers,
     Scored as Scored,
     Scorer as Scorer,
     check_lengths as check_lengths,
     cut_long as cut_long,
+    equal_bins as equal_bins,
     fold as fold,
+    is_blank as is_blank,
     normalise as normalise,
 )
-from fp2.scorers.choice import Choice as Choice, ChoiceProbability as ChoiceProbability, ChoiceScorer as ChoiceScorer
 from fp2.scorers.labels import LabelScale as LabelScale
 from fp2.scorers.outcomes import (
     REFUSAL as REFUSAL,
@@ -415,6 +429,7 @@ from fp2.protocols.base import (
     Statements as Statements,
 )
 from fp2.notes import (
+    Note as Note,
     NoteKind as NoteKind,
     Stage as Stage,
     as_notes as as_notes,
@@ -462,12 +477,13 @@ from fp2.protocols.fingerprint.comparison import (
 )
 from fp2.protocols.fingerprint.disparities import Disparities as Disparities, fingerprint as fingerprint
 from fp2.protocols.fingerprint.family import shares as shares
-from fp2.protocols.fingerprint.looks import LOOKS as LOOKS, Looks as Looks, P_VALUES as P_VALUES, RowKey as RowKey
 from fp2.data.derived import FIRST_REGION as FIRST_REGION, REGION as REGION, first_listed as first_listed
 from fp2.data.group_sizes import cut_notes as cut_notes, group_sizes as group_sizes
 from fp2.protocols.fingerprint.settings import (
     ComparedRun as ComparedRun,
     ComparisonSettings as ComparisonSettings,
+    LOOKS as LOOKS,
+    RowKey as RowKey,
     STEP_DOWN as STEP_DOWN,
     Supplement as Supplement,
     comparison_of as comparison_of,
@@ -559,7 +575,6 @@ from fp2.stats.rows import (
     columns_read_by as columns_read_by,
     json_ready as json_ready,
 )
-from fp2.stats.sequential import nominal_levels as nominal_levels, repeated_p as repeated_p, spent as spent
 from fp2.stats.interval import GapTest as GapTest, gap_tests as gap_tests, wilson as wilson
 
 # Reports: sections, findings, figures, and how numbers and names are written.
@@ -835,6 +850,7 @@ from fp2.store.merge import (
     copy_runtimes as copy_runtimes,
     count_rows as count_rows,
     merge_stores as merge_stores,
+    take_answers as take_answers,
 )
 from fp2.runs.local_paths import (
     BATTERY_PATHS as BATTERY_PATHS,

@@ -55,6 +55,7 @@ MOVED = {
     "fp2.protocols.fhibe": "fp2.methods.fhibe",
     "fp2.protocols.fingerprint.adjusted": "fp2.methods.adjusted.disparities",
     "fp2.protocols.fingerprint.intersections": "fp2.methods.adjusted.intersections",
+    "fp2.protocols.fingerprint.looks": "fp2.methods.stopping.declared",
     "fp2.protocols.fingerprint.measurement_error": "fp2.methods.labels.measurement_error",
     "fp2.protocols.fingerprint.missing": "fp2.methods.secondary.missing",
     "fp2.protocols.fingerprint.multiverse": "fp2.methods.curves",
@@ -92,6 +93,8 @@ MOVED = {
     "fp2.runs.sweep_report": "fp2.methods.several_runs.sweep_report",
     "fp2.runs.sweep": "fp2.methods.several_runs.sweep",
     "fp2.scorers.attention": "fp2.methods.attention.scorers",
+    "fp2.scorers.by_model": "fp2.methods.model_scorers.by_model",
+    "fp2.scorers.choice": "fp2.methods.benchmarks.choice",
     "fp2.scorers.classifier": "fp2.methods.model_scorers.classifier",
     "fp2.scorers.judge": "fp2.methods.model_scorers.judge",
     "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
@@ -111,6 +114,7 @@ MOVED = {
     "fp2.stats.proportions": "fp2.methods.fhibe.proportions",
     "fp2.stats.random_factors": "fp2.methods.prompt_variation.random_factors",
     "fp2.stats.tallies": "fp2.methods.several_runs.tallies",
+    "fp2.stats.sequential": "fp2.methods.stopping.sequential",
     "fp2.stats.templates": "fp2.methods.prompt_variation.templates",
     "fp2.stats.two_samples": "fp2.methods.several_runs.two_samples",
     "fp2.store.dense": "fp2.methods.dense.store",
@@ -142,6 +146,10 @@ MOVED_NAMES = {
     **dict.fromkeys(("FEW", "MatchedTest", "matched_equivalence", "matched_panel", "minimum_detectable"), _MATCHED),
     **dict.fromkeys(("LabellerAgreement", "labeller_agreement"), _LABELS),
     **dict.fromkeys(("Profiles", "RankTable", "profiles", "rank_table", "smaller_profiles"), _PROFILES),
+    **dict.fromkeys(("Choice", "ChoiceProbability", "ChoiceScorer"), "fp2.methods.benchmarks.choice"),
+    **dict.fromkeys(("Looks", "P_VALUES"), "fp2.methods.stopping.declared"),
+    **dict.fromkeys(("nominal_levels", "repeated_p", "spent"), "fp2.methods.stopping.sequential"),
+    **dict.fromkeys(("Asked", "ModelScorer", "Reading", "Resources"), "fp2.methods.model_scorers.by_model"),
 }
 """Names that `fp2.extension` had in 0.4.0 -> the module of a package where they are."""
 

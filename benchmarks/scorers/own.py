@@ -17,13 +17,13 @@ from typing import Any
 from benchmarks.scorers.measure import LABELS, MAPPED
 from fp2.compose import load_config
 from fp2.errors import Fp2Error, nearest
+from fp2.methods.model_scorers.by_model import ModelScorer, Resources
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.scorers.base import Scorer
-from fp2.scorers.by_model import Resources
 from fp2.scorers.labels import LabelScale
 from fp2.scorers.lexicon import read_yaml
-from fp2.scorers.registry import build_scorer, equip
+from fp2.scorers.registry import build_scorer
 from fp2.store.rows import ResponseStore
 
 READ_AS = "read_as"
@@ -56,7 +56,10 @@ def own_scorers(path: Path, store: Path | None) -> Iterator[dict[str, tuple[Scor
     with ExitStack() as stack:
         opened = stack.enter_context(ResponseStore(store)) if store is not None else None
         resources = Resources(opened, Progress(), questions())
-        yield {name: (one, mapped[name]) for name, one in equip(built, lambda: resources).items()}
+        yield {
+            name: (scorer.using(resources) if isinstance(scorer, ModelScorer) else scorer, mapped[name])
+            for name, scorer in built.items()
+        }
 
 
 def questions() -> dict[str, str]:

@@ -9,12 +9,12 @@ import numpy as np
 from benchmarks.validity.families import ALPHA, SCORERS, prepared
 from benchmarks.validity.measure import Arrays, measure, p_values
 from benchmarks.validity.worlds import Data, World, draw
+from fp2.methods.stopping.declared import Looks
+from fp2.methods.stopping.sequential import SPENDING, repeated_p
 from fp2.protocols.fingerprint.family import corrected
-from fp2.protocols.fingerprint.looks import Looks
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.interval import gap_tests
 from fp2.stats.rows import OK, DisparityRow
-from fp2.stats.sequential import SPENDING, repeated_p
 
 AT = (0.25, 0.5, 0.75, 1.0)
 LOOKS_WORLDS = (

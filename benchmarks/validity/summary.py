@@ -17,7 +17,7 @@ from benchmarks.validity.rows import Row, describe, mean_row, rate_row, rejected
 from benchmarks.validity.sampled import SAMPLES
 from benchmarks.validity.studies import FAMILY, MULTIPLES
 from benchmarks.validity.worlds import ALPHA, World, answer_sd
-from fp2.stats.sequential import SPENDING
+from fp2.methods.stopping.sequential import SPENDING
 
 Results = dict[tuple[str, World], Arrays]
 

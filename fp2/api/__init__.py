@@ -253,15 +253,17 @@ def score(texts: Sequence[str], scorers: Any = ("valence_context", "refusal"), *
     """
     import pandas as pd
 
-    from fp2.scorers.by_model import Resources
-    from fp2.scorers.registry import build_scorers, equip
+    from fp2.scorers.base import AsksModel
+    from fp2.scorers.registry import build_scorers
 
     names, _, objects = split_scorers(scorers)
     with _project(None) as project:
         specs = _config([f"scorer=[{','.join(names)}]", project]).scorer if names else {}
-    equipped = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources)
+    built = {**(build_scorers(specs) if specs else {}), **objects}
+    for asking in (scorer for scorer in built.values() if isinstance(scorer, AsksModel)):
+        asking.check()
     table = pd.DataFrame({"text": list(texts)})
-    for key, scorer in equipped.items():
+    for key, scorer in built.items():
         if scorer.probes is not None and probe not in scorer.probes:
             table[key] = float("nan")
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error
-from fp2.scorers.by_model import ModelScorer
+from fp2.scorers.base import AsksModel
 from fp2.scorers.function import FunctionScorer
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], d
         if found.name in objects:
             raise Fp2Error(f"two scorers have the name {found.name!r}", where="scorers", fix="Give a mapping")
         objects[found.name] = found
-        if isinstance(found, ModelScorer):  # its options are all there is of it
+        if isinstance(found, AsksModel):  # its options are all there is of it
             kind = type(found)
             specs[found.name] = {"target": f"{kind.__module__}:{kind.__qualname__}", **asdict(found)}
             continue
@@ -222,7 +222,7 @@ def _scorer(name: str | None, value: Any) -> ScorerObject:
     from fp2.plugins import check_members
     from fp2.scorers.registry import MEMBERS
 
-    if isinstance(value, FunctionScorer | ModelScorer):
+    if isinstance(value, FunctionScorer | AsksModel):
         named: Any = replace(value, name=name) if name else value
         return cast("ScorerObject", named)
     if callable(value) and not hasattr(value, "score"):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from fp2.ask.storage import Forecast, Storage
     from fp2.engines.base import Engine, Price
-    from fp2.scorers.base import Scorer
-    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.base import AsksModel, Scorer
     from fp2.tables import Decoding, Question
 
 
@@ -103,7 +102,7 @@ class Scoring:
     cost: Cost | None
 
 
-def expected_scoring(scorer: ModelScorer, answered: pd.DataFrame, more: int = 0, most_tokens: int = 0) -> Scoring:
+def expected_scoring(scorer: AsksModel, answered: pd.DataFrame, more: int = 0, most_tokens: int = 0) -> Scoring:
     """Return what a scorer has left to ask; `most_tokens` is the length that is assumed of answers not yet there."""
     unscored = scorer.left(answered)
     n = len(unscored) + more
@@ -134,11 +133,11 @@ def check_scoring_cost(scorers: Mapping[str, Scorer], answered: pd.DataFrame, ca
     check_cost([cost for scorer in by_model(scorers) if (cost := expected_scoring(scorer, answered).cost)], cap)
 
 
-def by_model(scorers: Mapping[str, Scorer]) -> list[ModelScorer]:
+def by_model(scorers: Mapping[str, Scorer]) -> list[AsksModel]:
     """Return the scorers that ask a model."""
-    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.base import AsksModel
 
-    return [scorer for scorer in scorers.values() if isinstance(scorer, ModelScorer)]
+    return [scorer for scorer in scorers.values() if isinstance(scorer, AsksModel)]
 
 
 def check_cost(costs: Sequence[Cost], cap: float) -> None:

@@ -12,7 +12,7 @@ the data (see `items`).
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
 of a choice may contain `{options}` once, where the options are listed, in the orders that `decoding.choice_orders`
 selects (`rotations`, `all`, `given`, or a seed that draws one). A `text` with `choices` names its options itself;
-scorers of choices read which of them an answer names (`fp2.scorers.choice.named_choice`).
+scorers of choices read which of them an answer names (`fp2.methods.benchmarks.choice.named_choice`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.plugins import PROTOCOLS, SCORERS, load, names_with
 from fp2.protocols.base import Asks, Protocol
-from fp2.scorers.choice import ChoiceScorer
+from fp2.scorers.base import ReadsAnswers
 from fp2.tables import BLIND, ORIGINAL, SWAPPED
 
 if TYPE_CHECKING:
@@ -88,11 +88,8 @@ def check_scorers(battery: Battery, scorers: Mapping[str, Scorer]) -> None:
             fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
             problem = f"the scorer '{name}' is for images of {_people(scorer.n_people)}"
             raise Fp2Error(problem, where=f"probe={battery.name}", fix=fix)
-        if battery.fields and getattr(scorer, "reads_question", False):
-            problem = f"the scorer '{name}' reads the question, which differs between items"
-            raise Fp2Error(problem, where=f"probe={battery.name}", fix="Leave the scorer out")
-        if isinstance(scorer, ChoiceScorer):
-            scorer.check_questions(battery.questions)
+        if isinstance(scorer, ReadsAnswers):
+            scorer.check_battery(battery)
 
 
 def check_second_images(config: Config, battery: Battery | None, engine: Engine | None) -> None:

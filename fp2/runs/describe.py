@@ -67,7 +67,7 @@ def describe_architecture(engine: Engine) -> Block:
 
 def describe_scorers(scorers: Mapping[str, Scorer]) -> list[ScorerFacts]:
     """Return the scorers as reports and the passport name them."""
-    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.base import AsksModel
 
     described: list[ScorerFacts] = []
     for name, scorer in scorers.items():
@@ -81,7 +81,7 @@ def describe_scorers(scorers: Mapping[str, Scorer]) -> list[ScorerFacts]:
                 "lexicon": scorer.lexicon,
             }
         )
-        if isinstance(scorer, ModelScorer):
+        if isinstance(scorer, AsksModel):
             described[-1]["model"] = scorer.identity
     return described
 

@@ -24,7 +24,8 @@ from fp2.protocols.requirements import (
     for_battery,
     for_people,
 )
-from fp2.scorers.choice import attributes_read, check_attributes_read
+from fp2.scorers.base import ReadsAnswers
+from fp2.scorers.registry import attributes_read
 from fp2.store.withdrawn import WithdrawnImages
 from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, everyone_shown, item_name
 from fp2.text import plural
@@ -169,7 +170,9 @@ def _unread_inputs(
     attributes = protocol.attributes(config) if isinstance(protocol, Asks) else set()
     scorers = asking.get("scorers", {})
     people, cuts = with_cuts(dataset.people, config, {*config.analysis.adjust, *attributes, *attributes_read(scorers)})
-    check_attributes_read(people, scorers, asking.get("battery"))
+    for scorer in scorers.values():
+        if isinstance(scorer, ReadsAnswers):
+            scorer.check_people(people, asking.get("battery"))
     dataset = replace(dataset, people=people)
     inputs = Inputs(config, cuts, progress=progress, dataset=dataset, store=store, dataset_digest="", **asking)
     return replace(inputs, notes=[*protocol.check(inputs), *group_notes(inputs)])
@@ -206,7 +209,6 @@ def load_asking(
     """Return the protocol that fits the battery, and the battery, scorers and engine; the model may be missing."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
-    from fp2.scorers.by_model import Resources
     from fp2.scorers.registry import build_scorers, equip
 
     battery = load_battery(asdict(config.probe), config.model.id)
@@ -216,7 +218,7 @@ def load_asking(
     needed = scoring == "required" or (scoring == "optional" and config.scorer)
     scorers = {**build_scorers(config.scorer), **objects.scorers} if needed else {}
     check_scorers(battery, scorers)
-    scorers = equip(scorers, lambda: Resources.of(config, store, progress, battery))
+    scorers = equip(scorers, config, store, progress, battery)
     if objects.engine is not None:
         engine = objects.engine(battery.decoding)
     else:

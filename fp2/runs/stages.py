@@ -102,8 +102,7 @@ def about_inputs(protocol: Protocol, inputs: Inputs, run_id: str) -> Block:
 def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -> Evaluation:
     """Score the answers of a run that asked a model."""
     from fp2.data.derived import with_image_facts
-    from fp2.scorers.choice import attributes_read
-    from fp2.scorers.registry import limitations_of
+    from fp2.scorers.registry import attributes_read, limitations_of
 
     config, battery, engine = inputs.config, inputs.battery, inputs.engine
     assert engine is not None
@@ -138,14 +137,15 @@ def _pixels_of(path: str, inputs: Inputs) -> str:
 
 def scored(protocol: Asks[Any], tables: RunTables, job: Job) -> RunTables:
     """Return the tables with refusals and scores; answers that are arrays are analysed as they are."""
-    from fp2.scorers.choice import ChoiceScorer, with_choices
+    from fp2.scorers.base import ReadsAnswers
     from fp2.scorers.registry import flag_refusals, score_answers
 
     if not isinstance(tables.answers, RowAnswers):
         return tables
     read = tables.answers.frame
-    if any(isinstance(scorer, ChoiceScorer) for scorer in job.scorers.values()):
-        read = with_choices(read, tables.people, job.battery, job.scorers)
+    for scorer in job.scorers.values():
+        if isinstance(scorer, ReadsAnswers):
+            read = scorer.with_columns(read, tables.people, job.battery)
     read = flag_refusals(read, job.scorers)
     answers = tables.answers.frame.assign(refused=read["refused"].to_numpy())
     scores = protocol.assign_scores(score_answers(read, job.scorers), tables.people, job.scorers)

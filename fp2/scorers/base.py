@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ import numpy.typing as npt
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
 from fp2.scorers.labels import LabelScale
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.config import Config
+    from fp2.engines.base import Price
+    from fp2.probes.battery import Battery
+    from fp2.progress import Progress
+    from fp2.store.rows import ResponseStore
 
 FloatArray = npt.NDArray[np.float64]
 Details = dict[str, npt.NDArray[Any]]
@@ -204,6 +213,76 @@ class BaseScorer:
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Score distinct texts, each with at least one visible character."""
+        raise NotImplementedError
+
+
+class ReadsAnswers:
+    """A scorer of a run's answers with what belongs to them, not of texts alone: `score_rows` instead of `score`."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of subjects that it reads."""
+        return ()
+
+    def check_battery(self, battery: Battery) -> None:
+        """Raise Fp2Error for questions whose answers it cannot score."""
+
+    def check_people(self, people: pd.DataFrame, battery: Battery | None) -> None:
+        """Raise Fp2Error for people that lack what it reads."""
+
+    def with_columns(self, answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None) -> pd.DataFrame:
+        """Return the answers table with the further columns that it reads."""
+        return answers
+
+    def score_rows(self, rows: pd.DataFrame) -> Scored:
+        """Score rows of the table of `with_columns`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AsksModel(ReadsAnswers):
+    """A scorer that asks a model about the text of an answer, a dataclass of its options: what asking takes and costs.
+
+    What the model returns is kept in the response store like an answer.
+    """
+
+    name: str
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """Everything that can change a value besides question and text (JSON values, no paths)."""
+        raise NotImplementedError
+
+    @property
+    def price(self) -> Price | None:
+        """Price of a text, where it is known."""
+        return None
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that are generated for a text."""
+        return 0
+
+    def check(self) -> None:
+        """Raise Fp2Error unless the model can be asked."""
+        raise NotImplementedError
+
+    def of_run(
+        self, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
+    ) -> Self:
+        """Return the checked scorer with what a run gives it; `keyed`: whether image ids are salted keys already."""
+        raise NotImplementedError
+
+    def left(self, rows: pd.DataFrame) -> Mapping[str, tuple[str, str]]:
+        """Return what the store lacks for rows of an answers table: key -> question and text. Nothing is asked."""
+        raise NotImplementedError
+
+    def words(self, question: str, text: str) -> int:
+        """Return the number of words that are sent for a text, for an estimate of cost."""
+        return len(text.split())
+
+    def note(self, details: Sequence[Mapping[str, Any]]) -> str:
+        """Return what a reader of the results has to know; `details` are those of every score."""
         raise NotImplementedError
 
 

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
 
 from fp2.errors import Fp2Error, nearest
 from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
-from fp2.scorers.base import BaseScorer, Scored, Scorer
-from fp2.scorers.by_model import ModelScorer, Resources
-from fp2.scorers.choice import ChoiceScorer
+from fp2.scorers.base import AsksModel, BaseScorer, ReadsAnswers, Scored, Scorer
 from fp2.tables import SCORES, TRACE, question_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
+    from fp2.probes.battery import Battery
+    from fp2.progress import Progress
+    from fp2.store.rows import ResponseStore
     from fp2.tables import Answer
 
 ANSWER: Literal["answer"] = "answer"
@@ -149,7 +151,7 @@ def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: 
     """
     scorer = _refusal(scorers)
     texts = [one for one in batch if one.text is not None and not {"p_yes", "p"} & set(one.numbers or ())]
-    if isinstance(scorer, ModelScorer) or not texts:
+    if isinstance(scorer, AsksModel) or not texts:
         return 0
     scored = scorer.score(
         [str(answer.text) for answer in texts], [probes[question_of(answer.question_id)] for answer in texts]
@@ -161,7 +163,7 @@ def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:
     """Score answers, or the reasoning before them; one that asks a model, or reads probabilities, is given the rows."""
     if getattr(scorer, "of", ANSWER) != ANSWER:
         return _scored_reasoning(replace(cast("BaseScorer", scorer), of=ANSWER), rows)
-    if isinstance(scorer, ModelScorer | ChoiceScorer):
+    if isinstance(scorer, ReadsAnswers):
         return scorer.score_rows(rows)
     return scorer.score(rows["text"].tolist(), rows["probe"].tolist())
 
@@ -212,12 +214,20 @@ BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer
 """How the limitation on a scorer that asks a model begins."""
 
 
-def equip(scorers: Mapping[str, Scorer], resources: Callable[[], Resources]) -> dict[str, Scorer]:
-    """Return the scorers; those that ask a model are checked, and can use the `resources` of the run."""
+def equip(
+    scorers: Mapping[str, Scorer], config: Config, store: ResponseStore, progress: Progress, battery: Battery | None,
+    *, keyed: bool = False,
+) -> dict[str, Scorer]:  # fmt: skip
+    """Return the scorers; those that ask a model are checked, and have what the run gives them (`AsksModel.of_run`)."""
     return {
-        name: scorer.using(resources()) if isinstance(scorer, ModelScorer) else scorer
+        name: scorer.of_run(config, store, progress, battery, keyed=keyed) if isinstance(scorer, AsksModel) else scorer
         for name, scorer in scorers.items()
     }
+
+
+def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
+    """Return the attributes of subjects that the scorers read."""
+    return {name for scorer in scorers.values() if isinstance(scorer, ReadsAnswers) for name in scorer.attributes}
 
 
 def limitations_of(scorers: Mapping[str, Scorer]) -> list[Note]:
@@ -232,7 +242,7 @@ def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list
     """Return the limitations of a run's scorers that ask a model, from its scores table."""
     notes = []
     for name, scorer in scorers.items():
-        if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
+        if isinstance(scorer, AsksModel) and scores is not None and "details" in scores:
             details = scores.loc[scores["scorer"] == name, "details"].dropna()
             notes.append(BY_MODEL(scorer=name, note=scorer.note([json.loads(text) for text in details])))
     return notes

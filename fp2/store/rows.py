@@ -40,7 +40,7 @@ from fp2.store.database import (
 )
 
 SCORED_BY = "scored_by"
-"""The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.by_model`)."""
+"""The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.base.AsksModel`)."""
 ASKED = ("model", "probe", "question")
 """What is recorded with the runtime of an answer to be read by people; no code reads it."""
 COLUMNS = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"

@@ -18,6 +18,8 @@ from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 from fp2.probes.items import Items
 
+pytestmark = [pytest.mark.package(name="benchmarks"), pytest.mark.package(name="recorded")]
+
 N = 24
 OCCUPATIONS = ("teacher", "pilot")
 CHOICE = """

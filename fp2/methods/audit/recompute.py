@@ -13,9 +13,9 @@ from fp2.extension import (
     ORDER,
     SUBJECT_B,
     Asks,
+    AsksModel,
     Config,
     Evaluation,
-    ModelScorer,
     RowAnswers,
     RunTables,
     artifacts,
@@ -72,7 +72,7 @@ def recomputed(folder: Path, here: Config, stated: Mapping[str, Any], words: Seq
             for name, value in stated["answers_root"].items()
             if root.get(name) != value
         )
-    by_model = any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values())
+    by_model = any(isinstance(scorer, AsksModel) for scorer in job.scorers.values())
     if isinstance(protocol, Asks) and isinstance(tables.answers, RowAnswers) and not by_model:
         unscored = RunTables(tables.people, _unscored(tables.answers), None, tables.others)
         yield from _score_differences(tables, scored(protocol, unscored, job))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fp2.extension import Choice, ChoiceProbability, ComparedRun
+from fp2.extension import ComparedRun
+from fp2.methods.benchmarks.choice import Choice, ChoiceProbability
 from fp2.methods.benchmarks.score import BenchmarkScore, score_row, scores_of
-
-if TYPE_CHECKING:
-    pass
 
 _FACTS = ("row", "occ", "occ_sim", "gender", "image_type", "order", "leaning", "truth")
 _NUMBERS = ("b_male", "b_female", "acc_male", "acc_female", "bias", "acc", "ipss")

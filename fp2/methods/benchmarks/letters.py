@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fp2.extension import ChoiceScorer, Scored
+from fp2.extension import Scored
+from fp2.methods.benchmarks.choice import ChoiceScorer
 
 if TYPE_CHECKING:
     import pandas as pd

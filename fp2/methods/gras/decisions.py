@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fp2.extension import BoolArray, FloatArray, IntArray, spent
+from fp2.extension import BoolArray, FloatArray, IntArray
 from fp2.methods.gras.pairs import PairTests
 from fp2.methods.stopping.decisions import FUTILITY
 from fp2.methods.stopping.estimates import predictive_power, two_sided_z
 from fp2.methods.stopping.looks import SPENDING
+from fp2.methods.stopping.sequential import spent
 
 NAMES = ("open", "different", "equivalent", "futile")
 OPEN, DIFFERENT, EQUIVALENT, FUTILE = range(len(NAMES))

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt
 
-from fp2.extension import Answer, Asked, Decoding, Fp2Error, Local, ModelScorer, Price, Reading
+from fp2.extension import Answer, Decoding, Fp2Error, Local, Price
+from fp2.methods.model_scorers.by_model import Asked, ModelScorer, Reading
 from fp2.methods.model_scorers.rubric import Rubric, load_rubric
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from fp2.extension import Answer, Asked, Content, Flag, Fp2Error, Local, ModelScorer, Reading
+from fp2.extension import Answer, Content, Flag, Fp2Error, Local
+from fp2.methods.model_scorers.by_model import Asked, ModelScorer, Reading
 from fp2.methods.page_code.scorers import lists_at, lists_digest, lists_info
 
 if TYPE_CHECKING:

@@ -228,13 +228,13 @@ _TAKEN_OVER = ("decoding", "preprocessing")
 
 def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model use the store, and may cost no more than the cap."""
-    from fp2.extension import ModelScorer, Resources, ResponseStore, check_scoring_cost, equip
+    from fp2.extension import AsksModel, ResponseStore, check_scoring_cost, equip
 
-    if not any(isinstance(scorer, ModelScorer) for scorer in job.scorers.values()):
+    if not any(isinstance(scorer, AsksModel) for scorer in job.scorers.values()):
         return dict(job.scorers)
     config = job.config
     store = stack.enter_context(ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores))
-    scorers = equip(job.scorers, lambda: Resources.of(config, store, progress, job.battery, keyed=True))
+    scorers = equip(job.scorers, config, store, progress, job.battery, keyed=True)
     assert isinstance(tables.answers, RowAnswers)
     if config.answers.max_cost is not None:
         check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fp2.extension import LoggedRun, probability, repeated_p
+from fp2.extension import DECLARED_LOOKS, LoggedRun, load, probability
 from fp2.methods.several_runs.shared import STOPPING
 
 WORDS = {
@@ -21,7 +21,8 @@ WORDS = {
 def repeated(p: float, runs: Sequence[LoggedRun]) -> float:
     """Return a p-value repeated over the looks of those runs that stopped early: the largest."""
     stated = [run.results[STOPPING] for run in runs if STOPPING in run.results]
-    return max([p, *(repeated_p(p, block["at"], block["now"], block["spending"]) for block in stated)])
+    declared = [{name: block[name] for name in ("at", "now", "spending")} for block in stated]
+    return max([p, *(load(DECLARED_LOOKS, "declared", STOPPING)(looks).repeated(p) for looks in declared)])
 
 
 def stated_orders(runs: Sequence[LoggedRun]) -> list[dict[str, Any]]:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.extension import P_VALUES, RowKey, nominal_levels
+from fp2.extension import RowKey
+from fp2.methods.stopping.declared import P_VALUES
 from fp2.methods.stopping.estimates import stopping_probabilities, two_sided_z
 from fp2.methods.stopping.looks import BIASED, EQUIVALENT, FUTILE, OPEN, SPENDING, UNTESTABLE, Decision, StoppingLooks
 from fp2.methods.stopping.order import Waves
+from fp2.methods.stopping.sequential import nominal_levels
 
 POWER = 0.8
 """Of the minimum detectable effect."""

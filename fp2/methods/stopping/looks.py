@@ -1,6 +1,6 @@
 """The looks of a run that stops: repeated p-values over all looks so far, and what follows from them for each row.
 
-At each look the p-values of a row's three hypotheses are those of the data, repeated (`fp2.stats.sequential`); a row's
+At each look the p-values of a row's three hypotheses are those of the data, repeated (`sequential`); a row's
 p-value is the smallest so far. It is valid wherever the run stops, so that the smallest ones can be corrected over the
 family (Maurer and Bretz 2013), and what was rejected once stays rejected.
 """
@@ -10,22 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from fp2.extension import (
-    P_VALUES,
     UNINFORMATIVE,
     ComparisonSettings,
     DisparityRow,
     GapTest,
-    Looks,
     RowKey,
     Verdict,
-    nominal_levels,
 )
+from fp2.methods.stopping.declared import P_VALUES, Looks
 from fp2.methods.stopping.estimates import median_unbiased, predictive_power, two_sided_z, with_spread
+from fp2.methods.stopping.sequential import nominal_levels
 
 OPEN, FUTILE, UNTESTABLE = "open", "futile", "untestable"
 BIASED, EQUIVALENT = Verdict.BIASED.value, Verdict.EQUIVALENT.value
@@ -115,7 +114,7 @@ class StoppingLooks(Looks):
             if scorer == self.primary or probe not in with_primary
         }
 
-    def at_probe(self, probe: str) -> Looks:
+    def at_probe(self, probe: str) -> Self:
         """Return the looks with the last one at the probe as `now`."""
         return replace(self, now=min(self.now, self.last.get(probe, self.now)))
 

@@ -27,7 +27,6 @@ from fp2.extension import (
     describe_scorers,
     local_salt,
     logged_cuts,
-    nominal_levels,
     read_run,
     scored,
     shareable,
@@ -39,6 +38,7 @@ from fp2.methods.several_runs.profiles import OrderTest, order_tests, resampled_
 from fp2.methods.several_runs.shared import NOTHING_SHARED, same_probes, shared_lines
 from fp2.methods.stopping.certain import Certain
 from fp2.methods.stopping.looks import OPEN, StoppingLooks
+from fp2.methods.stopping.sequential import nominal_levels
 from fp2.methods.stopping.standing import PairKey, Standing, is_tested, take_standings
 
 AGAINST = "answers.against"

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fp2.extension import adjust_p_values, nominal_levels
+from fp2.extension import adjust_p_values
 from fp2.methods.several_runs.profiles import OrderTest
 from fp2.methods.stopping.decisions import FUTILITY
 from fp2.methods.stopping.estimates import predictive_power, two_sided_z
 from fp2.methods.stopping.looks import EQUIVALENT, FUTILE, OPEN, StoppingLooks
+from fp2.methods.stopping.sequential import nominal_levels
 
 SMALLER: Final = "smaller"
 LARGER: Final = "larger"

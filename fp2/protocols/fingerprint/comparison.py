@@ -18,11 +18,12 @@ from fp2.notes import Note
 from fp2.protocols.base import Asks, Inputs, Job, PlannedFamily, Statements
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.looks import LOOKS, looks_of
 from fp2.protocols.fingerprint.settings import (
+    LOOKS,
     ComparedRun,
     ComparisonSettings,
     comparison_of,
+    looks_of,
     too_few_permutations,
     with_columns,
 )

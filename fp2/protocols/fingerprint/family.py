@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.looks import Row
-from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings, Row
 
 if TYPE_CHECKING:
     from fp2.stats.rows import Panel

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fp2.notes import Note, NoteKind, Stage
-from fp2.protocols.fingerprint.looks import Looks, looks_of
-from fp2.stats.rows import PanelSettings
+from fp2.plugins import DECLARED_LOOKS, load
+from fp2.stats.rows import DisparityRow, PanelSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from fp2.results import Method
     from fp2.scorers.base import Scorer
 
+Row = tuple[str, str, str, DisparityRow]
+"""Probe, scorer, cut, and the row."""
+RowKey = tuple[str, str, str]
+"""Probe, scorer, cut."""
+LOOKS = "looks"
+"""The fact of a job that its run stopped by a rule: its `Looks`."""
 STEP_DOWN = "step-down max-T"
 """Replaces Holm's correction in families of more than `fp2.stats.adjustment.LARGE_FAMILY` rows."""
 TOO_FEW_PERMUTATIONS = NoteKind(
@@ -31,6 +37,46 @@ TOO_FEW_PERMUTATIONS = NoteKind(
 """Part of every warning of `too_few_permutations`."""
 MOST_PERMUTATIONS = 10_000_000
 """More are not advised."""
+
+
+class Looks(Protocol):
+    """Looks at data that grow (`analysis.looks`): what takes the place of a row's p-values and level at one of them."""
+
+    def at_probe(self, probe: str) -> Looks:
+        """Return the looks at the rows of a probe."""
+        ...
+
+    def applied_to(self, rows: Sequence[Row], composites: Mapping[str, dict[str, Any]]) -> list[DisparityRow]:
+        """Return the rows with repeated p-values in place of their own, and set `repeated_p` of the composites."""
+        ...
+
+    def columns(self, key: RowKey, row: DisparityRow, unadjusted: DisparityRow) -> Mapping[str, float | None]:
+        """Return the columns of a corrected row beside those of `DisparityRow`."""
+        ...
+
+    def repeated(self, p: float | None) -> float | None:
+        """Return the repeated p-value of a p-value at this look."""
+        ...
+
+    def level(self, alpha: float) -> float:
+        """Return the nominal level of this look, where `alpha` is spent over all of them."""
+        ...
+
+    def stated(self) -> dict[str, object]:
+        """Return the looks as `results.json` states them."""
+        ...
+
+    def note(self) -> Note:
+        """Return the limitation that says which look a run is."""
+        ...
+
+
+def looks_of(config: Config) -> Looks | None:
+    """Return the declared looks of a config, None without any; raise Fp2Error if they are out of range."""
+    if (declared := config.analysis.looks) is None:
+        return None
+    looks: Looks = load(DECLARED_LOOKS, "declared", "analysis.looks")(declared)
+    return looks
 
 
 @dataclass(frozen=True, kw_only=True)

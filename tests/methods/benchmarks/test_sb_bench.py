@@ -15,11 +15,11 @@ from PIL import Image
 from recorded_run import benchmark_run, ours, published, simulated_run, verdicts
 
 from fp2.errors import Fp2Error
+from fp2.methods.benchmarks.choice import named_choice
 from fp2.methods.benchmarks.readers import load_sb_bench
 from fp2.methods.benchmarks.score import BenchmarkSection
 from fp2.report.section import heading
 from fp2.report.values import findings
-from fp2.scorers.choice import named_choice
 
 TEMPLATES = 12
 CATEGORIES = ("Age", "Gender_identity")

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from fp2.api import score as fp2_score
 from fp2.api.objects import split_scorers
 from fp2.errors import Fp2Error
+from fp2.methods.model_scorers.by_model import Resources
 from fp2.methods.model_scorers.judge import _TRIAL, FORM, Judge, messages, read_label
 from fp2.methods.model_scorers.rubric import PACKAGED, load_rubric
 from fp2.runs.logged import logged_config
-from fp2.scorers.by_model import Resources
 from fp2.scorers.registry import build_scorer
 from fp2.store.leases import Leases
 from fp2.store.rows import ResponseStore, answered_keys

@@ -12,7 +12,7 @@ from page_script import write_script
 from sentence_embeddings import save_embeddings
 
 from fp2.errors import Fp2Error
-from fp2.scorers.by_model import Resources
+from fp2.methods.model_scorers.by_model import Resources
 from fp2.scorers.registry import build_scorer
 from fp2.store.rows import ResponseStore
 

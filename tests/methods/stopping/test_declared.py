@@ -12,13 +12,13 @@ import pytest
 from bench import Bench, fp2, notes_of, results_of
 from simulated import QUICK, analysed
 
+from fp2.methods.stopping.declared import Looks
+from fp2.methods.stopping.sequential import repeated_p
 from fp2.protocols.fingerprint.family import corrected, shares
-from fp2.protocols.fingerprint.looks import Looks
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings, too_few_permutations
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import Outcome
-from fp2.stats.sequential import repeated_p
 
 AT = (0.25, 0.5, 0.75, 1.0)
 COMPARISON = ComparisonSettings(correction="holm", family="scorer", primary="valence", n_permutations=4999, seed=1)

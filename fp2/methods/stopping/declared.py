@@ -1,6 +1,6 @@
 """Sequential looks (`analysis.looks`): verdicts that account for the looks that were declared.
 
-People are added and the run is repeated: each repetition is a look. Repeated p-values (`fp2.stats.sequential`) take the
+People are added and the run is repeated: each repetition is a look. Repeated p-values (`sequential`) take the
 place of all p-values in the correction of the family, from which the verdicts follow (`family.corrected`).
 """
 
@@ -9,29 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Len
 
-from fp2.errors import Fp2Error
-from fp2.notes import Note, NoteKind, Stage
-from fp2.plugins import read_options
+from fp2.extension import DisparityRow, Fp2Error, Note, NoteKind, RowKey, Stage, read_options
+from fp2.methods.stopping.sequential import nominal_levels, repeated_p
 
-if TYPE_CHECKING:
-    from fp2.config import Config
-    from fp2.stats.rows import DisparityRow
-
-Row = tuple[str, str, str, "DisparityRow"]
-"""Probe, scorer, cut, and the row."""
-RowKey = tuple[str, str, str]
-"""Probe, scorer, cut."""
 P_VALUES = {
     "p_value": "repeated_p", "minimum_effect_p": "repeated_minimum_effect_p", "equivalence_p": "repeated_equivalence_p",
 }  # fmt: skip
 """Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`) -> the column of the repeated one."""
-LOOKS = "looks"
-"""The fact of a job that its run stopped by a rule: its `Looks`."""
-
 LOOK = NoteKind(
     "look",
     Stage.ANALYSIS,
@@ -43,7 +31,7 @@ LOOK = NoteKind(
 
 @dataclass(frozen=True, kw_only=True)
 class Looks:
-    """The declared looks.
+    """The declared looks (`fp2.protocols.fingerprint.settings.Looks`).
 
     Attributes
     ----------
@@ -61,7 +49,7 @@ class Looks:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    def at_probe(self, probe: str) -> Looks:
+    def at_probe(self, probe: str) -> Self:
         """Return the looks with that of the rows of a probe as `now`."""
         return self
 
@@ -73,7 +61,9 @@ class Looks:
         """Return the repeated p-value of a composite."""
         return self.repeated(p)
 
-    def applied_to(self, rows: Sequence[Row], composites: Mapping[str, dict[str, Any]]) -> list[DisparityRow]:
+    def applied_to(
+        self, rows: Sequence[tuple[str, str, str, DisparityRow]], composites: Mapping[str, dict[str, Any]]
+    ) -> list[DisparityRow]:
         """Return the rows with repeated p-values in place of their own, and set `repeated_p` of the composites."""
         for cut, composite in composites.items():
             composite["repeated_p"] = self.composite_p(cut, composite["p_value"])
@@ -87,14 +77,10 @@ class Looks:
 
     def repeated(self, p: float | None) -> float | None:
         """Return the repeated p-value of a p-value at this look."""
-        from fp2.stats.sequential import repeated_p
-
         return None if p is None else repeated_p(p, self.at, self.now, self.spending)
 
     def level(self, alpha: float) -> float:
         """Return the nominal level of this look, where `alpha` is spent over all of them."""
-        from fp2.stats.sequential import nominal_levels
-
         return nominal_levels(alpha, self.at[: self.now], self.spending)[-1]
 
     def stated(self) -> dict[str, object]:
@@ -106,17 +92,15 @@ class Looks:
         return LOOK(now=self.now, n=len(self.at), spending=self.spending)
 
 
-def looks_of(config: Config) -> Looks | None:
-    """Return the declared looks of a config, None without any.
+def looks_of(declared: Mapping[str, Any]) -> Looks:
+    """Return the looks that a config declares (`analysis.looks`).
 
     Raises
     ------
     Fp2Error
         If they are out of range.
     """
-    if config.analysis.looks is None:
-        return None
-    looks = read_options(Looks, config.analysis.looks, "analysis.looks")
+    looks = read_options(Looks, declared, "analysis.looks")
     if any(b <= a for a, b in pairwise(looks.at)):
         raise Fp2Error("the looks must increase", where="analysis.looks.at", fix="Such as [0.25, 0.5, 1.0]")
     if looks.now > len(looks.at):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fp2.stats.sequential import SPENDING, nominal_levels, repeated_p, spent
+from fp2.methods.stopping.sequential import SPENDING, nominal_levels, repeated_p, spent
 
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 

@@ -21,26 +21,36 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.progress import Progress
-from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
-from fp2.scorers.labels import LabelScale
-from fp2.store.leases import Leases, parts
-from fp2.store.merge import take_answers
-from fp2.store.origins import add_derived
-from fp2.store.rows import SCORED_BY, answered_keys
-from fp2.store.salted_keys import local_salt, salted
-from fp2.store.withdrawn import NOBODY, Withdrawn, writing
-from fp2.tables import Answer
+from fp2.extension import (
+    NOBODY,
+    SCORED_BY,
+    Answer,
+    AsksModel,
+    Battery,
+    Config,
+    Fp2Error,
+    LabelScale,
+    Leases,
+    Number,
+    Progress,
+    ResponseStore,
+    Scored,
+    Withdrawn,
+    add_derived,
+    answered_keys,
+    check_lengths,
+    digest,
+    equal_bins,
+    is_blank,
+    local_salt,
+    parts,
+    salted,
+    take_answers,
+    writing,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fp2.config import Config
-    from fp2.engines.base import Price
-    from fp2.probes.battery import Battery
-    from fp2.store.rows import ResponseStore
 
 KEY_SCHEMA = 1
 EARLY_TRIES = 20
@@ -88,23 +98,13 @@ class Resources:
     verify_files: bool = False
     state: Path | None = None
 
-    @classmethod
-    def of(
-        cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
-    ) -> Resources:
-        """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
-        questions = {question.question_id: question.text for question in battery.asked} if battery else {}
-        state = Path(config.paths.state)
-        salt = None if keyed else local_salt(state)
-        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs, state)
-
     def writing(self) -> AbstractContextManager[Withdrawn]:
         """Hold the lock under which something of people is stored; give who is withdrawn."""
         return nullcontext(NOBODY) if self.state is None else writing(self.state)
 
 
 @dataclass(frozen=True)
-class ModelScorer:
+class ModelScorer(AsksModel):
     """What scorers that ask a model share (see `fp2.scorers.base.Scorer`). Building one asks and loads nothing.
 
     Parameters
@@ -117,7 +117,6 @@ class ModelScorer:
         The smallest difference between groups that matters; a fortieth of the range if 0.
     """
 
-    name: str
     value_range: tuple[float, float] = (0.0, 0.0)
     smallest_effect: Number = 0.0
 
@@ -131,10 +130,6 @@ class ModelScorer:
     resources: ClassVar[Resources] = Resources()
 
     # -- what a subclass defines
-
-    def check(self) -> None:
-        """Raise Fp2Error unless the model can be asked: called before a run asks anything."""
-        raise NotImplementedError
 
     def model_identity(self) -> dict[str, Any]:
         """Return everything that can change a value besides question and text (JSON values, no paths)."""
@@ -151,24 +146,6 @@ class ModelScorer:
     def missing(self, state: str) -> Reading:
         """Return the reading of a text that has no value: `blank`, or the answer `failed`."""
         raise NotImplementedError
-
-    def note(self, details: Sequence[Mapping[str, Any]]) -> str:
-        """Return what a reader of the results has to know; `details` are those of every score."""
-        raise NotImplementedError
-
-    def words(self, question: str, text: str) -> int:
-        """Return the number of words that are sent for a text, for an estimate of cost."""
-        return len(text.split())
-
-    @property
-    def price(self) -> Price | None:
-        """Price of a text, where it is known."""
-        return None
-
-    @property
-    def most_tokens(self) -> int:
-        """The most tokens that are generated for a text."""
-        return 0
 
     # -- members of a scorer; a subclass has `higher_is_better`, a field or a property
 
@@ -207,6 +184,22 @@ class ModelScorer:
         object.__setattr__(scorer, "resources", resources)
         scorer.check()
         return scorer
+
+    def of_run(
+        self, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
+    ) -> Self:
+        """Return the scorer with the resources of a run, checked; `keyed`: image ids are salted keys already."""
+        questions = {question.question_id: question.text for question in battery.asked} if battery else {}
+        state = Path(config.paths.state)
+        salt = None if keyed else local_salt(state)
+        budget = config.answers.error_budget
+        return self.using(Resources(store, progress, questions, salt, budget, config.verify_inputs, state))
+
+    def check_battery(self, battery: Battery) -> None:
+        """Raise Fp2Error for questions that differ between items, where the scorer reads them."""
+        if battery.fields and self.reads_question:
+            problem = f"the scorer '{self.name}' reads the question, which differs between items"
+            raise Fp2Error(problem, where=f"probe={battery.name}", fix="Leave the scorer out")
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Score texts whose images are not known; a probe's question is sent where `resources` has one of its name."""

@@ -11,25 +11,33 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from fp2.errors import Fp2Error, nearest
-from fp2.probes.items import Items
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored
-from fp2.tables import ATTRIBUTE_PREFIX, Question, item_name
+from fp2.extension import (
+    ATTRIBUTE_PREFIX,
+    BaseScorer,
+    Battery,
+    Flag,
+    Fp2Error,
+    Items,
+    Number,
+    ReadsAnswers,
+    Scored,
+    attribute_columns,
+    item_name,
+    nearest,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.probes.battery import Battery
-    from fp2.scorers.base import Scorer
-
 CHOICES = "choices"
 """The column of answers with the choices of their question."""
+_KEYS = ["image_id", "subject_id"]
 
 
 class Choice(NamedTuple):
@@ -40,7 +48,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChoiceScorer(BaseScorer):
+class ChoiceScorer(BaseScorer, ReadsAnswers):
     """What scorers of choices share.
 
     Parameters
@@ -64,21 +72,16 @@ class ChoiceScorer(BaseScorer):
         return self.applies_to or None
 
     @property
-    def attributes(self) -> tuple[str, ...]:
-        """The attributes of subjects that it reads."""
-        return ()
-
-    @property
     def named(self) -> tuple[str, ...]:
         """The choices that its options name."""
         raise NotImplementedError
 
-    def check_questions(self, questions: Iterable[Question]) -> None:
+    def check_battery(self, battery: Battery) -> None:
         """Raise for an option that is not set, and a question that is no choice or lacks a choice that is named."""
         if not getattr(self, self.needs):
             where, fix = f"scorer.{self.name}.{self.needs}", f"Set scorer.{self.name}.{self.needs}=NAME"
             raise Fp2Error(f"the {self.needs} is not named", where=where, fix=fix)
-        for question in questions:
+        for question in battery.questions:
             if self.applies_to and question.probe not in self.applies_to:
                 continue
             where, fix = f"scorer.{self.name}", f"Set scorer.{self.name}.applies_to=[PROBE]"
@@ -89,12 +92,27 @@ class ChoiceScorer(BaseScorer):
                     problem = f"question '{question.question_id}' has no choice {choice!r}"
                     raise Fp2Error(problem, where=where, fix=f"{nearest(choice, question.choices)}. {fix}")
 
+    def check_people(self, people: pd.DataFrame, battery: Battery | None) -> None:
+        """Raise for an attribute that the people lack."""
+        present = attribute_columns(people)
+        for name in sorted(set(self.attributes) - set(present)):
+            raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, present))
+
+    def with_columns(self, answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None) -> pd.DataFrame:
+        """Return the answers with their choices (`with_choices`) and the attributes of their subjects."""
+        self.check_people(people, None)
+        if CHOICES not in answers:
+            answers = with_choices(answers, people, battery)
+        columns = [ATTRIBUTE_PREFIX + name for name in sorted(self.attributes)]
+        missing = [column for column in columns if column not in answers]
+        return answers.merge(people[[*_KEYS, *missing]], on=_KEYS, how="left") if missing else answers
+
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Raise Fp2Error: texts have no probabilities."""
         raise Fp2Error("it scores answers of a run to questions of kind: choice", where=f"scorer.{self.name}")
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
-        """Score the rows of an answers table with the columns of `with_choices`."""
+        """Score the rows of an answers table with the columns of `with_columns`."""
         values = np.full(len(rows), np.nan)
         names = ["numbers", CHOICES, *(ATTRIBUTE_PREFIX + name for name in self.attributes)]
         for number, (numbers, choices, *cells) in enumerate(zip(*(rows[name] for name in names), strict=True)):
@@ -182,6 +200,24 @@ class ChoiceAgreement(ChoiceScorer):
         """The choices that belong to a value."""
         return tuple(dict.fromkeys((self.matches or {}).values()))
 
+    def check_people(self, people: pd.DataFrame, battery: Battery | None) -> None:
+        """Raise for an attribute or a matched value that the people lack, and a value that is no option of an item."""
+        super().check_people(people, battery)
+        present = {str(value) for cell in people[ATTRIBUTE_PREFIX + self.attribute] for value in cell}
+        for value in sorted(set(self.matches or ()) - present):
+            problem = f"no subject has {self.attribute} {value!r}"
+            raise Fp2Error(problem, where=f"scorer.{self.name}.matches", fix=nearest(value, sorted(present)))
+        if battery is None or not battery.fields or self.matches:
+            return
+        items = Items(battery.questions, battery.fields, people)
+        for row, values in enumerate(people[ATTRIBUTE_PREFIX + self.attribute]):
+            for written, question in zip(battery.questions, items.of(row) if len(values) == 1 else (), strict=False):
+                options = (*written.choices, *question.choices)
+                if (not self.applies_to or question.probe in self.applies_to) and values[0] not in options:
+                    problem = f"{item_name(people, row)} has the {self.attribute} {values[0]!r}, which is no option"
+                    where = f"question '{question.question_id}'"
+                    raise Fp2Error(problem, where=where, fix=nearest(str(values[0]), question.choices))
+
     def value(self, p: Sequence[float], choices: Sequence[Choice], *cells: Sequence[str]) -> float:
         """Return 1 where the most probable choice is the subject's, 0 where it is another, NaN without either."""
         (values,) = cells
@@ -192,56 +228,16 @@ class ChoiceAgreement(ChoiceScorer):
         return float(right in choices[p.index(max(p))])
 
 
-def attributes_read(scorers: Mapping[str, Scorer]) -> set[str]:
-    """Return the attributes of subjects that the scorers read."""
-    return {name for scorer in scorers.values() if isinstance(scorer, ChoiceScorer) for name in scorer.attributes}
-
-
-def check_attributes_read(people: pd.DataFrame, scorers: Mapping[str, Scorer], battery: Battery | None = None) -> None:
-    """Raise for an attribute or a matched value that the people lack, and for a value that is no option of an item."""
-    from fp2.tables import attribute_columns
-
-    attributes = attribute_columns(people)
-    for name in sorted(attributes_read(scorers) - set(attributes)):
-        raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, attributes))
-    for scorer in scorers.values():
-        if isinstance(scorer, ChoiceAgreement):
-            values = {str(value) for cell in people[ATTRIBUTE_PREFIX + scorer.attribute] for value in cell}
-            for value in sorted(set(scorer.matches or ()) - values):
-                problem = f"no subject has {scorer.attribute} {value!r}"
-                raise Fp2Error(problem, where=f"scorer.{scorer.name}.matches", fix=nearest(value, sorted(values)))
-            _check_keys(people, scorer, battery)
-
-
-def _check_keys(people: pd.DataFrame, scorer: ChoiceAgreement, battery: Battery | None) -> None:
-    """Raise for the first item whose key is no option of a question that is scored."""
-    if battery is None or not battery.fields or scorer.matches:
-        return
-    items = Items(battery.questions, battery.fields, people)
-    for row, values in enumerate(people[ATTRIBUTE_PREFIX + scorer.attribute]):
-        for written, question in zip(battery.questions, items.of(row) if len(values) == 1 else (), strict=False):
-            options = (*written.choices, *question.choices)
-            if (not scorer.applies_to or question.probe in scorer.applies_to) and values[0] not in options:
-                problem = f"{item_name(people, row)} has the {scorer.attribute} {values[0]!r}, which is no option"
-                where = f"question '{question.question_id}'"
-                raise Fp2Error(problem, where=where, fix=nearest(str(values[0]), question.choices))
-
-
-def with_choices(
-    answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None, scorers: Mapping[str, Scorer]
-) -> pd.DataFrame:
-    """Return the answers with the choices of their questions and the attributes of their subjects that scorers read.
+def with_choices(answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None) -> pd.DataFrame:
+    """Return the answers with the choices of their questions.
 
     An answer in words that names one of its choices has the `numbers` of a choice.
     """
-    check_attributes_read(people, scorers)
-    keys = ["image_id", "subject_id"]
-    read = people[[*keys, *(ATTRIBUTE_PREFIX + name for name in sorted(attributes_read(scorers)))]]
     written = {question.question_id: question.choices for question in battery.asked} if battery else {}
-    rows = answers[["question_id", *keys]].itertuples(index=False, name=None)
+    rows = answers[["question_id", *_KEYS]].itertuples(index=False, name=None)
     if battery and battery.fields:
         items = Items(battery.asked, battery.fields, people)
-        pairs = zip(*(people[key] for key in keys), strict=True)
+        pairs = zip(*(people[key] for key in _KEYS), strict=True)
         of_item = {
             (question.question_id, *pair): list(map(Choice, written[question.question_id], question.choices))
             for row, pair in enumerate(pairs)
@@ -259,7 +255,7 @@ def with_choices(
             _numbers_of(text, choices) if name in in_words else numbers
             for name, numbers, text, choices in zip(*columns, of_answers, strict=True)
         ]
-    return answers.assign(**read_with).merge(read, on=keys, how="left")
+    return answers.assign(**read_with)
 
 
 def _numbers_of(text: object, choices: Sequence[Choice]) -> str | None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fp2.stats.core.numeric import FloatArray
+from fp2.extension import FloatArray
 
 SPENDING = ("obrien_fleming", "pocock")
 _POINTS = 161
