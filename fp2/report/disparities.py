@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from fp2.report import reading
 from fp2.report.answers import answers_link
-from fp2.report.disparity_charts import disparity_charts
+from fp2.report.disparity_charts import disparity_charts, interval_charts
 from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
 from fp2.report.section import Results, Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,
-    ChartKind,
     Column,
     Estimate,
     Kind,
@@ -78,27 +76,13 @@ class DisparitiesSection(Section):
 
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield what differs, tables and charts by cut and scorer, and a finding for each row."""
-        if not results["disparities"]:
-            yield Sentence("No question was answered: there is nothing to compare.")
         yield from _leads(results)
-        charts = disparity_charts(results)
-        yield from (chart for chart in charts if chart.kind is not ChartKind.INTERVALS)
-        first = _first_scorer(results)  # whose intervals are on the first screen (`fp2.report.summary`)
-        intervals = {
-            (chart.cut, chart.scorer): replace(chart, on_page=chart.scorer != first)
-            for chart in charts
-            if chart.kind is ChartKind.INTERVALS
-        }
-        for table in _disparity_tables(results):
-            yield intervals[table.cut, table.scorer]
-            yield table
+        yield from disparity_charts(results)
+        tables = _disparity_tables(results, scorer_names(results))
+        for pair in zip(interval_charts(results), tables, strict=True):
+            yield from pair
         yield from _remarks(results)
-        if results["composites"]:
-            yield _composites(results)
-            for cut, names in reading.left_out_of_composites(results).items():
-                without = [piece for name in names for piece in (", ", Name(name))][1:]
-                label = f"Composite by {cut_label(cut)}: without "
-                yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
+        yield from _composites(results)
         for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
             yield Sentence(text, Weight.DETAIL)
         for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
@@ -110,11 +94,12 @@ class DisparitiesSection(Section):
             details = "; ".join([worst_and_best(row), *_beyond(row)])
             yield row_finding(name, row, details, sized=row["scorer"] == primary)
 
-
-def panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
-    """Return (cut, scorer, rows by probe) for all that have rows."""
-    pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorer_names(results))
-    return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
+    def brief(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield what differs by the first scorer, what limits that, and the composites."""
+        yield from _leads(results)
+        yield from _disparity_tables(results, scorer_names(results)[:1])
+        yield from _remarks(results)
+        yield from _composites(results)
 
 
 def significant_of(n: int, n_tested: int) -> Cell:
@@ -130,7 +115,9 @@ def _first_scorer(results: Results) -> str:
 
 
 def _leads(results: Results) -> Iterator[Sentence]:
-    """Yield for each cut how many probes differ significantly by the primary scorer, of those that were tested."""
+    """Yield for each cut how many probes differ significantly by the first scorer, of those that were tested."""
+    if not results["disparities"]:
+        yield Sentence("No question was answered: there is nothing to compare.")
     scorer = _first_scorer(results)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
@@ -151,7 +138,7 @@ def _leads(results: Results) -> Iterator[Sentence]:
         yield Sentence([*sentence_parts, "."], Weight.LEAD, cut=cut)
 
 
-def _disparity_tables(results: Results) -> Iterator[Table]:
+def _disparity_tables(results: Results, scorers: Sequence[str]) -> Iterator[Table]:
     labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
     higher = {scorer_row["name"]: scorer_row.get("higher_is_better", True) for scorer_row in results["scorers"]}
     columns = (
@@ -167,7 +154,7 @@ def _disparity_tables(results: Results) -> Iterator[Table]:
         Column("Worst group", Kind.NAME),
         Column("Best group", Kind.NAME),
     )
-    for cut, scorer, rows in panels(results):
+    for cut, scorer, rows in reading.panels(results, scorers):
         covered = reading.coverage_of(results, cut, scorer)
         end = "lowest" if higher[scorer] else "highest"
         table_rows = []
@@ -283,8 +270,10 @@ def _agrees(record: Mapping[str, Any]) -> str:
     return f"r = {record['r']:.2f}, {100 * record['same']:.0f} % read as labelled"
 
 
-def _composites(results: Results) -> Table:
-    """Return the composite of each cut with its null mean, magnitude and severity, or why there is none."""
+def _composites(results: Results) -> Iterator[Value]:
+    """Yield the composite of each cut with its magnitude and severity, or why there is none, and who is not in it."""
+    if not results["composites"]:
+        return
     columns = (
         Column("Composite"),
         Column("Value", Kind.NUMBER),
@@ -311,7 +300,11 @@ def _composites(results: Results) -> Table:
         )
         rows.append(Row([f"by {cut_label(cut)}", value, null, composite.get("adjusted_p"), magnitude, severity]))
     scorer = reading.scorer_label(reading.primary_scorer(results))
-    return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
+    yield Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
+    for cut, names in reading.left_out_of_composites(results).items():
+        without = [piece for name in names for piece in (", ", Name(name))][1:]
+        label = f"Composite by {cut_label(cut)}: without "
+        yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
 
 
 def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
@@ -329,7 +322,7 @@ def _means(results: Results) -> Iterator[Table]:
     labels, ended_early = reading.probe_labels(results), "not_asked" in results["answers"]
     sized = Kind.TEXT if ended_early else Kind.COUNT
     ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
-    for cut, scorer, rows in panels(results):
+    for cut, scorer, rows in reading.panels(results, scorer_names(results)):
         groups = {(probe, g["group"]): g for probe, row in rows.items() for g in row["groups"]}
         scale = Scale(ranges[scorer], [g["mean"] for g in groups.values()])
         sizes = results["dataset"]["groups"].get(cut, {})

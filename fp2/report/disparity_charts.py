@@ -18,6 +18,7 @@ from fp2.report.reading import (
     group_order,
     model_name,
     number,
+    panels,
     plain,
     primary_scorer,
     probe_labels,
@@ -40,11 +41,10 @@ FINGERPRINT = "fingerprint"
 
 
 def disparity_charts(results: Results) -> list[Chart]:
-    """Return the charts of a run: a radar and a heat map of group means per cut, intervals per cut and scorer.
+    """Return a radar and a heat map of group means per cut, of the primary scorer; the radars have one axis.
 
-    Radars, on one axis, and heat maps are of the primary scorer. Pages draw the radars on their first screen
-    (`fp2.report.summary`), and no heat map, since a table of group means has its colours. Files draw the intervals of
-    the first scorer that has rows.
+    Pages draw the radars on their first screen (`fp2.report.summary`), and no heat map, since a table of group means
+    has its colours.
     """
     cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
     return [
@@ -53,7 +53,6 @@ def disparity_charts(results: Results) -> list[Chart]:
             for chart in radars([results], [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES])
         ),
         *(heat(results, cut) for cut in cuts),
-        *interval_charts(results),
     ]
 
 
@@ -118,33 +117,27 @@ def radar(
 
 
 def interval_charts(results: Results) -> list[Chart]:
-    """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis."""
-    labels, charts = probe_labels(results), []
-    for index, scorer in enumerate(scorer_names(results)):
-        by_cut = {cut: rows for cut in results["cuts"] if (rows := rows_of(results, cut, scorer))}
-        all_rows = [row for rows in by_cut.values() for row in rows.values()]
-        end = 1.04 * max([row[key] or 0.0 for row in all_rows for key in ("raw", "ci_high", "null_p95")] + [0.01])
-        charts += [
-            intervals(
-                f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution", cut,
-                scorer, [(answers_link(labels[probe], row), row) for probe, row in rows.items()], end,
-                in_files=index == 0,
-            )
-            for cut, rows in by_cut.items()
-        ]  # fmt: skip
-    return charts
+    """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis.
 
-
-def intervals(
-    title: str, cut: str, scorer: str, rows: Sequence[tuple[str, Row]], end: float, *, in_files: bool = True
-) -> Chart:
-    """Return labelled disparities with their intervals on an axis from 0 to `end`."""
-    series = [Series([_point(row, label) for label, row in rows])]
-    axis = Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, end)
-    return Chart(
-        ChartKind.INTERVALS, f"intervals_{scorer}_{cut}", title, series, axis, panel=cut_label(cut), file="intervals",
-        cut=cut, scorer=scorer, in_files=in_files,
-    )  # fmt: skip
+    Files draw those of the first scorer that has rows, which pages draw on their first screen (`fp2.report.summary`).
+    """
+    labels, scorers = probe_labels(results), scorer_names(results)
+    ends = {
+        scorer: 1.04 * max([0.01, *(row[key] or 0.0 for row in results["disparities"]
+                                    if row["scorer"] == scorer for key in ("raw", "ci_high", "null_p95"))])
+        for scorer in scorers
+    }  # fmt: skip
+    return [
+        Chart(
+            ChartKind.INTERVALS, f"intervals_{scorer}_{cut}",
+            f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution",
+            [Series([_point(row, answers_link(labels[probe], row)) for probe, row in rows.items()])],
+            Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, ends[scorer]),
+            panel=cut_label(cut), file="intervals", cut=cut, scorer=scorer,
+            in_files=scorer == scorers[0], on_page=scorer != scorers[0],
+        )
+        for cut, scorer, rows in panels(results, scorers)
+    ]  # fmt: skip
 
 
 def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart:

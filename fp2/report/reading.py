@@ -214,6 +214,12 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: rows_of_scorer[probe["id"]] for probe in results["probes"] if probe["id"] in rows_of_scorer}
 
 
+def panels(results: Mapping[str, Any], scorers: Sequence[str]) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
+    """Return (cut, scorer, rows by probe) for all that have rows."""
+    pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorers)
+    return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
+
+
 def shown_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the interval of a disparity that reports show: of a significant row that corrected for its selection."""
     selected = row.get("selected_ci_low"), row.get("selected_ci_high")

@@ -64,6 +64,10 @@ class Section:
         """
         raise NotImplementedError
 
+    def brief(self, block: Block, results: Results) -> Iterable[Value]:
+        """Return the values of which the terminal prints the sentences and primary tables; by default all."""
+        return self.values(block, results)
+
     def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterable[Table]:
         """Return tables over several runs: (label, block, results) of each, all of one image variant; by default none.
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from fp2.report.answers import answers_link
-from fp2.report.disparities import detectable_words, panels, significant_of
+from fp2.report.disparities import detectable_words, significant_of
 from fp2.report.disparity_charts import differing, radars
 from fp2.report.reading import (
     FEWEST_SPOKES,
@@ -214,12 +214,11 @@ def _counts(results: Results) -> Table:
     """Return how many rows of each cut and scorer differ significantly, of those that could be tested."""
     scorers = scorer_names(results)
     columns = (Column("Significant of tested"), *(Column(sentence(scorer_label(name)), Kind.TEXT) for name in scorers))
-    by_panel = {(cut, scorer): list(rows.values()) for cut, scorer, rows in panels(results)}
     rows = []
     for cut in results["cuts"]:
         cells: list[Any] = [f"by {cut_label(cut)}"]
         for scorer in scorers:
-            tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
+            tested = [row for row in rows_of(results, cut, scorer).values() if row["status"] == "ok"]
             significant = [row for row in tested if row["significant"]]
             cell = significant_of(len(significant), len(tested))
             if significant:

@@ -88,7 +88,7 @@ def print_results(
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):
-        for renderable in terminal(section.values(results[section.name], results), min_cell):
+        for renderable in terminal(section.brief(results[section.name], results), min_cell):
             console.print(renderable)
     for note in read_notes(results):
         if note.code in (ALIKE.code, MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:
