@@ -101,20 +101,14 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
     table.to_parquet(path, compression="zstd", index=False)
 
 
-def write_disparities(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the disparities as Parquet, and as the table that MLflow shows."""
+def write_disparities(folder: Path, rows: list[dict[str, Any]], *, parquet: bool = True) -> None:
+    """Write the disparities as the JSON table that MLflow's UI compares side by side, and as Parquet on demand."""
     import pandas as pd
 
-    write_parquet(folder / DISPARITIES, pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows]))
-    write_table(folder, rows)
-
-
-def write_table(folder: Path, rows: list[dict[str, Any]]) -> Path:
-    """Write the disparities as the JSON table that MLflow's UI compares side by side, and `mlflow.load_table` reads."""
-    path = folder / TABLE
-    table = {"columns": list(TABLE_COLUMNS), "data": [[row[name] for name in TABLE_COLUMNS] for row in rows]}
-    path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    return path
+    if parquet:
+        table = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
+        write_parquet(folder / DISPARITIES, table)
+    _write_table(folder / TABLE, TABLE_COLUMNS, [[row[name] for name in TABLE_COLUMNS] for row in rows])
 
 
 def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str) -> None:
@@ -126,8 +120,13 @@ def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str)
         [row["probe"], *(row["groups"][cut] for cut in cuts), row["text"], row["refused"], row["value"]]
         for row in sample
     ]
-    table = {"columns": ["probe", *cuts, "answer", "refused", scorer], "data": data}
-    (folder / SAMPLE).write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    _write_table(folder / SAMPLE, ["probe", *cuts, "answer", "refused", scorer], data)
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write a table as `mlflow.load_table` reads it."""
+    table = {"columns": list(columns), "data": rows}
+    path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:

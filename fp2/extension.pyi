@@ -8,6 +8,8 @@
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
 from fp2.text import (
+    RUN_ID as RUN_ID,
+    normal_id as normal_id,
     first_few as first_few,
     in_number as in_number,
     plural as plural,
@@ -362,7 +364,6 @@ from fp2.store.withdrawn import (
     withdraw as withdraw,
     writing as writing,
 )
-from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
 from fp2.store.rows import ResponseStore as ResponseStore
 
 # Scorers: the interface, what a value means, outcomes of answers.
@@ -592,6 +593,7 @@ from fp2.report.reading import (
     suppress_small_cells as suppress_small_cells,
     variant_name as variant_name,
     verdict_meanings as verdict_meanings,
+    row_name as row_name,
     verdict_words as verdict_words,
     were_supplied as were_supplied,
 )
@@ -659,7 +661,6 @@ from fp2.report.dashboard import write_dashboard as write_dashboard
 from fp2.report.reproduce import how_to_repeat as how_to_repeat
 from fp2.report.answers import (
     blinded as blinded,
-    row_name as row_name,
     row_words as row_words,
     striking_first as striking_first,
 )

@@ -10,40 +10,26 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
-from urllib.parse import quote
 
 from fp2.hashing import digest
 from fp2.report.reading import (
+    answers_anchor,
     cut_label,
     number,
     plain,
     primary_scorer,
     probe_labels,
+    row_name,
     scorer_label,
     shorten,
     shown_interval,
 )
-from fp2.report.values import Cell, Code, Column, Kind, Link, Name, Part, Row, Sentence, Strong, Table
+from fp2.report.values import Cell, Code, Column, Kind, Name, Part, Row, Sentence, Strong, Table
 
 Results = Mapping[str, Any]
 DisparityRow = Mapping[str, Any]
 MOST_QUOTES = 3
 """Answers of a group."""
-
-
-def row_name(row: DisparityRow) -> str:
-    """Return what a disparity is called in addresses and by `fp2 view --row`: `region/lifestyle/valence`."""
-    return f"{row['cut']}/{row['probe']}/{row['scorer']}"
-
-
-def answers_anchor(row: DisparityRow) -> str:
-    """Return the anchor of the answers of a significant difference on a page."""
-    return f"answers/{quote(row_name(row))}"
-
-
-def answers_link(words: str, row: DisparityRow) -> str:
-    """Return words that lead to the answers of a significant difference."""
-    return Link(words, answers_anchor(row)) if row["significant"] else words
 
 
 def blinded(row: DisparityRow) -> list[tuple[str, str]]:

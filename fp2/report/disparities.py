@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.report import reading
-from fp2.report.answers import answers_link
 from fp2.report.disparity_charts import disparity_charts, interval_charts
-from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
+from fp2.report.reading import answers_link, cut_label, number, plain, rows_of, scorer_names, verdict_words
 from fp2.report.section import Results, Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,

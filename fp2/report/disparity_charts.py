@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fp2.report.answers import answers_link
 from fp2.report.plots import axis_end
 from fp2.report.reading import (
     FEWEST_SPOKES,
+    answers_link,
     cut_label,
     group_order,
     model_name,

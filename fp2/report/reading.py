@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from fp2.config import FIRST_PRIMARY
+from fp2.report.values import Link
 from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS, UNENDED, WITHOUT_ATTEMPT
 from fp2.text import printable
@@ -323,6 +325,21 @@ def effect_words(d: float | None) -> str | None:
     if d is None:
         return None
     return next((label for threshold, label in reversed(EFFECTS) if abs(d) >= threshold), "negligible")
+
+
+def row_name(row: Mapping[str, Any]) -> str:
+    """Return what a disparity is called in addresses and by `fp2 view --row`: `region/lifestyle/valence`."""
+    return f"{row['cut']}/{row['probe']}/{row['scorer']}"
+
+
+def answers_anchor(row: Mapping[str, Any]) -> str:
+    """Return the anchor of the answers of a significant difference on a page."""
+    return f"answers/{quote(row_name(row))}"
+
+
+def answers_link(words: str, row: Mapping[str, Any]) -> str:
+    """Return words that lead to the answers of a significant difference."""
+    return Link(words, answers_anchor(row)) if row["significant"] else words
 
 
 def correction_label(correction: str) -> str:

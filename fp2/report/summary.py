@@ -9,12 +9,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from fp2.report.answers import answers_link
 from fp2.report.disparities import detectable_words, significant_of
 from fp2.report.disparity_charts import differing, radars
 from fp2.report.reading import (
     FEWEST_SPOKES,
     HOW_TO_READ,
+    answers_link,
     cut_label,
     model_name,
     model_was_used,
