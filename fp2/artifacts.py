@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from fp2.errors import Fp2Error
 from fp2.stats.rows import TABLE as READ_BY_TABLE
@@ -111,7 +111,24 @@ def write_disparities(folder: Path, rows: list[dict[str, Any]], *, parquet: bool
     _write_table(folder / TABLE, TABLE_COLUMNS, [[row[name] for name in TABLE_COLUMNS] for row in rows])
 
 
-def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str) -> None:
+class ReadAnswer(TypedDict):
+    """The text of an answer, and the primary scorer's value; None where it has none."""
+
+    text: str
+    refused: bool
+    value: float | None
+
+
+class SampledAnswer(ReadAnswer):
+    """An answer to read; `image` is a salted key (None of a changed image), `groups` are by cut (None: not named)."""
+
+    probe: str
+    question: str
+    image: str | None
+    groups: dict[str, str | None]
+
+
+def write_sample(folder: Path, sample: Sequence[SampledAnswer], scorer: str) -> None:
     """Write a sample of answers (`fp2.report.samples`) as a JSON table; none where there are no texts."""
     if not sample:
         return

@@ -358,6 +358,7 @@ from fp2.store.salted_keys import (
 )
 from fp2.store.origins import RecordedImage as RecordedImage, register_origins as register_origins
 from fp2.store.withdrawn import (
+    Withdrawn as Withdrawn,
     WithdrawnImages as WithdrawnImages,
     halted as halted,
     read_withdrawn as read_withdrawn,
@@ -745,7 +746,13 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
-from fp2.runs.stages import Evaluation as Evaluation, analyse as analyse, results_from as results_from, scored as scored
+from fp2.runs.stages import (
+    Evaluation as Evaluation,
+    analyse as analyse,
+    digest_without as digest_without,
+    results_from as results_from,
+    scored as scored,
+)
 from fp2.runs.logged import (
     load_run_sections as load_run_sections,
     logged_config as logged_config,
@@ -814,8 +821,8 @@ from fp2.runs.outputs import (
     fresh_folder as fresh_folder,
     result_tags as result_tags,
     tracked as tracked,
+    write_run as write_run,
 )
-from fp2.runs.reissue import reissue as reissue, strip as strip
 from fp2.store import origins as origins
 from fp2.tracking.files import (
     Logged as Logged,

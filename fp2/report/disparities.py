@@ -9,7 +9,7 @@ from typing import Any
 from fp2.report import reading
 from fp2.report.disparity_charts import disparity_charts, interval_charts
 from fp2.report.reading import answers_link, cut_label, number, plain, rows_of, scorer_names, verdict_words
-from fp2.report.section import Results, Section, row_finding, worst_and_best
+from fp2.report.section import Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,
     Column,
@@ -24,7 +24,7 @@ from fp2.report.values import (
     Value,
     Weight,
 )
-from fp2.results import Block
+from fp2.results import Block, ComparedRow, GroupRow, RunResults
 from fp2.scorers.lexicon import agreement_of
 from fp2.text import plural
 from fp2.verdicts import Verdict
@@ -69,11 +69,11 @@ class DisparitiesSection(Section):
     name = "disparities"
     title = "Disparities between groups"
 
-    def applies(self, results: Results) -> bool:
+    def applies(self, results: RunResults) -> bool:
         """Return whether groups were compared."""
         return bool(results["disparities"] or results["composites"])
 
-    def values(self, block: Block, results: Results) -> Iterator[Value]:
+    def values(self, block: Block, results: RunResults) -> Iterator[Value]:
         """Yield what differs, tables and charts by cut and scorer, and a finding for each row."""
         yield from _leads(results)
         yield from disparity_charts(results)
@@ -93,7 +93,7 @@ class DisparitiesSection(Section):
             details = "; ".join([worst_and_best(row), *_beyond(row)])
             yield row_finding(name, row, details, sized=row["scorer"] == primary)
 
-    def brief(self, block: Block, results: Results) -> Iterator[Value]:
+    def brief(self, block: Block, results: RunResults) -> Iterator[Value]:
         """Yield what differs by the first scorer, what limits that, and the composites."""
         yield from _leads(results)
         yield from _disparity_tables(results, scorer_names(results)[:1])
@@ -108,12 +108,12 @@ def significant_of(n: int, n_tested: int) -> Cell:
     return Cell(f"{n}/{n_tested}", strong=n > 0, muted=n == 0)
 
 
-def _first_scorer(results: Results) -> str:
+def _first_scorer(results: RunResults) -> str:
     """Return the primary scorer, or the first that has rows."""
     return next(iter(scorer_names(results)), reading.primary_scorer(results))
 
 
-def _leads(results: Results) -> Iterator[Sentence]:
+def _leads(results: RunResults) -> Iterator[Sentence]:
     """Yield for each cut how many probes differ significantly by the first scorer, of those that were tested."""
     if not results["disparities"]:
         yield Sentence("No question was answered: there is nothing to compare.")
@@ -137,7 +137,7 @@ def _leads(results: Results) -> Iterator[Sentence]:
         yield Sentence([*sentence_parts, "."], Weight.LEAD, cut=cut)
 
 
-def _disparity_tables(results: Results, scorers: Sequence[str]) -> Iterator[Table]:
+def _disparity_tables(results: RunResults, scorers: Sequence[str]) -> Iterator[Table]:
     labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
     higher = {scorer_row["name"]: scorer_row.get("higher_is_better", True) for scorer_row in results["scorers"]}
     columns = (
@@ -181,7 +181,7 @@ def _disparity_tables(results: Results, scorers: Sequence[str]) -> Iterator[Tabl
         )  # fmt: skip
 
 
-def verdict_detail(row: Mapping[str, Any]) -> str:
+def verdict_detail(row: ComparedRow) -> str:
     """Return what stands under a verdict: what could have been missed, what it exceeds, and whether it is robust."""
     if row["verdict"] == Verdict.NO_DIFFERENCE_FOUND and row.get("mde80") is not None:
         return f"MDE {number(row['mde80'])}"
@@ -194,7 +194,7 @@ def verdict_detail(row: Mapping[str, Any]) -> str:
     return "; ".join(remarks)
 
 
-def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
+def detectable_words(rows: Iterable[ComparedRow]) -> str:
     """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
     effects = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
     if not effects:
@@ -203,7 +203,7 @@ def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
     return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
-def _remarks(results: Results) -> Iterator[Sentence]:
+def _remarks(results: RunResults) -> Iterator[Sentence]:
     """Yield what limits the rows of the primary scorer: what could be missed, coverage, the family, other scorers."""
     scorer, labels = _first_scorer(results), reading.probe_labels(results)
     label = reading.scorer_label(scorer)
@@ -242,7 +242,7 @@ def _remarks(results: Results) -> Iterator[Sentence]:
         yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
 
 
-def _agreement(results: Results, scorer: str) -> str:
+def _agreement(results: RunResults, scorer: str) -> str:
     """Return coverage and agreement with labels of a scorer, and the agreement of others of its dimension."""
     records = {scorer_row["name"]: agreement_of(scorer_row.get("lexicon")) for scorer_row in results["scorers"]}
     record = records.get(scorer)
@@ -269,7 +269,7 @@ def _agrees(record: Mapping[str, Any]) -> str:
     return f"r = {record['r']:.2f}, {100 * record['same']:.0f} % read as labelled"
 
 
-def _composites(results: Results) -> Iterator[Value]:
+def _composites(results: RunResults) -> Iterator[Value]:
     """Yield the composite of each cut with its magnitude and severity, or why there is none, and who is not in it."""
     if not results["composites"]:
         return
@@ -306,7 +306,7 @@ def _composites(results: Results) -> Iterator[Value]:
         yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
 
 
-def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
+def _no_composite(results: RunResults, composite: Mapping[str, Any]) -> str:
     if composite.get("probes"):
         several = len(composite.get("groups") or ()) > 1
         return "the answers to every probe all have the same value" if several else reading.NO_COMMON_GROUPS
@@ -316,7 +316,7 @@ def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
     return "no probe could be compared"
 
 
-def _means(results: Results) -> Iterator[Table]:
+def _means(results: RunResults) -> Iterator[Table]:
     """Yield the heat map of group means of each cut and scorer: a row per group, a column per probe."""
     labels, ended_early = reading.probe_labels(results), "not_asked" in results["answers"]
     sized = Kind.TEXT if ended_early else Kind.COUNT
@@ -367,7 +367,7 @@ class Scale:
         return (mean - self.low) / (self.high - self.low)
 
 
-def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Scale) -> Cell:
+def mean_cell(group: GroupRow | None, row: ComparedRow, scale: Scale) -> Cell:
     """Return a group mean; of a significant disparity with its place on the colour scale, and whether it is an end."""
     if group is None or not group["n_subjects"]:
         return Cell(None)
@@ -387,7 +387,7 @@ def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Sc
     return Cell(mean, title=title, level=level, mark=mark, muted=level is None, subjects=group["n_subjects"])
 
 
-def _beyond(row: Mapping[str, Any]) -> list[str]:
+def _beyond(row: ComparedRow) -> list[str]:
     """Return the intervals of a disparity over other wordings and other samples."""
     return [
         f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"

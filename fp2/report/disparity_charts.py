@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from fp2.report.plots import axis_end
 from fp2.report.reading import (
@@ -30,9 +29,8 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
+from fp2.results import ComparedRow, GroupRow, RunResults
 
-Row = Mapping[str, Any]
-Results = Mapping[str, Any]
 MOST_GROUPS = 24
 """Groups of a profile; the largest are shown."""
 MOST_DIFFERING = 12
@@ -40,7 +38,7 @@ MOST_DIFFERING = 12
 FINGERPRINT = "fingerprint"
 
 
-def disparity_charts(results: Results) -> list[Chart]:
+def disparity_charts(results: RunResults) -> list[Chart]:
     """Return a radar and a heat map of group means per cut, of the primary scorer; the radars have one axis.
 
     Pages draw the radars on their first screen (`fp2.report.summary`), and no heat map, since a table of group means
@@ -56,7 +54,7 @@ def disparity_charts(results: Results) -> list[Chart]:
     ]
 
 
-def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = ()) -> list[Chart]:
+def radars(runs: Sequence[RunResults], cuts: Sequence[str], names: Sequence[str] = ()) -> list[Chart]:
     """Return a radar per cut with a line per run, of each run's primary scorer; all have one axis."""
     labels, scorer = probe_labels(runs[0]), scorer_label(primary_scorer(runs[0]))
     rows = [row for run in runs for cut in cuts for row in rows_of(run, cut).values()]
@@ -75,7 +73,7 @@ def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = 
     ]  # fmt: skip
 
 
-def _composite_line(results: Results, cut: str) -> str:
+def _composite_line(results: RunResults, cut: str) -> str:
     """Return a second line for the heading of a radar: the composite of the cut."""
     composite = results["composites"].get(cut) or {}
     if composite.get("value") is None:
@@ -89,7 +87,7 @@ def radar(
     title: str,
     cut: str,
     labels: Mapping[str, str],
-    runs: Iterable[tuple[str, int | None, Mapping[str, Row]]],
+    runs: Iterable[tuple[str, int | None, Mapping[str, ComparedRow]]],
     end: float,
     *,
     panel: str = "",
@@ -116,7 +114,7 @@ def radar(
     )  # fmt: skip
 
 
-def interval_charts(results: Results) -> list[Chart]:
+def interval_charts(results: RunResults) -> list[Chart]:
     """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis.
 
     Files draw those of the first scorer that has rows, which pages draw on their first screen (`fp2.report.summary`).
@@ -140,7 +138,7 @@ def interval_charts(results: Results) -> list[Chart]:
     ]  # fmt: skip
 
 
-def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart:
+def differing(rows: Sequence[ComparedRow], results: RunResults, caption: str = "") -> Chart:
     """Return disparities of several cuts with their intervals, in the order given: the significant ones, or others."""
     title = "What differs significantly" if rows[0]["significant"] else "Disparities, none significant"
     labels = probe_labels(results)
@@ -157,7 +155,7 @@ def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart
     )  # fmt: skip
 
 
-def _point(row: Row | None, label: str, name: str = "") -> Point:
+def _point(row: ComparedRow | None, label: str, name: str = "") -> Point:
     """Return the disparity of a row, as large as groups of any size make it; a gap where none was tested."""
     if row is None or row["raw"] is None or row.get("status", "ok") != "ok":
         return Point(None, label, verdict=None if row is None else row["verdict"])
@@ -174,7 +172,7 @@ def _point(row: Row | None, label: str, name: str = "") -> Point:
     )  # fmt: skip
 
 
-def heat(results: Results, cut: str) -> Chart:
+def heat(results: RunResults, cut: str) -> Chart:
     """Return the primary scorer's mean of each group of `cut` under each probe as a heat map.
 
     Colours diverge around 0 for scores of both signs, to 0.2 at least, and run over the range of the score otherwise.
@@ -209,13 +207,13 @@ def heat(results: Results, cut: str) -> Chart:
     )  # fmt: skip
 
 
-def _mean(group: Row | None, label: str, mark: str) -> Point:
+def _mean(group: GroupRow | None, label: str, mark: str) -> Point:
     if group is None or group["mean"] is None:
         return Point(None, label)
     return Point(group["mean"], label, mark=mark, subjects=group["n_subjects"])
 
 
-def means(row: Row) -> Chart:
+def means(row: ComparedRow) -> Chart:
     """Return the group means of one disparity, and as the last row the interval of the disparity.
 
     That row starts at the smallest mean of the groups that are compared: its point is the disparity (so it is at the
