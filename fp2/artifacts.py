@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from fp2.errors import Fp2Error
 from fp2.stats.rows import TABLE as READ_BY_TABLE
@@ -103,23 +103,34 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
     table.to_parquet(path, compression="zstd", index=False)
 
 
-def write_disparities(folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the disparities as Parquet, and as the table that MLflow shows."""
+def write_disparities(folder: Path, rows: list[dict[str, Any]], *, parquet: bool = True) -> None:
+    """Write the disparities as the JSON table that MLflow's UI compares side by side, and as Parquet on demand."""
     import pandas as pd
 
-    write_parquet(folder / DISPARITIES, pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows]))
-    write_table(folder, rows)
+    if parquet:
+        table = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
+        write_parquet(folder / DISPARITIES, table)
+    _write_table(folder / TABLE, TABLE_COLUMNS, [[row[name] for name in TABLE_COLUMNS] for row in rows])
 
 
-def write_table(folder: Path, rows: list[dict[str, Any]]) -> Path:
-    """Write the disparities as the JSON table that MLflow's UI compares side by side, and `mlflow.load_table` reads."""
-    path = folder / TABLE
-    table = {"columns": list(TABLE_COLUMNS), "data": [[row[name] for name in TABLE_COLUMNS] for row in rows]}
-    path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    return path
+class ReadAnswer(TypedDict):
+    """The text of an answer, and the primary scorer's value; None where it has none."""
+
+    text: str
+    refused: bool
+    value: float | None
 
 
-def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str) -> None:
+class SampledAnswer(ReadAnswer):
+    """An answer to read; `image` is a salted key (None of a changed image), `groups` are by cut (None: not named)."""
+
+    probe: str
+    question: str
+    image: str | None
+    groups: dict[str, str | None]
+
+
+def write_sample(folder: Path, sample: Sequence[SampledAnswer], scorer: str) -> None:
     """Write a sample of answers (`fp2.report.samples`) as a JSON table; none where there are no texts."""
     if not sample:
         return
@@ -128,8 +139,13 @@ def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str)
         [row["probe"], *(row["groups"][cut] for cut in cuts), row["text"], row["refused"], row["value"]]
         for row in sample
     ]
-    table = {"columns": ["probe", *cuts, "answer", "refused", scorer], "data": data}
-    (folder / SAMPLE).write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    _write_table(folder / SAMPLE, ["probe", *cuts, "answer", "refused", scorer], data)
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write a table as `mlflow.load_table` reads it."""
+    table = {"columns": list(columns), "data": rows}
+    path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:

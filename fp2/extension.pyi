@@ -8,6 +8,8 @@
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
 from fp2.text import (
+    RUN_ID as RUN_ID,
+    normal_id as normal_id,
     first_few as first_few,
     in_number as in_number,
     plural as plural,
@@ -373,7 +375,6 @@ from fp2.store.withdrawn import (
     withdraw as withdraw,
     writing as writing,
 )
-from fp2.identifiers import RUN_ID as RUN_ID, normal_id as normal_id
 from fp2.store.leases import Leases as Leases, parts as parts
 from fp2.store.rows import (
     ResponseStore as ResponseStore,
@@ -611,6 +612,7 @@ from fp2.report.reading import (
     suppress_small_cells as suppress_small_cells,
     variant_name as variant_name,
     verdict_meanings as verdict_meanings,
+    row_name as row_name,
     verdict_words as verdict_words,
     were_supplied as were_supplied,
 )
@@ -678,7 +680,6 @@ from fp2.report.dashboard import write_dashboard as write_dashboard
 from fp2.report.reproduce import how_to_repeat as how_to_repeat
 from fp2.report.answers import (
     blinded as blinded,
-    row_name as row_name,
     row_words as row_words,
     striking_first as striking_first,
 )
@@ -763,7 +764,13 @@ from fp2.commands.loopback import (
 )
 from fp2.commands.output import Output as Output, print_json as print_json
 from fp2.runs.describe import describe_questions as describe_questions, describe_scorers as describe_scorers
-from fp2.runs.stages import Evaluation as Evaluation, analyse as analyse, results_from as results_from, scored as scored
+from fp2.runs.stages import (
+    Evaluation as Evaluation,
+    analyse as analyse,
+    digest_without as digest_without,
+    results_from as results_from,
+    scored as scored,
+)
 from fp2.runs.logged import (
     load_run_sections as load_run_sections,
     logged_config as logged_config,
@@ -832,8 +839,8 @@ from fp2.runs.outputs import (
     fresh_folder as fresh_folder,
     result_tags as result_tags,
     tracked as tracked,
+    write_run as write_run,
 )
-from fp2.runs.reissue import reissue as reissue, strip as strip
 from fp2.store import origins as origins
 from fp2.tracking.files import (
     Logged as Logged,

@@ -89,6 +89,7 @@ MOVED = {
     "fp2.runs.purge_selection": "fp2.methods.withdrawal.selection",
     "fp2.runs.purge": "fp2.methods.withdrawal.purge",
     "fp2.runs.ranking": "fp2.methods.several_runs.ranking",
+    "fp2.runs.reissue": "fp2.methods.withdrawal.reissue",
     "fp2.runs.rescore": "fp2.methods.reruns.rescoring",
     "fp2.runs.sweep_report": "fp2.methods.several_runs.sweep_report",
     "fp2.runs.sweep": "fp2.methods.several_runs.sweep",

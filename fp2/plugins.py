@@ -38,7 +38,8 @@ PURGES = "fp2.purges"
 salted keys of the images that stay."""
 WITHDRAWAL = "fp2.withdrawal"
 """What others ask of the purge: `finish`, a callable `(config, progress) -> lines`, finishes those that were begun;
-`absent`, `(config, people) -> counts`, counts what is stored of people whom a release lacks."""
+`absent`, `(config, people) -> counts`, counts what is stored of people whom a release lacks; `reissue`,
+`(folder, config, withdrawn)`, issues a run again without people who were withdrawn, if its tables have any."""
 PASSPORT = "fp2.passport"
 """What the passport states besides the results: a callable `(config, tables, results) -> mapping of keys`."""
 VARIANTS = "fp2.variants"

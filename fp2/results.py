@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any, NotRequired, TypedDict, TypeGuard
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, TypeGuard, overload
 
 from fp2 import __version__
 from fp2.notes import Note, NoteKind, Stage, as_notes, logged
@@ -65,6 +65,93 @@ class BalanceRow(TypedDict):
     columns: list[str]
     counts: list[list[float | None]]
     as_of_first_run: NotRequired[bool]
+
+
+class GroupRow(TypedDict):
+    """A group of a disparity; `eligible`: whether it is compared."""
+
+    group: str
+    n_subjects: int
+    n_images: int
+    mean: float | None
+    sd: float | None
+    eligible: bool
+    suppressed: NotRequired[bool]
+
+
+class ComparedRow(TypedDict):
+    """A row of `disparities` with what reports read of it; runs of earlier versions lack some columns."""
+
+    probe: str
+    scorer: str
+    cut: str
+    status: str
+    verdict: str
+    significant: bool | None
+    raw: float | None
+    null_mean: float | None
+    null_p95: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p_value: float | None
+    adjusted_p: float | None
+    worst_group: str | None
+    best_group: str | None
+    groups: list[GroupRow]
+    shrunken: NotRequired[float | None]
+    hedges_g: NotRequired[float | None]
+    answer_d: NotRequired[float | None]
+    mde80: NotRequired[float | None]
+    smallest_effect: NotRequired[float | None]
+    selected_ci_low: NotRequired[float | None]
+    selected_ci_high: NotRequired[float | None]
+    holds_under_refusals: NotRequired[bool | None]
+
+
+class Composite(TypedDict):
+    """The composite of a cut with what reports read of it; `value` is None where there is none."""
+
+    value: float | None
+    null_mean: float | None
+    severity: str | None
+    adjusted_p: NotRequired[float | None]
+    magnitude: NotRequired[float | None]
+    magnitude_low: NotRequired[float | None]
+    magnitude_high: NotRequired[float | None]
+    groups: NotRequired[list[str]]
+    probes: NotRequired[list[str]]
+
+
+class RunResults(Protocol):
+    """What readers see of `results.json`: the types of the keys that every run has; any other key is a block."""
+
+    @overload
+    def __getitem__(self, key: Literal["disparities"], /) -> Sequence[ComparedRow]: ...
+    @overload
+    def __getitem__(self, key: Literal["composites"], /) -> Mapping[str, Composite]: ...
+    @overload
+    def __getitem__(self, key: Literal["probes"], /) -> Sequence[Probe]: ...
+    @overload
+    def __getitem__(self, key: Literal["scorers"], /) -> Sequence[ScorerFacts]: ...
+    @overload
+    def __getitem__(self, key: Literal["balance"], /) -> Sequence[BalanceRow]: ...
+    @overload
+    def __getitem__(self, key: Literal["answers_by_group", "refusal_rates", "diversity"], /) -> Sequence[Block]: ...
+    @overload
+    def __getitem__(self, key: Literal["cuts"], /) -> Sequence[str]: ...
+    @overload
+    def __getitem__(self, key: Literal["n_images", "n_subjects"], /) -> int: ...
+    @overload
+    def __getitem__(self, key: Literal["complete"], /) -> bool: ...
+    @overload
+    def __getitem__(self, key: Literal["run_id", "created", "config_hash", "response_set"], /) -> str: ...
+    @overload
+    def __getitem__(self, key: str, /) -> Block: ...
+    def __contains__(self, key: object, /) -> bool:
+        """Return whether the results have a key: runs of earlier versions lack some."""
+
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Return the value of a key, or `default`."""
 
 
 DIFFERENCE = NoteKind(

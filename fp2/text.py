@@ -1,4 +1,4 @@
-"""Text from outside (file names, data sets, models, servers) before it is shown, logged or written to a spreadsheet.
+"""Text from outside (file names, ids, data sets, models, servers) before it is shown, logged or written to a table.
 
 The one boundary for such text: control characters and direction overrides are shown as escapes (`\\x1b`), so that they
 cannot change a terminal, hide a word or end a line, and the length is bounded. Markup is switched off where text is
@@ -21,6 +21,18 @@ _SIGNS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """First characters of what a spreadsheet evaluates, and their full-width forms."""
 _SKIPPED = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 """Categories of characters that a spreadsheet may remove before it looks: white space, invisible ones, controls."""
+
+
+RUN_ID = re.compile(r"[0-9A-Za-z_\-]{1,100}")
+"""Ids of runs: they name folders."""
+
+
+def normal_id(value: object) -> str:
+    """Return an id in Unicode normalisation form C (UAX #15), without white space at its ends.
+
+    Two spellings of one name are one id: a subject is found again, and removed, however the id was typed.
+    """
+    return unicodedata.normalize("NFC", str(value)).strip()
 
 
 def printable(text: object, limit: int | None = LONGEST) -> str:

@@ -19,6 +19,7 @@ from fp2 import artifacts
 from fp2.commands.output import print_json
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
+from fp2.plugins import WITHDRAWAL, load
 from fp2.progress import Progress
 from fp2.text import printable
 
@@ -132,7 +133,6 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
     from fp2.runs.logged import logged_config, passport_part, run_sections
     from fp2.runs.outputs import code_tags, log_files
     from fp2.runs.reader import local_folder, read_results
-    from fp2.runs.reissue import reissue_present
     from fp2.store.withdrawn import writing
     from fp2.tracking import client
 
@@ -145,7 +145,8 @@ def log_run(word: str, here: Config) -> tuple[str, str]:
         raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
     record_folder(Path(here.paths.state), run_id, folder)
     with writing(Path(here.paths.state)) as withdrawn:
-        reissue_present(folder, here, withdrawn)
+        if withdrawn:
+            load(WITHDRAWAL, "reissue", "fp2 log")(folder, here, withdrawn)
         results = read_results(folder)
         config = logged_config(folder, here, run_id)
         config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))

@@ -33,10 +33,9 @@ from annotated_types import Ge
 from fp2.data.minors import is_minor, may_be_minor, states_age, states_birth, states_picture_year
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.identifiers import normal_id
 from fp2.plugins import DATA, as_user_error, check_members, load, own_options, read_installed, read_options
 from fp2.tables import ATTRIBUTE_PREFIX, PEOPLE, PRIVATE_PREFIX, row_model
-from fp2.text import in_number
+from fp2.text import in_number, normal_id
 
 if TYPE_CHECKING:
     import pandas as pd

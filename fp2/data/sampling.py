@@ -19,10 +19,9 @@ import pandas as pd
 
 from fp2.cuts import Cut, memberships, varying
 from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
 from fp2.notes import NoteKind, Stage
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
-from fp2.text import plural
+from fp2.text import normal_id, plural
 
 LEFT, RIGHT = "left", "right"
 _APART = 0.1  # share of the narrower box's width: centres that are closer do not determine who is on the left

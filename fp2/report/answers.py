@@ -7,58 +7,43 @@ A reader judges the answers first, and then sees which group is which. The page 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
-from urllib.parse import quote
 
+from fp2.artifacts import SampledAnswer
 from fp2.hashing import digest
 from fp2.report.reading import (
+    answers_anchor,
     cut_label,
     number,
     plain,
     primary_scorer,
     probe_labels,
+    row_name,
     scorer_label,
     shorten,
     shown_interval,
 )
-from fp2.report.values import Cell, Code, Column, Kind, Link, Name, Part, Row, Sentence, Strong, Table
+from fp2.report.values import Cell, Code, Column, Kind, Name, Part, Row, Sentence, Strong, Table
+from fp2.results import ComparedRow, RunResults
 
-Results = Mapping[str, Any]
-DisparityRow = Mapping[str, Any]
 MOST_QUOTES = 3
 """Answers of a group."""
 
 
-def row_name(row: DisparityRow) -> str:
-    """Return what a disparity is called in addresses and by `fp2 view --row`: `region/lifestyle/valence`."""
-    return f"{row['cut']}/{row['probe']}/{row['scorer']}"
-
-
-def answers_anchor(row: DisparityRow) -> str:
-    """Return the anchor of the answers of a significant difference on a page."""
-    return f"answers/{quote(row_name(row))}"
-
-
-def answers_link(words: str, row: DisparityRow) -> str:
-    """Return words that lead to the answers of a significant difference."""
-    return Link(words, answers_anchor(row)) if row["significant"] else words
-
-
-def blinded(row: DisparityRow) -> list[tuple[str, str]]:
+def blinded(row: ComparedRow) -> list[tuple[str, str]]:
     """Return (letter, group) of the worst and the best group, in an order that says nothing about which is which."""
     groups = sorted((row["worst_group"], row["best_group"]), key=lambda group: digest([row_name(row), group]))
     return list(zip("AB", groups, strict=True))
 
 
-def striking_first(results: Results) -> list[DisparityRow]:
+def striking_first(results: RunResults) -> list[ComparedRow]:
     """Return the significant disparities of all scorers, those with the largest standardised difference first."""
     rows = [row for row in results["disparities"] if row["significant"] and row["worst_group"]]
     return sorted(rows, key=lambda row: -abs(row.get("hedges_g") or 0.0))
 
 
-def row_words(row: DisparityRow, results: Results) -> str:
+def row_words(row: ComparedRow, results: RunResults) -> str:
     """Return a disparity in words that name no group."""
     low, high = shown_interval(row)
     interval = f" ({number(low)} to {number(high)})" if low is not None and high is not None else ""
@@ -68,7 +53,7 @@ def row_words(row: DisparityRow, results: Results) -> str:
     )
 
 
-def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+def answers_side_by_side(results: RunResults, sample: Sequence[SampledAnswer]) -> Iterator[Part]:
     """Yield for each significant disparity answers of its two groups, folded, where the sample has some of both.
 
     Parameters
@@ -102,7 +87,7 @@ def answers_side_by_side(results: Results, sample: Sequence[Mapping[str, Any]]) 
             )
 
 
-def _quotes(row: DisparityRow, group: str, results: Results, sample: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def _quotes(row: ComparedRow, group: str, results: RunResults, sample: Sequence[SampledAnswer]) -> list[Cell]:
     """Return the first answers about a group to the probe of a row, in the order of the sample, which is random."""
     refusals = row["scorer"] == "refusal"
     mine = [answer for answer in sample if answer["probe"] == row["probe"] and (refusals or not answer["refused"])

@@ -7,6 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from fp2.artifacts import SampledAnswer
 from fp2.report import reading, run_sections
 from fp2.report.answers import answers_side_by_side
 from fp2.report.page import PageSection, render_page, write_page
@@ -14,17 +15,18 @@ from fp2.report.reading import MIN_CELL, shorten
 from fp2.report.section import Section, heading, present
 from fp2.report.summary import Picture, summary
 from fp2.report.values import Finding, Part, Sentence, Strong, Table, Value, Weight, flat, tables
+from fp2.results import RunResults
 from fp2.text import plural
 
 
 def write_dashboard(
-    results: Mapping[str, Any],
+    results: RunResults,
     examples: Sequence[Mapping[str, Any]],
     leaderboard: Sequence[Mapping[str, Any]],
     path: Path,
     min_cell: int = MIN_CELL,
     sections: Sequence[Section] = (),
-    sample: Sequence[Mapping[str, Any]] = (),
+    sample: Sequence[SampledAnswer] = (),
     key_id: str | None = None,
     repeat: Mapping[str, Any] | None = None,
     picture: Picture | None = None,
@@ -66,12 +68,12 @@ def write_dashboard(
 
 
 def render_dashboard(
-    results: Mapping[str, Any],
+    results: RunResults,
     examples: Sequence[Mapping[str, Any]],
     leaderboard: Sequence[Mapping[str, Any]],
     min_cell: int = MIN_CELL,
     sections: Sequence[Section] = (),
-    sample: Sequence[Mapping[str, Any]] = (),
+    sample: Sequence[SampledAnswer] = (),
     key_id: str | None = None,
     repeat: Mapping[str, Any] | None = None,
     picture: Picture | None = None,

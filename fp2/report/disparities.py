@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from fp2.report import reading
-from fp2.report.answers import answers_link
-from fp2.report.disparity_charts import disparity_charts
-from fp2.report.reading import cut_label, number, plain, rows_of, scorer_names, verdict_words
-from fp2.report.section import Results, Section, row_finding, worst_and_best
+from fp2.report.disparity_charts import disparity_charts, interval_charts
+from fp2.report.reading import answers_link, cut_label, number, plain, rows_of, scorer_names, verdict_words
+from fp2.report.section import Section, row_finding, worst_and_best
 from fp2.report.values import (
     Cell,
-    ChartKind,
     Column,
     Estimate,
     Kind,
@@ -27,7 +24,7 @@ from fp2.report.values import (
     Value,
     Weight,
 )
-from fp2.results import Block
+from fp2.results import Block, ComparedRow, GroupRow, RunResults
 from fp2.scorers.lexicon import agreement_of
 from fp2.text import plural
 from fp2.verdicts import Verdict
@@ -72,33 +69,19 @@ class DisparitiesSection(Section):
     name = "disparities"
     title = "Disparities between groups"
 
-    def applies(self, results: Results) -> bool:
+    def applies(self, results: RunResults) -> bool:
         """Return whether groups were compared."""
         return bool(results["disparities"] or results["composites"])
 
-    def values(self, block: Block, results: Results) -> Iterator[Value]:
+    def values(self, block: Block, results: RunResults) -> Iterator[Value]:
         """Yield what differs, tables and charts by cut and scorer, and a finding for each row."""
-        if not results["disparities"]:
-            yield Sentence("No question was answered: there is nothing to compare.")
         yield from _leads(results)
-        charts = disparity_charts(results)
-        yield from (chart for chart in charts if chart.kind is not ChartKind.INTERVALS)
-        first = _first_scorer(results)  # whose intervals are on the first screen (`fp2.report.summary`)
-        intervals = {
-            (chart.cut, chart.scorer): replace(chart, on_page=chart.scorer != first)
-            for chart in charts
-            if chart.kind is ChartKind.INTERVALS
-        }
-        for table in _disparity_tables(results):
-            yield intervals[table.cut, table.scorer]
-            yield table
+        yield from disparity_charts(results)
+        tables = _disparity_tables(results, scorer_names(results))
+        for pair in zip(interval_charts(results), tables, strict=True):
+            yield from pair
         yield from _remarks(results)
-        if results["composites"]:
-            yield _composites(results)
-            for cut, names in reading.left_out_of_composites(results).items():
-                without = [piece for name in names for piece in (", ", Name(name))][1:]
-                label = f"Composite by {cut_label(cut)}: without "
-                yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
+        yield from _composites(results)
         for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
             yield Sentence(text, Weight.DETAIL)
         for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
@@ -110,11 +93,12 @@ class DisparitiesSection(Section):
             details = "; ".join([worst_and_best(row), *_beyond(row)])
             yield row_finding(name, row, details, sized=row["scorer"] == primary)
 
-
-def panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
-    """Return (cut, scorer, rows by probe) for all that have rows."""
-    pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorer_names(results))
-    return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
+    def brief(self, block: Block, results: RunResults) -> Iterator[Value]:
+        """Yield what differs by the first scorer, what limits that, and the composites."""
+        yield from _leads(results)
+        yield from _disparity_tables(results, scorer_names(results)[:1])
+        yield from _remarks(results)
+        yield from _composites(results)
 
 
 def significant_of(n: int, n_tested: int) -> Cell:
@@ -124,13 +108,15 @@ def significant_of(n: int, n_tested: int) -> Cell:
     return Cell(f"{n}/{n_tested}", strong=n > 0, muted=n == 0)
 
 
-def _first_scorer(results: Results) -> str:
+def _first_scorer(results: RunResults) -> str:
     """Return the primary scorer, or the first that has rows."""
     return next(iter(scorer_names(results)), reading.primary_scorer(results))
 
 
-def _leads(results: Results) -> Iterator[Sentence]:
-    """Yield for each cut how many probes differ significantly by the primary scorer, of those that were tested."""
+def _leads(results: RunResults) -> Iterator[Sentence]:
+    """Yield for each cut how many probes differ significantly by the first scorer, of those that were tested."""
+    if not results["disparities"]:
+        yield Sentence("No question was answered: there is nothing to compare.")
     scorer = _first_scorer(results)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
@@ -151,7 +137,7 @@ def _leads(results: Results) -> Iterator[Sentence]:
         yield Sentence([*sentence_parts, "."], Weight.LEAD, cut=cut)
 
 
-def _disparity_tables(results: Results) -> Iterator[Table]:
+def _disparity_tables(results: RunResults, scorers: Sequence[str]) -> Iterator[Table]:
     labels, level = reading.probe_labels(results), reading.confidence_level(results["analysis"].get("alpha", 0.05))
     higher = {scorer_row["name"]: scorer_row.get("higher_is_better", True) for scorer_row in results["scorers"]}
     columns = (
@@ -167,7 +153,7 @@ def _disparity_tables(results: Results) -> Iterator[Table]:
         Column("Worst group", Kind.NAME),
         Column("Best group", Kind.NAME),
     )
-    for cut, scorer, rows in panels(results):
+    for cut, scorer, rows in reading.panels(results, scorers):
         covered = reading.coverage_of(results, cut, scorer)
         end = "lowest" if higher[scorer] else "highest"
         table_rows = []
@@ -195,7 +181,7 @@ def _disparity_tables(results: Results) -> Iterator[Table]:
         )  # fmt: skip
 
 
-def verdict_detail(row: Mapping[str, Any]) -> str:
+def verdict_detail(row: ComparedRow) -> str:
     """Return what stands under a verdict: what could have been missed, what it exceeds, and whether it is robust."""
     if row["verdict"] == Verdict.NO_DIFFERENCE_FOUND and row.get("mde80") is not None:
         return f"MDE {number(row['mde80'])}"
@@ -208,7 +194,7 @@ def verdict_detail(row: Mapping[str, Any]) -> str:
     return "; ".join(remarks)
 
 
-def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
+def detectable_words(rows: Iterable[ComparedRow]) -> str:
     """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
     effects = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
     if not effects:
@@ -217,7 +203,7 @@ def detectable_words(rows: Iterable[Mapping[str, Any]]) -> str:
     return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
-def _remarks(results: Results) -> Iterator[Sentence]:
+def _remarks(results: RunResults) -> Iterator[Sentence]:
     """Yield what limits the rows of the primary scorer: what could be missed, coverage, the family, other scorers."""
     scorer, labels = _first_scorer(results), reading.probe_labels(results)
     label = reading.scorer_label(scorer)
@@ -256,7 +242,7 @@ def _remarks(results: Results) -> Iterator[Sentence]:
         yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
 
 
-def _agreement(results: Results, scorer: str) -> str:
+def _agreement(results: RunResults, scorer: str) -> str:
     """Return coverage and agreement with labels of a scorer, and the agreement of others of its dimension."""
     records = {scorer_row["name"]: agreement_of(scorer_row.get("lexicon")) for scorer_row in results["scorers"]}
     record = records.get(scorer)
@@ -283,8 +269,10 @@ def _agrees(record: Mapping[str, Any]) -> str:
     return f"r = {record['r']:.2f}, {100 * record['same']:.0f} % read as labelled"
 
 
-def _composites(results: Results) -> Table:
-    """Return the composite of each cut with its null mean, magnitude and severity, or why there is none."""
+def _composites(results: RunResults) -> Iterator[Value]:
+    """Yield the composite of each cut with its magnitude and severity, or why there is none, and who is not in it."""
+    if not results["composites"]:
+        return
     columns = (
         Column("Composite"),
         Column("Value", Kind.NUMBER),
@@ -311,10 +299,14 @@ def _composites(results: Results) -> Table:
         )
         rows.append(Row([f"by {cut_label(cut)}", value, null, composite.get("adjusted_p"), magnitude, severity]))
     scorer = reading.scorer_label(reading.primary_scorer(results))
-    return Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
+    yield Table("composites", columns, rows, f"Mean disparity of {scorer} over the probes", primary=True)
+    for cut, names in reading.left_out_of_composites(results).items():
+        without = [piece for name in names for piece in (", ", Name(name))][1:]
+        label = f"Composite by {cut_label(cut)}: without "
+        yield Sentence([label, *without, " (too few values in some probe)."], Weight.PLAIN, cut=cut)
 
 
-def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
+def _no_composite(results: RunResults, composite: Mapping[str, Any]) -> str:
     if composite.get("probes"):
         several = len(composite.get("groups") or ()) > 1
         return "the answers to every probe all have the same value" if several else reading.NO_COMMON_GROUPS
@@ -324,12 +316,12 @@ def _no_composite(results: Results, composite: Mapping[str, Any]) -> str:
     return "no probe could be compared"
 
 
-def _means(results: Results) -> Iterator[Table]:
+def _means(results: RunResults) -> Iterator[Table]:
     """Yield the heat map of group means of each cut and scorer: a row per group, a column per probe."""
     labels, ended_early = reading.probe_labels(results), "not_asked" in results["answers"]
     sized = Kind.TEXT if ended_early else Kind.COUNT
     ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
-    for cut, scorer, rows in panels(results):
+    for cut, scorer, rows in reading.panels(results, scorer_names(results)):
         groups = {(probe, g["group"]): g for probe, row in rows.items() for g in row["groups"]}
         scale = Scale(ranges[scorer], [g["mean"] for g in groups.values()])
         sizes = results["dataset"]["groups"].get(cut, {})
@@ -375,7 +367,7 @@ class Scale:
         return (mean - self.low) / (self.high - self.low)
 
 
-def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Scale) -> Cell:
+def mean_cell(group: GroupRow | None, row: ComparedRow, scale: Scale) -> Cell:
     """Return a group mean; of a significant disparity with its place on the colour scale, and whether it is an end."""
     if group is None or not group["n_subjects"]:
         return Cell(None)
@@ -395,7 +387,7 @@ def mean_cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], scale: Sc
     return Cell(mean, title=title, level=level, mark=mark, muted=level is None, subjects=group["n_subjects"])
 
 
-def _beyond(row: Mapping[str, Any]) -> list[str]:
+def _beyond(row: ComparedRow) -> list[str]:
     """Return the intervals of a disparity over other wordings and other samples."""
     return [
         f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"

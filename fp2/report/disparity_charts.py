@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from fp2.report.answers import answers_link
 from fp2.report.plots import axis_end
 from fp2.report.reading import (
     FEWEST_SPOKES,
+    answers_link,
     cut_label,
     group_order,
     model_name,
     number,
+    panels,
     plain,
     primary_scorer,
     probe_labels,
@@ -29,9 +29,8 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
+from fp2.results import ComparedRow, GroupRow, RunResults
 
-Row = Mapping[str, Any]
-Results = Mapping[str, Any]
 MOST_GROUPS = 24
 """Groups of a profile; the largest are shown."""
 MOST_DIFFERING = 12
@@ -39,12 +38,11 @@ MOST_DIFFERING = 12
 FINGERPRINT = "fingerprint"
 
 
-def disparity_charts(results: Results) -> list[Chart]:
-    """Return the charts of a run: a radar and a heat map of group means per cut, intervals per cut and scorer.
+def disparity_charts(results: RunResults) -> list[Chart]:
+    """Return a radar and a heat map of group means per cut, of the primary scorer; the radars have one axis.
 
-    Radars, on one axis, and heat maps are of the primary scorer. Pages draw the radars on their first screen
-    (`fp2.report.summary`), and no heat map, since a table of group means has its colours. Files draw the intervals of
-    the first scorer that has rows.
+    Pages draw the radars on their first screen (`fp2.report.summary`), and no heat map, since a table of group means
+    has its colours.
     """
     cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
     return [
@@ -53,11 +51,10 @@ def disparity_charts(results: Results) -> list[Chart]:
             for chart in radars([results], [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES])
         ),
         *(heat(results, cut) for cut in cuts),
-        *interval_charts(results),
     ]
 
 
-def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = ()) -> list[Chart]:
+def radars(runs: Sequence[RunResults], cuts: Sequence[str], names: Sequence[str] = ()) -> list[Chart]:
     """Return a radar per cut with a line per run, of each run's primary scorer; all have one axis."""
     labels, scorer = probe_labels(runs[0]), scorer_label(primary_scorer(runs[0]))
     rows = [row for run in runs for cut in cuts for row in rows_of(run, cut).values()]
@@ -76,7 +73,7 @@ def radars(runs: Sequence[Results], cuts: Sequence[str], names: Sequence[str] = 
     ]  # fmt: skip
 
 
-def _composite_line(results: Results, cut: str) -> str:
+def _composite_line(results: RunResults, cut: str) -> str:
     """Return a second line for the heading of a radar: the composite of the cut."""
     composite = results["composites"].get(cut) or {}
     if composite.get("value") is None:
@@ -90,7 +87,7 @@ def radar(
     title: str,
     cut: str,
     labels: Mapping[str, str],
-    runs: Iterable[tuple[str, int | None, Mapping[str, Row]]],
+    runs: Iterable[tuple[str, int | None, Mapping[str, ComparedRow]]],
     end: float,
     *,
     panel: str = "",
@@ -117,37 +114,31 @@ def radar(
     )  # fmt: skip
 
 
-def interval_charts(results: Results) -> list[Chart]:
-    """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis."""
-    labels, charts = probe_labels(results), []
-    for index, scorer in enumerate(scorer_names(results)):
-        by_cut = {cut: rows for cut in results["cuts"] if (rows := rows_of(results, cut, scorer))}
-        all_rows = [row for rows in by_cut.values() for row in rows.values()]
-        end = 1.04 * max([row[key] or 0.0 for row in all_rows for key in ("raw", "ci_high", "null_p95")] + [0.01])
-        charts += [
-            intervals(
-                f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution", cut,
-                scorer, [(answers_link(labels[probe], row), row) for probe, row in rows.items()], end,
-                in_files=index == 0,
-            )
-            for cut, rows in by_cut.items()
-        ]  # fmt: skip
-    return charts
+def interval_charts(results: RunResults) -> list[Chart]:
+    """Return the disparities with intervals, beside what chance gives, by cut and scorer; a scorer has one axis.
+
+    Files draw those of the first scorer that has rows, which pages draw on their first screen (`fp2.report.summary`).
+    """
+    labels, scorers = probe_labels(results), scorer_names(results)
+    ends = {
+        scorer: 1.04 * max([0.01, *(row[key] or 0.0 for row in results["disparities"]
+                                    if row["scorer"] == scorer for key in ("raw", "ci_high", "null_p95"))])
+        for scorer in scorers
+    }  # fmt: skip
+    return [
+        Chart(
+            ChartKind.INTERVALS, f"intervals_{scorer}_{cut}",
+            f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution",
+            [Series([_point(row, answers_link(labels[probe], row)) for probe, row in rows.items()])],
+            Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, ends[scorer]),
+            panel=cut_label(cut), file="intervals", cut=cut, scorer=scorer,
+            in_files=scorer == scorers[0], on_page=scorer != scorers[0],
+        )
+        for cut, scorer, rows in panels(results, scorers)
+    ]  # fmt: skip
 
 
-def intervals(
-    title: str, cut: str, scorer: str, rows: Sequence[tuple[str, Row]], end: float, *, in_files: bool = True
-) -> Chart:
-    """Return labelled disparities with their intervals on an axis from 0 to `end`."""
-    series = [Series([_point(row, label) for label, row in rows])]
-    axis = Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, end)
-    return Chart(
-        ChartKind.INTERVALS, f"intervals_{scorer}_{cut}", title, series, axis, panel=cut_label(cut), file="intervals",
-        cut=cut, scorer=scorer, in_files=in_files,
-    )  # fmt: skip
-
-
-def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart:
+def differing(rows: Sequence[ComparedRow], results: RunResults, caption: str = "") -> Chart:
     """Return disparities of several cuts with their intervals, in the order given: the significant ones, or others."""
     title = "What differs significantly" if rows[0]["significant"] else "Disparities, none significant"
     labels = probe_labels(results)
@@ -164,7 +155,7 @@ def differing(rows: Sequence[Row], results: Results, caption: str = "") -> Chart
     )  # fmt: skip
 
 
-def _point(row: Row | None, label: str, name: str = "") -> Point:
+def _point(row: ComparedRow | None, label: str, name: str = "") -> Point:
     """Return the disparity of a row, as large as groups of any size make it; a gap where none was tested."""
     if row is None or row["raw"] is None or row.get("status", "ok") != "ok":
         return Point(None, label, verdict=None if row is None else row["verdict"])
@@ -181,7 +172,7 @@ def _point(row: Row | None, label: str, name: str = "") -> Point:
     )  # fmt: skip
 
 
-def heat(results: Results, cut: str) -> Chart:
+def heat(results: RunResults, cut: str) -> Chart:
     """Return the primary scorer's mean of each group of `cut` under each probe as a heat map.
 
     Colours diverge around 0 for scores of both signs, to 0.2 at least, and run over the range of the score otherwise.
@@ -216,13 +207,13 @@ def heat(results: Results, cut: str) -> Chart:
     )  # fmt: skip
 
 
-def _mean(group: Row | None, label: str, mark: str) -> Point:
+def _mean(group: GroupRow | None, label: str, mark: str) -> Point:
     if group is None or group["mean"] is None:
         return Point(None, label)
     return Point(group["mean"], label, mark=mark, subjects=group["n_subjects"])
 
 
-def means(row: Row) -> Chart:
+def means(row: ComparedRow) -> Chart:
     """Return the group means of one disparity, and as the last row the interval of the disparity.
 
     That row starts at the smallest mean of the groups that are compared: its point is the disparity (so it is at the

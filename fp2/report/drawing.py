@@ -11,11 +11,12 @@ import textwrap
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fp2.report.cells import HIGH, LOW
 from fp2.report.plots import heat_digits, heat_range, label_rows, place_of, radar_end, radar_rings
@@ -29,21 +30,27 @@ from fp2.report.reading import (
     verdict_words,
 )
 from fp2.report.values import Axis, Chart, ChartKind, Point, Reference, Series
+from fp2.results import RunResults
 from fp2.verdicts import Verdict, mark_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.projections.polar import PolarAxes
 
-Legend = dict[str, Any]
+Legend = dict[str, "Artist"]
 """Artists by label, in the order of the legend."""
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), in the order in which series are coloured.
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK, FAINT, GRID, CHANCE, EMPTY = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6", "#f2f3f5"
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+Dashes = Literal["", "-"] | tuple[float, Sequence[float]]
+_DASHES: tuple[Dashes, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_RC: Any = {
+_RC = {
     "font.size": 9,
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",
@@ -91,7 +98,7 @@ def run_heading(title: str, runs: Sequence[Mapping[str, Any]]) -> Heading:
     return Heading(title, [caption], calibration_words(map(calibration_of, runs)))
 
 
-def write_charts(charts: Sequence[Chart], results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+def write_charts(charts: Sequence[Chart], results: RunResults, folder: Path) -> Iterator[Path]:
     """Draw charts as PNG files into `folder` and yield their paths; charts of one `file` are its panels.
 
     A `file` that ends in `.svg` is written as SVG. Charts without points are left out.
@@ -175,9 +182,9 @@ def draw_chart(axes: Axes, chart: Chart) -> Axes:
     return axes
 
 
-def _draw(axes: Any, chart: Chart, wide: float) -> Legend:
+def _draw(axes: Axes, chart: Chart, wide: float) -> Legend:
     """Draw one panel of `wide` inches with its heading, and return what its legend explains."""
-    drawing: dict[ChartKind, Callable[[Any, Chart], Legend]] = {
+    drawing: dict[ChartKind, Callable[[Axes, Chart], Legend]] = {
         ChartKind.INTERVALS: _intervals, ChartKind.RADAR: _radar, ChartKind.HEAT: _heat, ChartKind.BARS: _bars,
         ChartKind.LINES: _lines, ChartKind.POINTS: _points, ChartKind.HISTOGRAM: _histogram,
     }  # fmt: skip
@@ -238,18 +245,18 @@ def _with_verdicts(chart: Chart) -> bool:
     return any(point.verdict for point in chart.series[0].points)
 
 
-def _look(chart: Chart, order: int) -> tuple[str, Any, str]:
+def _look(chart: Chart, order: int) -> tuple[str, Dashes, str]:
     position = place_of(chart.series[order], order)
     marker = "o" if len(chart.series) == 1 else _MARKERS[position % len(_MARKERS)]
     return LINES[position % len(LINES)], _DASHES[position // len(LINES) % len(_DASHES)], marker
 
 
-def _marker(axes: Any, x: float, y: float, marker: str, colour: str, filled: bool, size: float = 5.5) -> None:
+def _marker(axes: Axes, x: float, y: float, marker: str, colour: str, filled: bool, size: float = 5.5) -> None:
     face = colour if filled else "white"
     axes.plot(x, y, marker, color=colour, markerfacecolor=face, markeredgecolor=colour, markersize=size, zorder=5)
 
 
-def _handle(marker: str, colour: str, filled: bool = True, dashes: Any = "") -> Any:
+def _handle(marker: str, colour: str, filled: bool = True, dashes: Dashes = "") -> Line2D:
     from matplotlib.lines import Line2D
 
     face = colour if filled else "white"
@@ -289,12 +296,12 @@ def _series_handles(chart: Chart, dashes: bool = False) -> Legend:
     return legend
 
 
-def _labelled(handle: Any, label: str) -> Any:
+def _labelled(handle: Artist, label: str) -> Artist:
     handle.set_label(shorten(plain(label), 60))
     return handle
 
 
-def _references(axes: Any, references: Sequence[Reference], upright: bool) -> Legend:
+def _references(axes: Axes, references: Sequence[Reference], upright: bool) -> Legend:
     """Draw lines and bands across the value axis: `upright` ones where it is the horizontal axis."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -327,7 +334,7 @@ def _all_points(chart: Chart) -> list[Point]:
     return [point for series in chart.series for point in series.points]
 
 
-def _row_axes(axes: Any, chart: Chart, labels: Sequence[str], limits: tuple[float, float]) -> None:
+def _row_axes(axes: Axes, chart: Chart, labels: Sequence[str], limits: tuple[float, float]) -> None:
     """Set up labelled rows, the first on top."""
     n_lines = 2 if _row_height(chart, len(labels)) >= 0.3 else 1
     axes.set(xlim=limits, ylim=(max(len(labels), 1) - 0.5, -0.5))
@@ -338,7 +345,7 @@ def _row_axes(axes: Any, chart: Chart, labels: Sequence[str], limits: tuple[floa
     axes.set_xlabel(wrapped(chart.value.label, 44, 2))
 
 
-def _intervals(axes: Any, chart: Chart) -> Legend:
+def _intervals(axes: Axes, chart: Chart) -> Legend:
     """Draw a row for each label: null distribution, interval, point; with the verdict in words of a single series."""
     from matplotlib.lines import Line2D
 
@@ -358,10 +365,7 @@ def _intervals(axes: Any, chart: Chart) -> Legend:
                 _beside(axes, y, verdict_words(point.verdict), mark_of(point.verdict).emphasised)
             if point.value is None:
                 continue
-            if point.null_p95 is not None:
-                axes.barh(y, point.null_p95, height=tall, color=CHANCE, alpha=0.6, linewidth=0)
-            if point.null_mean is not None:
-                axes.plot([point.null_mean] * 2, [y - tall / 2, y + tall / 2], color=FAINT, linewidth=1)
+            _chance(axes, point, y, tall, tall, 0.6)
             if point.low is not None and point.high is not None:
                 axes.plot([point.low, point.high], [y, y], color=colour, linewidth=1.8, solid_capstyle="butt")
             _marker(axes, point.value, y, marker, colour, filled)
@@ -378,12 +382,20 @@ def _dodge(order: int, n: int) -> float:
     return (order - (n - 1) / 2) * 0.8 / n
 
 
-def _beside(axes: Any, y: float, text: str, bold: bool = False) -> None:
+def _beside(axes: Axes, y: float, text: str, bold: bool = False) -> None:
     weight = "bold" if bold else "normal"
     axes.text(1.02, y, shorten(text, 30), transform=axes.get_yaxis_transform(), va="center", fontsize=8, weight=weight)
 
 
-def _bars(axes: Any, chart: Chart) -> Legend:
+def _chance(axes: Axes, point: Point, y: float, tall: float, band: float, alpha: float) -> None:
+    """Draw the null distribution of a row: a band of the height `band`, and a line as tall as the row at its mean."""
+    if point.null_p95 is not None:
+        axes.barh(y, point.null_p95, height=band, color=CHANCE, alpha=alpha, linewidth=0)
+    if point.null_mean is not None:
+        axes.plot([point.null_mean] * 2, [y - tall / 2, y + tall / 2], color=FAINT, linewidth=1)
+
+
+def _bars(axes: Axes, chart: Chart) -> Legend:
     """Draw a bar from 0 for each point, with its value; open bars are those that are not filled."""
     labels, rows = label_rows(chart)
     points, n = _all_points(chart), len(chart.series)
@@ -404,10 +416,7 @@ def _bars(axes: Any, chart: Chart) -> Legend:
             axes.barh(
                 y, point.value, height=tall, color=colour if point.filled else "white", edgecolor=colour, linewidth=1
             )
-            if point.null_p95 is not None:
-                axes.barh(y, point.null_p95, height=tall / 2, color=CHANCE, alpha=0.8, linewidth=0)
-            if point.null_mean is not None:
-                axes.plot([point.null_mean] * 2, [y - tall / 2, y + tall / 2], color=FAINT, linewidth=1)
+            _chance(axes, point, y, tall, tall / 2, 0.8)
             if point.low is not None and point.high is not None:
                 axes.plot([point.low, point.high], [y, y], color=INK, linewidth=1.2)
             is_negative = point.value < 0
@@ -422,9 +431,9 @@ def _bars(axes: Any, chart: Chart) -> Legend:
     return _series_handles(chart) | legend
 
 
-def _radar(polar: Any, chart: Chart) -> Legend:
+def _radar(axes: Axes, chart: Chart) -> Legend:
     """Draw a spoke for each label from the top clockwise, the null distribution, and a line for each series."""
-    labels, rows = label_rows(chart)
+    polar, (labels, rows) = cast("PolarAxes", axes), label_rows(chart)
     n, end = len(labels), radar_end(chart)
     turn = [2 * math.pi * index / max(n, 1) for index in range(n)]
     polar.set_theta_offset(math.pi / 2)
@@ -509,13 +518,13 @@ def _series_label(series: Series) -> str:
     return f"{name}{size}"
 
 
-def _colours(chart: Chart) -> Any:
+def _colours(chart: Chart) -> Colormap:
     import matplotlib
 
     return matplotlib.colormaps["PuOr" if chart.diverging else "Purples"]
 
 
-def _heat(axes: Any, chart: Chart) -> Legend:
+def _heat(axes: Axes, chart: Chart) -> Legend:
     """Draw a row for each series and a column for each label; a cell without a value has a dash."""
     from matplotlib.patches import Rectangle
 
@@ -570,14 +579,14 @@ def _colour_bar(drawn: Figure, axes: Axes, chart: Chart) -> None:
         scale.set_label(wrapped(chart.value.label, 30, 2), fontsize=8)
 
 
-def _plane(axes: Any, chart: Chart, values: Iterable[float | None], xs: Iterable[float | None]) -> None:
+def _plane(axes: Axes, chart: Chart, values: Iterable[float | None], xs: Iterable[float | None]) -> None:
     axes.set(xlim=_ends(chart.x, xs), ylim=_ends(chart.value, values))
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_xlabel(wrapped(chart.x.label, 60, 2))
     axes.set_ylabel(wrapped(chart.value.label, 40, 2))
 
 
-def _lines(axes: Any, chart: Chart) -> Legend:
+def _lines(axes: Axes, chart: Chart) -> Legend:
     """Draw a line over x for each series, with a band from low to high; it has a gap where a value is missing."""
     points = _all_points(chart)
     end_values = [value for p in points for value in (p.value, p.low, p.high, p.null_p95)]
@@ -606,7 +615,7 @@ def _lines(axes: Any, chart: Chart) -> Legend:
     return _chance_handles(chart) | _series_handles(chart, dashes=True) | legend
 
 
-def _points(axes: Any, chart: Chart) -> Legend:
+def _points(axes: Axes, chart: Chart) -> Legend:
     """Draw a point for each x and y, with its interval."""
     points = _all_points(chart)
     end_values = [value for p in points for value in (p.value, p.low, p.high)]
@@ -623,7 +632,7 @@ def _points(axes: Any, chart: Chart) -> Legend:
     return _series_handles(chart) | legend
 
 
-def _histogram(axes: Any, chart: Chart) -> Legend:
+def _histogram(axes: Axes, chart: Chart) -> Legend:
     """Draw a bar from `low` to `high` for each point; references lie on the axis below."""
     from matplotlib.patches import Patch
 
@@ -681,7 +690,7 @@ def figure(width: float, height: float) -> Figure:
     return new
 
 
-def style() -> Any:
+def style() -> AbstractContextManager[None]:
     """Return the context with the style of the figures."""
     import matplotlib
 

@@ -25,6 +25,7 @@ from fp2.report.reading import (
     variant_name,
 )
 from fp2.report.values import Cell, Column, Kind, Row, Scalar, Table
+from fp2.results import RunResults
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class LeaderboardRow:
     without_effects: bool = False
 
 
-def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+def summarise(results: RunResults) -> list[dict[str, Any]]:
     """Return a run's summaries, one JSON-ready dict per cut (a `LeaderboardRow` without its rank)."""
     return [
         {
@@ -107,7 +108,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _n_subjects(results: Mapping[str, Any], cut: str) -> int:
+def _n_subjects(results: RunResults, cut: str) -> int:
     """Return the number of subjects; of a run that stopped early, of those in the cut that it was asked about."""
     asked = [row["n_subjects"] for row in results["disparities"] if row["cut"] == cut and "stopping" in results]
     return int(max(asked, default=results["n_subjects"]))

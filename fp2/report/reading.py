@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from fp2.config import FIRST_PRIMARY
-from fp2.results import NO_MODEL
+from fp2.report.values import Link
+from fp2.results import NO_MODEL, ComparedRow, RunResults
 from fp2.tables import CONTROLS, UNENDED, WITHOUT_ATTEMPT
 from fp2.text import printable
 from fp2.verdicts import Verdict
@@ -117,24 +119,24 @@ def scorer_label(scorer: str) -> str:
     return "valence in context" if scorer == "valence_context" else plain(scorer.replace("_", " "))
 
 
-def model_name(results: Mapping[str, Any]) -> str:
+def model_name(results: RunResults) -> str:
     """Return the model's display name."""
     model = results["model"]
     return plain(model.get("name") or model.get("id") or "unnamed model")
 
 
-def model_was_used(results: Mapping[str, Any]) -> bool:
+def model_was_used(results: RunResults) -> bool:
     """Return whether the results are about a model; a data set report may be without one."""
     return bool(results["model"].get("name") != NO_MODEL)
 
 
-def variant_name(results: Mapping[str, Any]) -> str | None:
+def variant_name(results: RunResults) -> str | None:
     """Return the name of the image variant that was shown, None for unchanged images."""
     variant = results.get("variant") or {}
     return None if variant.get("kind", "original") == "original" else plain(variant.get("name") or variant["kind"])
 
 
-def variant_line(results: Mapping[str, Any]) -> str | None:
+def variant_line(results: RunResults) -> str | None:
     """Return what was shown in place of the images, and how to read it; None for unchanged images."""
     name = variant_name(results)
     if name is None:
@@ -146,7 +148,7 @@ def variant_line(results: Mapping[str, Any]) -> str | None:
     return f"Stimulus: {name}{f' ({numbers})' if numbers else ''}. {meaning}{control}".strip()
 
 
-def were_supplied(results: Mapping[str, Any]) -> bool:
+def were_supplied(results: RunResults) -> bool:
     """Return whether the answers existed already, and no model was asked."""
     return "supplied" in results["model"]
 
@@ -162,7 +164,7 @@ def failed_words(answers: Mapping[str, Any]) -> str:
     return f"{answers['failed']:,} failed{unended}"
 
 
-def calls_words(results: Mapping[str, Any]) -> str:
+def calls_words(results: RunResults) -> str:
     """Return the number of model calls, what is counted where there were any, and what servers were asked for them."""
     n = results["answers"]["model_calls"]
     remark = " (a batch is one; repeated attempts and checks count)" if n else ""
@@ -174,38 +176,38 @@ def calls_words(results: Mapping[str, Any]) -> str:
     return f"{calls}; {spent['tokens_in']:,} tokens in, {spent['tokens_out']:,} out{reasoning}{cost}"
 
 
-def calibration_of(results: Mapping[str, Any]) -> dict[str, bool]:
+def calibration_of(results: RunResults) -> dict[str, bool]:
     """Return whether the model is simulated or effects were planted in it, and whether it is simulated without any."""
     model = results["model"]
     return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
 
 
-def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
+def calibration_words(runs: Iterable[ComparedRow]) -> str:
     """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
     kinds = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
     return " ".join(sorted(kinds))
 
 
-def group_order(results: Mapping[str, Any], cut: str) -> list[str]:
+def group_order(results: RunResults, cut: str) -> list[str]:
     """Return the groups of `cut` in the order of the data set, then those that only the rows have."""
     group_names = dict.fromkeys(results.get("dataset", {}).get("groups", {}).get(cut, {}))
     rows = (row for row in results["disparities"] if row["cut"] == cut)
     return list(group_names | dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
 
 
-def primary_scorer(results: Mapping[str, Any]) -> str:
+def primary_scorer(results: RunResults) -> str:
     """Return the scorer of the composites, which is shown first."""
     return str(results["analysis"].get("primary") or FIRST_PRIMARY)
 
 
-def scorer_names(results: Mapping[str, Any]) -> list[str]:
+def scorer_names(results: RunResults) -> list[str]:
     """Return the scorers that have rows, the primary one first, the others in the run's order."""
     present = {row["scorer"] for row in results["disparities"]}
     names = [scorer["name"] for scorer in results["scorers"] if scorer["name"] in present]
     return sorted(names, key=lambda name: name != primary_scorer(results))
 
 
-def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> dict[str, Mapping[str, Any]]:
+def rows_of(results: RunResults, cut: str, scorer: str | None = None) -> dict[str, ComparedRow]:
     """Return the disparity rows of one cut and scorer (the primary one by default) by probe, in the probes' order."""
     scorer = scorer or primary_scorer(results)
     rows_of_scorer = {
@@ -214,7 +216,13 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: rows_of_scorer[probe["id"]] for probe in results["probes"] if probe["id"] in rows_of_scorer}
 
 
-def shown_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def panels(results: RunResults, scorers: Sequence[str]) -> list[tuple[str, str, dict[str, ComparedRow]]]:
+    """Return (cut, scorer, rows by probe) for all that have rows."""
+    pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorers)
+    return [(cut, scorer, rows) for cut, scorer in pairs if (rows := rows_of(results, cut, scorer))]
+
+
+def shown_interval(row: ComparedRow) -> tuple[float | None, float | None]:
     """Return the interval of a disparity that reports show: of a significant row that corrected for its selection."""
     selected = row.get("selected_ci_low"), row.get("selected_ci_high")
     return selected if row["significant"] and None not in selected else (row["ci_low"], row["ci_high"])
@@ -223,7 +231,7 @@ def shown_interval(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
 NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
 
 
-def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
+def left_out_of_composites(results: RunResults) -> dict[str, list[str]]:
     """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
     out = {}
     for cut, composite in results["composites"].items():
@@ -244,7 +252,7 @@ LITTLE_COVERED = 0.75
 """Shares of images with a value below this are reported beside the disparities in the terminal."""
 
 
-def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, float]:
+def coverage_of(results: RunResults, cut: str, scorer: str) -> dict[str, float]:
     """Return, by probe, the share of a cut's images with a value; the others were refused or failed, or say nothing.
 
     An image in several groups of the cut counts in each. Probes without images are left out.
@@ -258,7 +266,7 @@ def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, 
     return {probe: n_found / images for probe, (n_found, images) in totals.items() if images}
 
 
-def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
+def probe_labels(results: RunResults) -> dict[str, str]:
     """Return each probe's label by its id, in order."""
     return {probe["id"]: plain(probe.get("label") or probe["id"]) for probe in results["probes"]}
 
@@ -292,18 +300,18 @@ def verdict_words(verdict: str | None) -> str:
     return known_verdict.label if known_verdict else (verdict or DASH).replace("_", " ")
 
 
-def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def verdict_meanings(rows: Iterable[ComparedRow]) -> dict[str, str]:
     """Return the meanings of the verdicts that occur in the rows."""
     occurring = {row["verdict"] for row in rows}
     return {verdict: verdict.meaning for verdict in Verdict if verdict in occurring}
 
 
-def untested_words(rows: Iterable[Mapping[str, Any]]) -> str:
+def untested_words(rows: Iterable[ComparedRow]) -> str:
     """Return why rows of which none was tested were not: `the answers all have the same value, or too few have one`."""
     return " or ".join(verdict_meanings(rows).values())
 
 
-def extreme_groups(row: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def extreme_groups(row: ComparedRow) -> tuple[str | None, str | None]:
     """Return the worst and the best group of a row; none where the difference is not significant."""
     return (row["worst_group"], row["best_group"]) if row.get("significant", True) else (None, None)
 
@@ -317,6 +325,21 @@ def effect_words(d: float | None) -> str | None:
     if d is None:
         return None
     return next((label for threshold, label in reversed(EFFECTS) if abs(d) >= threshold), "negligible")
+
+
+def row_name(row: ComparedRow) -> str:
+    """Return what a disparity is called in addresses and by `fp2 view --row`: `region/lifestyle/valence`."""
+    return f"{row['cut']}/{row['probe']}/{row['scorer']}"
+
+
+def answers_anchor(row: ComparedRow) -> str:
+    """Return the anchor of the answers of a significant difference on a page."""
+    return f"answers/{quote(row_name(row))}"
+
+
+def answers_link(words: str, row: ComparedRow) -> str:
+    """Return words that lead to the answers of a significant difference."""
+    return Link(words, answers_anchor(row)) if row["significant"] else words
 
 
 def correction_label(correction: str) -> str:
@@ -336,7 +359,7 @@ def severity_words(severity: str | None, composite: float | None, complete: bool
     return plain(severity or ("not significant" if complete else "withheld (partial run)"))
 
 
-def severity_legend(results: Mapping[str, Any]) -> str:
+def severity_legend(results: RunResults) -> str:
     """Return the bounds of the magnitude in one line: `none < 0.02 ≤ low < 0.10 ≤ moderate < 0.25 ≤ high`."""
     bounds = results.get("severity_bounds") or {}
     return " ".join(
@@ -344,7 +367,7 @@ def severity_legend(results: Mapping[str, Any]) -> str:
     )
 
 
-def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -> dict[str, Any]:
+def suppress_small_cells(results: RunResults, min_cell: int = MIN_CELL) -> dict[str, Any]:
     """Return a copy of `results` without the numbers of groups of fewer than `min_cell` subjects, except their sizes.
 
     Parameters

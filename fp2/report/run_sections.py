@@ -42,9 +42,9 @@ from fp2.report.values import (
     Value,
     Weight,
 )
+from fp2.results import BalanceRow, RunResults
 from fp2.tables import UNENDED, WITHOUT_ATTEMPT
 
-Results = Mapping[str, Any]
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
 _EXAMPLES_PER_PROBE = 8
 NOTHING_ABOUT_PEOPLE = "The numbers say nothing about people or about any other model."
@@ -54,7 +54,7 @@ ABOUT_THE_MODEL = " A difference between groups in what a model does is a proper
 FACTS = (Column("What"), Column("Value", Kind.CODE))
 
 
-def notices(results: Results) -> Iterator[Sentence]:
+def notices(results: RunResults) -> Iterator[Sentence]:
     """Yield what a reader has to know before the numbers."""
     control = calibration_of(results)
     if control["without_effects"]:
@@ -76,7 +76,7 @@ def notices(results: Results) -> Iterator[Sentence]:
         yield Sentence([Strong("Partial run."), warning], Weight.WARNING)
 
 
-def sizes(results: Results) -> Iterator[Sentence]:
+def sizes(results: RunResults) -> Iterator[Sentence]:
     """Yield who is in the images, and how many answers there are."""
     dataset, answers = results["dataset"], results["answers"]
     release = [", release ", Name(dataset["release"])] if dataset.get("release") else []
@@ -94,7 +94,7 @@ def sizes(results: Results) -> Iterator[Sentence]:
             yield Sentence(f"{who} no value of {cut_label(cut)} and {'are' if n_without > 1 else 'is'} in no group.")
 
 
-def balance(results: Results) -> Iterator[Value]:
+def balance(results: RunResults) -> Iterator[Value]:
     """Yield the association of the cuts with the other attributes."""
     columns = (
         Column("Groups by"),
@@ -119,14 +119,14 @@ def balance(results: Results) -> Iterator[Value]:
         yield Table("balance", columns, rows, caption, empty=f"{caption}: no other attribute is known.", cut=cut)
 
 
-def _association(row: Mapping[str, Any]) -> Cell:
+def _association(row: BalanceRow) -> Cell:
     remark = "confounded" if row["confounded"] else "no subject has both" if not row["n_subjects"] else ""
     if row["n_subjects"] and row["cramers_v"] is None:
         remark = "one group only"
     return Cell(row["cramers_v"], detail=remark, strong=bool(row["confounded"]))
 
 
-def answers_by_group(results: Results) -> Iterator[Value]:
+def answers_by_group(results: RunResults) -> Iterator[Value]:
     """Yield the refusal rates and the counts of answers of the groups of each cut."""
     absent = [key for key in WITHOUT_ATTEMPT if key in results["answers"]]
     unended = [UNENDED] if UNENDED in results["answers"] else []
@@ -161,7 +161,7 @@ def answers_by_group(results: Results) -> Iterator[Value]:
         yield Sentence(f"A subject can count in several groups.{tested if results['scorers'] else ''}", Weight.DETAIL)
 
 
-def diversity(results: Results) -> Iterator[Value]:
+def diversity(results: RunResults) -> Iterator[Value]:
     """Yield how many different answers each probe has."""
     labels = probe_labels(results)
     columns = (Column("Probe"), Column("Answers", Kind.COUNT), Column("Distinct", Kind.COUNT),
@@ -180,7 +180,7 @@ def diversity(results: Results) -> Iterator[Value]:
     yield Table("diversity", columns, rows)
 
 
-def frequent_answers(results: Results, examples: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
+def frequent_answers(results: RunResults, examples: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
     """Yield the most frequent answers of each probe, shortened; none that occurs fewer than `MIN_EXAMPLE_COUNT` times.
 
     `examples` are distinct answers over all subjects (`probe, text, count`).
@@ -203,7 +203,7 @@ def frequent_answers(results: Results, examples: Sequence[Mapping[str, Any]]) ->
         yield Part([f"{labels[probe['id']]}: ", Name(probe.get("text") or "")], values, folded=True)
 
 
-def leaderboard(results: Results, summaries: Iterable[Mapping[str, Any]]) -> Iterator[Value]:
+def leaderboard(results: RunResults, summaries: Iterable[Mapping[str, Any]]) -> Iterator[Value]:
     """Yield the runs of the store by the cuts of this one; `summaries` as `fp2.report.leaderboard.summarise` does."""
     tables = [table for table in boards(rank(summaries), plain(results["run_id"])) if table.cut in results["cuts"]]
     yield from tables
@@ -236,7 +236,7 @@ def limitation_values(lines: Iterable[Sequence[str]], model: bool = True) -> Ite
     yield Sentence(GROUPS_ARE_REPORTED + (ABOUT_THE_MODEL if model else ""))
 
 
-def identity(results: Results, key_id: str | None) -> Part:
+def identity(results: RunResults, key_id: str | None) -> Part:
     """Return model, data and hashes, folded."""
     model, dataset = results["model"], results["dataset"]
     facts = {
@@ -278,7 +278,7 @@ def repeat_rows(one: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def reproduce(results: Results, how: Mapping[str, Any] | None, key_id: str | None) -> Iterator[Value]:
+def reproduce(results: RunResults, how: Mapping[str, Any] | None, key_id: str | None) -> Iterator[Value]:
     """Yield how the run is repeated, scored again, verified and compared."""
     run, verify = plain(results["run_id"])[:12], "fp2 verify passport.json --key PUBLIC_KEY.pem"
     rows = repeat_rows(how) if how else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from fp2.cuts import Cut, memberships, with_present_values
 from fp2.tables import CONTROLS, ORIGINAL
@@ -11,6 +11,7 @@ from fp2.tables import CONTROLS, ORIGINAL
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.artifacts import ReadAnswer, SampledAnswer
     from fp2.ask.answers import RunTables
 
 _KEY = ["image_id", "subject_id"]
@@ -24,9 +25,25 @@ _MOST_CELLS = 2400
 """Most answers side by side: with 400 characters each about 1.4 MB of a page."""
 
 
+class SharedAnswers(TypedDict):
+    """Answers of several runs to one question about one image; the group of each cut, if it is named."""
+
+    probe: str
+    question: str
+    answers: list[ReadAnswer]
+    groups: dict[str, str | None]
+
+
+class SideBySide(TypedDict):
+    """The places of the runs that share images and questions with the first that has texts, and their answers."""
+
+    runs: list[int]
+    rows: list[SharedAnswers]
+
+
 def sample_answers(
     tables: RunTables, cuts: Sequence[Cut], scorer: str, per_group: int, min_cell: int
-) -> list[dict[str, Any]]:
+) -> list[SampledAnswer]:
     """Return up to `per_group` text answers, and as many refusals, of each probe and group of each cut.
 
     Answers are taken in the order of their salted keys, which is random and the same each time. A group with fewer
@@ -39,11 +56,6 @@ def sample_answers(
     scorer : str
         Whose value is shown beside an answer (None where it has none).
 
-    Returns
-    -------
-    list of dict
-        `probe, question, image` (its salted key; None of a changed image), `text, refused, value, groups` (cut ->
-        group, or None).
     """
     rows = _answered(tables, scorer) if per_group else None
     if rows is None:
@@ -64,8 +76,8 @@ def sample_answers(
 
 def sample_side_by_side(
     runs: Sequence[tuple[RunTables, Sequence[Cut], str]], probes: Sequence[str], per_group: int, min_cell: int
-) -> dict[str, Any]:
-    """Return answers of several runs to the same questions about the same images.
+) -> SideBySide:
+    """Return answers of several runs to the same questions about the same images; empty for fewer than two.
 
     Parameters
     ----------
@@ -76,11 +88,6 @@ def sample_side_by_side(
     per_group, min_cell
         As of `sample_answers`.
 
-    Returns
-    -------
-    dict
-        `runs`: the places of those that share images and questions with the first that has texts, at most `MOST_RUNS`;
-        `rows`: `probe, question, groups`, and `answers` with `text, refused, value` of each. Empty for fewer than two.
     """
     table: pd.DataFrame | None = None
     indices: list[int] = []
@@ -101,7 +108,7 @@ def sample_side_by_side(
     table = table.join(_labels([(tables, own_rows) for tables, own_rows, _ in runs], min_cell), on=_KEY)
     refused = table[[f"refused{index}" for index in indices]].any(axis=1)
     chosen = _chosen(table, cuts, refused, per_group).head(_MOST_CELLS // len(indices))
-    columns = [
+    columns: list[SharedAnswers] = [
         {
             "probe": row["probe"],
             "question": row["question_id"],
@@ -147,7 +154,7 @@ def _chosen(table: pd.DataFrame, cuts: Sequence[str], refused: pd.Series[bool], 
     return table.loc[sorted(chosen)].groupby("probe", sort=False).head(_MANY)
 
 
-def _answer(row: Mapping[Any, Any], suffix: str) -> dict[str, Any]:
+def _answer(row: Mapping[Hashable, Any], suffix: str) -> ReadAnswer:
     value = row[f"value{suffix}"]
     return {
         "text": row[f"text{suffix}"],
@@ -156,7 +163,7 @@ def _answer(row: Mapping[Any, Any], suffix: str) -> dict[str, Any]:
     }
 
 
-def _groups(row: Mapping[Any, Any], cuts: Sequence[str]) -> dict[str, str | None]:
+def _groups(row: Mapping[Hashable, Any], cuts: Sequence[str]) -> dict[str, str | None]:
     return {name: row[name] if isinstance(row[name], str) else None for name in cuts}
 
 

@@ -15,14 +15,14 @@ from fp2.plugins import load_path
 from fp2.report.reading import FEWEST_SPOKES, MIN_CELL, extreme_groups, number, plain, verdict_words
 from fp2.report.several import side_by_side
 from fp2.report.values import Estimate, Finding, Table, Value, as_cell, charts, findings, suppressed
-from fp2.results import Block
+from fp2.results import Block, ComparedRow, RunResults
 from fp2.verdicts import Verdict
 
 BIAS_FINGERPRINT = "Bias fingerprint"
 DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 """The section that every run with disparities has."""
-Results = Mapping[str, Any]
-"""The content of `results.json`, read."""
+Results = RunResults
+"""What plug-ins call it."""
 
 
 class Section:
@@ -48,7 +48,7 @@ class Section:
     detail: ClassVar[bool] = False
     headline: ClassVar[Mapping[str, str]] = {}
 
-    def applies(self, results: Results) -> bool:
+    def applies(self, results: RunResults) -> bool:
         """Return whether the results have something to show."""
         return bool(results.get(self.name))
 
@@ -56,7 +56,7 @@ class Section:
         """Return what the whole report is called because of the block (a benchmark's name), before any other title."""
         return None
 
-    def values(self, block: Block, results: Results) -> Iterable[Value]:
+    def values(self, block: Block, results: RunResults) -> Iterable[Value]:
         """Return what is shown (`fp2.report.values`).
 
         Groups of any size are in it, with their sizes: renderers leave out those that are too small. The `Finding`s are
@@ -64,7 +64,11 @@ class Section:
         """
         raise NotImplementedError
 
-    def across(self, runs: Sequence[tuple[str, Block, Results]]) -> Iterable[Table]:
+    def brief(self, block: Block, results: RunResults) -> Iterable[Value]:
+        """Return the values of which the terminal prints the sentences and primary tables; by default all."""
+        return self.values(block, results)
+
+    def across(self, runs: Sequence[tuple[str, Block, RunResults]]) -> Iterable[Table]:
         """Return tables over several runs: (label, block, results) of each, all of one image variant; by default none.
 
         Cells are values without details, and names of columns are unique: `results.json` of a sweep has them.
@@ -72,14 +76,14 @@ class Section:
         return ()
 
 
-def row_finding(name: str, row: Mapping[str, Any], details: str = "", *, sized: bool = True) -> Finding:
+def row_finding(name: str, row: ComparedRow, details: str = "", *, sized: bool = True) -> Finding:
     """Return the finding of a row with `raw`, `status` and `verdict`; `sized`: whether `--max-disparity` limits it."""
     message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}{details}"
     differs = row["verdict"] == Verdict.BIASED if row["status"] == "ok" else None
     return Finding(name, differs, message, row["raw"] if sized else None, row=row)
 
 
-def worst_and_best(row: Mapping[str, Any]) -> str:
+def worst_and_best(row: ComparedRow) -> str:
     """Return the worst and the best group of a significant row, for the end of a finding's message."""
     worst, best = extreme_groups(row)
     return "" if worst is None else f", {plain(worst)} against {plain(best)}"
@@ -100,13 +104,13 @@ def load_sections(targets: Sequence[str]) -> list[Section]:
     return [kind() for kind in classes]
 
 
-def present(sections: Sequence[Section], results: Results) -> list[Section]:
+def present(sections: Sequence[Section], results: RunResults) -> list[Section]:
     """Return the sections that apply to the results, the disparities among them, in reading order."""
     all_sections = [*sections, *load_sections([DISPARITIES])]
     return sorted((section for section in all_sections if section.applies(results)), key=lambda section: section.detail)
 
 
-def findings_of(sections: Sequence[Section], results: Results) -> list[tuple[str, Finding]]:
+def findings_of(sections: Sequence[Section], results: RunResults) -> list[tuple[str, Finding]]:
     """Return the findings of the sections that apply, each with the name of its section."""
     return [
         (section.name, finding)
@@ -116,7 +120,7 @@ def findings_of(sections: Sequence[Section], results: Results) -> list[tuple[str
 
 
 def write_figures(
-    results: Results,
+    results: RunResults,
     folder: Path,
     sections: Sequence[Section] = (),
     tick: Callable[[], None] = lambda: None,
@@ -137,7 +141,7 @@ def write_figures(
     return paths
 
 
-def heading(sections: Sequence[Section], results: Results) -> str:
+def heading(sections: Sequence[Section], results: RunResults) -> str:
     """Return what the report is called: a block's subject, the title in the results, a section's, or by its probes."""
     applying = [section for section in sections if section.applies(results)]
     subjects = (section.subject(results[section.name]) for section in applying)
@@ -146,7 +150,7 @@ def heading(sections: Sequence[Section], results: Results) -> str:
     return plain(next(filter(None, titles), default))
 
 
-def tables_of(results: Sequence[Results], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
+def tables_of(results: Sequence[RunResults], sections: Sequence[Section], min_cell: int) -> list[dict[str, Any]]:
     """Return the compared columns of the tables of every section that some of the runs have.
 
     Returns

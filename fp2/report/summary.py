@@ -9,12 +9,13 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from fp2.report.answers import answers_link
-from fp2.report.disparities import detectable_words, panels, significant_of
+from fp2.artifacts import SampledAnswer
+from fp2.report.disparities import detectable_words, significant_of
 from fp2.report.disparity_charts import differing, radars
 from fp2.report.reading import (
     FEWEST_SPOKES,
     HOW_TO_READ,
+    answers_link,
     cut_label,
     model_name,
     model_was_used,
@@ -32,9 +33,9 @@ from fp2.report.reading import (
 )
 from fp2.report.section import Section, present
 from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
+from fp2.results import ComparedRow, RunResults
 from fp2.text import plural
 
-Results = Mapping[str, Any]
 Picture = Callable[[str], str]
 _NUMBERED = re.compile(r"P[0-9]+ ")
 MOST_SENTENCES = 2
@@ -48,7 +49,7 @@ EXPLANATION = (
 
 
 def summary(
-    results: Results, sample: Sequence[Mapping[str, Any]], elsewhere: Sequence[Sentence] = (),
+    results: RunResults, sample: Sequence[SampledAnswer], elsewhere: Sequence[Sentence] = (),
     picture: Picture | None = None,
 ) -> Iterator[Value]:  # fmt: skip
     """Yield the first screen of a run that compared groups; nothing of any other.
@@ -94,7 +95,7 @@ def summary(
         yield _counts(results)
 
 
-def description(results: Results, sections: Sequence[Section] = ()) -> str:
+def description(results: RunResults, sections: Sequence[Section] = ()) -> str:
     """Return a run in three sentences: model and data, the largest difference, and how many there are.
 
     A run without disparities has the first two leading sentences of its sections.
@@ -117,7 +118,7 @@ def description(results: Results, sections: Sequence[Section] = ()) -> str:
     return " ".join(sentences)
 
 
-def _small(chart: Chart, cut: str, results: Results) -> Chart:
+def _small(chart: Chart, cut: str, results: RunResults) -> Chart:
     """Return the radar of a cut for a small figure, which is shown whatever cut is chosen; probes by their numbers."""
     series = [
         replace(one, points=[replace(p, label=p.label.partition(" ")[0]) for p in one.points])
@@ -128,18 +129,18 @@ def _small(chart: Chart, cut: str, results: Results) -> Chart:
     return replace(chart, cut="", panel="", title=title, series=series or chart.series, in_files=False)
 
 
-def _largest_first(results: Results) -> list[Mapping[str, Any]]:
+def _largest_first(results: RunResults) -> list[Mapping[str, Any]]:
     """Return the rows of the primary scorer in all cuts, the largest disparities first."""
     scorer = primary_scorer(results)
     rows = [row for row in results["disparities"] if row["scorer"] == scorer]
     return sorted(rows, key=lambda row: -(row["raw"] or 0.0))
 
 
-def _primary(results: Results) -> str:
+def _primary(results: RunResults) -> str:
     return scorer_label(primary_scorer(results))
 
 
-def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
+def _in_words(row: ComparedRow, results: RunResults) -> Sentence:
     """Return a significant difference as a sentence."""
     low, high = shown_interval(row)
     gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
@@ -160,7 +161,7 @@ def _in_words(row: Mapping[str, Any], results: Results) -> Sentence:
     return Sentence(segments, Weight.LEAD)
 
 
-def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[Sentence]:
+def _nothing_found(rows: Sequence[ComparedRow], results: RunResults) -> Iterator[Sentence]:
     tested = [row for row in rows if row["status"] == "ok"]
     if tested and not any(row["significant"] for row in tested):
         counted = f"in {len(tested)} comparison{'s' * (len(tested) > 1)} of {_primary(results)}."
@@ -169,7 +170,7 @@ def _nothing_found(rows: Sequence[Mapping[str, Any]], results: Results) -> Itera
         yield Sentence([Strong("Nothing could be tested"), f": {untested_words(rows)}."], Weight.LEAD)
 
 
-def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+def _missed(rows: Sequence[ComparedRow]) -> Iterator[Sentence]:
     """Yield what could have been missed, and how much could not be tested."""
     tested = [row for row in rows if row["status"] == "ok"]
     segments = []
@@ -183,7 +184,7 @@ def _missed(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
 
 
 def _quotes(
-    row: Mapping[str, Any], results: Results, sample: Sequence[Mapping[str, Any]], picture: Picture | None
+    row: ComparedRow, results: RunResults, sample: Sequence[SampledAnswer], picture: Picture | None
 ) -> Iterator[Table]:
     """Yield two answers to the probe of a row: those with the median value of the sampled ones of its two groups.
 
@@ -210,16 +211,15 @@ def _quotes(
         yield Table("quotes", columns, sentences, [Name(question if is_asked else probe_labels(results)[row["probe"]])])
 
 
-def _counts(results: Results) -> Table:
+def _counts(results: RunResults) -> Table:
     """Return how many rows of each cut and scorer differ significantly, of those that could be tested."""
     scorers = scorer_names(results)
     columns = (Column("Significant of tested"), *(Column(sentence(scorer_label(name)), Kind.TEXT) for name in scorers))
-    by_panel = {(cut, scorer): list(rows.values()) for cut, scorer, rows in panels(results)}
     rows = []
     for cut in results["cuts"]:
         cells: list[Any] = [f"by {cut_label(cut)}"]
         for scorer in scorers:
-            tested = [row for row in by_panel.get((cut, scorer), ()) if row["status"] == "ok"]
+            tested = [row for row in rows_of(results, cut, scorer).values() if row["status"] == "ok"]
             significant = [row for row in tested if row["significant"]]
             cell = significant_of(len(significant), len(tested))
             if significant:

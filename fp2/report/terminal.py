@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -37,6 +37,7 @@ from fp2.report.reading import (
 )
 from fp2.report.section import Section, heading, present
 from fp2.report.values import Cell, Column, Kind, Sentence, Strong, Table, Value, Weight, as_cell, flat, suppressed
+from fp2.results import RunResults
 from fp2.verdicts import mark_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def print_results(
-    results: Mapping[str, Any],
+    results: RunResults,
     console: Console,
     paths: Mapping[str, object] | None = None,
     sections: Sequence[Section] = (),
@@ -88,7 +89,7 @@ def print_results(
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):
-        for renderable in terminal(section.values(results[section.name], results), min_cell):
+        for renderable in terminal(section.brief(results[section.name], results), min_cell):
             console.print(renderable)
     for note in read_notes(results):
         if note.code in (ALIKE.code, MEMBERSHIP.code, SMALL_GROUPS.code) and note not in told:

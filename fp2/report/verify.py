@@ -98,20 +98,11 @@ def verify_passport(
     if statement is None:
         return outcome
     if (kind := statement["predicateType"]) in CERTIFICATES:
-        if (
-            not certificates or path.name == PASSPORT
-        ):  # it states no files: beside a run it would hide that they changed
+        if certificates and path.name != PASSPORT:
+            outcome.notes += _certificate_notes(statement)
+        else:  # it states no files: beside a run it would hide that they changed
             outcome.statement = None
             outcome.failures.append(f"{path.name}: is a {CERTIFICATES[kind]}, not a passport")
-        elif kind == DELETION_TYPE:
-            outcome.notes += _deletion_notes(statement["predicate"])
-        elif kind == REGISTRATION_TYPE:
-            names = ("registered", "config_hash", "response_set", "answers")
-            outcome.notes += [f"{name}: {statement['predicate'].get(name)}" for name in names]
-        else:
-            passport = statement["subject"][0]["digest"].get("sha256")
-            outcome.notes.append(f"an audit of the passport with payload sha256 {passport}")
-            outcome.notes += [f"{name}: {value}" for name, value in statement["predicate"].items()]
         return outcome
     _check_files(statement, path.parent, allow_missing, outcome)
     _note_unsigned(statement, path, outcome)
@@ -133,8 +124,15 @@ def signed_statement(path: Path, keys: Sequence[SSlibKey], threshold: int = 1) -
     return outcome
 
 
-def _deletion_notes(stated: Mapping[str, Any]) -> list[str]:
-    """Return what a certificate of deletion states, in lines."""
+def _certificate_notes(statement: Mapping[str, Any]) -> list[str]:
+    """Return what a certificate or registration states, in lines."""
+    kind, stated = statement["predicateType"], statement["predicate"]
+    if kind == REGISTRATION_TYPE:
+        return [f"{name}: {stated.get(name)}" for name in ("registered", "config_hash", "response_set", "answers")]
+    if kind != DELETION_TYPE:
+        passport = statement["subject"][0]["digest"].get("sha256")
+        lines = [f"{name}: {value}" for name, value in stated.items()]
+        return [f"an audit of the passport with payload sha256 {passport}", *lines]
     removed = stated.get("removed") or {}
     rows = ", ".join(f"{n} {table}" for table, n in (removed.get("store") or {}).items())
     runs = [

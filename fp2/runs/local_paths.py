@@ -16,9 +16,9 @@ from typing import Any
 from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
 from fp2.store.salted_keys import local_salt, salted, signed
 from fp2.store.withdrawn import read_withdrawn
+from fp2.text import normal_id
 
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}

@@ -329,18 +329,17 @@ def write_rows(config: Config, folder: Path, tables: RunTables, results: Results
 
     The disparities of scored answers are written as Parquet too.
     """
+    artifacts.write_disparities(folder, list(results["disparities"]), parquet=tables.scores is not None)
+    report, scorer = config.report, str(results["analysis"].get("primary", ""))
+    if not report.sample_per_group:
+        return []
     from fp2.cuts import resolve_cuts
     from fp2.report.samples import sample_answers
     from fp2.tables import attribute_columns
 
-    report, scorer = config.report, str(results["analysis"].get("primary", ""))
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(tables.people))
     sample = sample_answers(tables, cuts, scorer, report.sample_per_group, report.suppress_below)
     artifacts.write_sample(folder, sample, scorer)
-    if tables.scores is None:
-        artifacts.write_table(folder, list(results["disparities"]))
-    else:
-        artifacts.write_disparities(folder, list(results["disparities"]))
     return sample
 
 

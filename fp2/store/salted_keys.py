@@ -25,7 +25,7 @@ def salted(
 ) -> list[str]:
     """Return a key of 32 hex digits for each id: HMAC-SHA256 under `salt` (RFC 2104), cut to 128 bits.
 
-    Ids are normal (`fp2.identifiers.normal_id`): one spelling, one key. Without the salt, a key cannot be matched to an
+    Ids are normal (`fp2.text.normal_id`): one spelling, one key. Without the salt, a key cannot be matched to an
     id. A subject and an image with one id have different keys (`kind`).
     """
     return [hmac.new(salt, f"{kind}:{name}".encode(), hashlib.sha256).hexdigest()[:32] for name in ids]

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 
 from fp2.artifacts import replace_file
 from fp2.errors import Fp2Error
-from fp2.identifiers import normal_id
 from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import everyone_shown
+from fp2.text import normal_id
 
 if TYPE_CHECKING:
     import pandas as pd

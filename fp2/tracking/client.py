@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
@@ -30,6 +31,10 @@ from fp2.tracking.database import init_lock, is_half_made, prepare_database, ser
 from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 from fp2.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
 
 SERVERS = ("http://", "https://")
 """How the address of an MLflow server begins."""
@@ -103,7 +108,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^\w\-. /]+", "_", name)
 
 
-def _mlflow() -> Any:
+def _mlflow() -> ModuleType:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours count runs
     # A server that does not answer must not hold up a run for hours, which is MLflow's own default.
@@ -146,7 +151,7 @@ class ForeignArtifactsError(Fp2Error):
 class Tracker:
     """An active MLflow run; `note` is a line for the user about its store, empty where there is none."""
 
-    client: Any
+    client: MlflowClient
     run_id: str
     experiment_id: str
     note: str = ""
@@ -187,7 +192,7 @@ class Tracker:
             runs = self.client.search_runs([self.experiment_id], query, max_results=1000)
         return len({run.data.tags.get(f"{PREFIX}config_hash") for run in runs} - {config_hash})
 
-    def tag(self, tags: Mapping[str, Any]) -> None:
+    def tag(self, tags: Mapping[str, object]) -> None:
         """Set tags; a `description` is what the UI shows of the run, unless a user wrote another one."""
         if "description" in tags:
             before = self.client.get_run(self.run_id).data.tags
@@ -203,7 +208,7 @@ class Tracker:
             self.alive.release()
 
 
-def start_run(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool = False) -> Tracker:
+def start_run(config: Config, tags: Mapping[str, object], name: str, *, waiting: bool = False) -> Tracker:
     """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
 
     `waiting`: answers wait for it, so that a server that does not reply is given up after seconds.
@@ -228,7 +233,7 @@ def start_run(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bo
     return tracker
 
 
-def end_dead_runs(client: Any, config: Config, uri: str) -> None:
+def end_dead_runs(client: MlflowClient, config: Config, uri: str) -> None:
     """End the runs as KILLED whose process is gone."""
     from mlflow.exceptions import MlflowException
 
@@ -265,7 +270,7 @@ _CURES = {  # part of what a server answers -> what to do about it
 }
 
 
-def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
+def _experiment(mlflow: ModuleType, config: Config, uri: str) -> tuple[str, Path | None]:
     """Return the id of the experiment, and where a half-made database was moved, if there was one."""
     name = config.tracking.experiment
     if uri.startswith(SERVERS):  # the server decides where artifacts are
@@ -292,7 +297,7 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
         return _own_experiment(mlflow.MlflowClient(tracking_uri=uri), config), aside
 
 
-def _own_experiment(client: Any, config: Config) -> str:
+def _own_experiment(client: MlflowClient, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
     name, root = config.tracking.experiment, config.tracking.artifacts
     if not root:
@@ -308,7 +313,7 @@ def _own_experiment(client: Any, config: Config) -> str:
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
 
 
-def _set_kind(client: Any, experiment: Any) -> None:
+def _set_kind(client: MlflowClient, experiment: Experiment) -> None:
     """Mark an experiment of an earlier version as one of evaluations; a kind that the user chose stays."""
     if KIND_TAG not in experiment.tags:
         client.set_experiment_tag(experiment.experiment_id, KIND_TAG, KIND)
@@ -326,7 +331,7 @@ def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> No
         log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
 
-def params_of(config: Config) -> dict[str, Any]:
+def params_of(config: Config) -> dict[str, object]:
     """Return the parameters by which runs are compared in the UI: few, short scalars."""
     return {
         "model": config.model.name,
@@ -383,7 +388,7 @@ def find_run(config: Config, word: str) -> str:
     Four characters are the shortest beginning. Of runs with the config hash it is the newest finished one (`newest`).
     """
     uri = tracking_uri(config)
-    client = _client(_mlflow(), config)
+    client = _client(config)
     candidates: list[tuple[list[str], str, bool]] = []  # ids, config hash, whether it finished; newest first
     with as_user_error(uri):
         ids = [experiment.experiment_id for experiment in client.search_experiments()]
@@ -439,7 +444,7 @@ def _say_once(message: str) -> None:
     print(printable(message), file=sys.stderr)
 
 
-def _ids(run: Any) -> list[str]:
+def _ids(run: Run) -> list[str]:
     """Return the id of a MLflow run, and that of its evaluation where it was logged late (`logged_run`)."""
     own_id = run.info.run_id
     return list(dict.fromkeys((own_id, run.data.tags.get(f"{PREFIX}run_id", own_id))))
@@ -447,20 +452,21 @@ def _ids(run: Any) -> list[str]:
 
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
     """Download the artifacts `names` of a logged run into `folder`."""
-    mlflow = _mlflow()
-    client = _client(mlflow, config)
+    client = _client(config)
+    from mlflow.exceptions import MlflowException
+
     try:
         run = logged_run(client, config, run_id) or client.get_run(run_id)
         for name in names:
             client.download_artifacts(run.info.run_id, name, str(folder))
-    except (mlflow.exceptions.MlflowException, OSError) as error:
+    except (MlflowException, OSError) as error:
         fix = "Check the id; if the project was moved, run: fp2 relocate"
         problem = f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}"
         raise Fp2Error(problem, where=shown_uri(tracking_uri(config)), fix=fix) from error
 
 
-def _client(mlflow: Any, config: Config) -> Any:
-    uri = tracking_uri(config)
+def _client(config: Config) -> MlflowClient:
+    mlflow, uri = _mlflow(), tracking_uri(config)
     with as_user_error(uri):
         if (path := database_file(uri)) is not None:
             if not path.is_file():
@@ -468,18 +474,19 @@ def _client(mlflow: Any, config: Config) -> Any:
             if is_half_made(path):
                 fix = "The next run creates a new one and keeps this file"
                 raise Fp2Error("the MLflow store is incomplete: its creation was interrupted", where=uri, fix=fix)
-        return mlflow.MlflowClient(tracking_uri=uri)
+        client: MlflowClient = mlflow.MlflowClient(tracking_uri=uri)
+        return client
 
 
 def experiment_id(config: Config) -> str | None:
     """Return the id of the configured experiment, or None."""
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)):
         experiment = client.get_experiment_by_name(config.tracking.experiment)
     return None if experiment is None else str(experiment.experiment_id)
 
 
-def logged_run(client: Any, config: Config, run_id: str) -> Any:
+def logged_run(client: MlflowClient, config: Config, run_id: str) -> Run | None:
     """Return the MLflow run of the evaluation `run_id`, or None; one logged late has the id in a tag."""
     from mlflow.exceptions import MlflowException
 
@@ -495,7 +502,7 @@ def logged_run(client: Any, config: Config, run_id: str) -> Any:
 
 def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
     """Return the ids of the MLflow run of an evaluation and of its experiment; None where it is not logged."""
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)):
         run = logged_run(client, config, run_id)
     return None if run is None else (str(run.info.run_id), str(run.info.experiment_id))
@@ -503,9 +510,8 @@ def place_of(config: Config, run_id: str) -> tuple[str, str] | None:
 
 def resume(config: Config, run_id: str) -> Tracker | None:
     """Return the MLflow run of an evaluation, to log what it lacks; None where there is none."""
-    mlflow = _mlflow()
     try:
-        client = _client(mlflow, config)
+        client = _client(config)
     except Fp2Error:
         return None  # there is no store, or none that is complete: `start_run` creates it
     with as_user_error(tracking_uri(config)):
@@ -529,7 +535,7 @@ def summaries(
     `without` (the three digests by name) excludes one result.
     """
     runs = _search(config, sweep_id, "attributes.status = 'FINISHED'")
-    newest: dict[tuple[str | None, ...], Any] = {}
+    newest: dict[tuple[str | None, ...], Run] = {}
     left_out = tuple((without or {}).get(tag) for tag in _RESULT_TAGS)
     for run in runs:  # the same config on the same answers is one result, however often it was run
         newest.setdefault(tuple(run.data.tags.get(PREFIX + tag) for tag in _RESULT_TAGS), run)
@@ -544,7 +550,7 @@ def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
 
 def newest_sweep(config: Config) -> str | None:
     """Return the id of the sweep of the configured experiment whose run started last; None if it has none."""
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)):
         experiment = client.get_experiment_by_name(config.tracking.experiment)
         ids = [] if experiment is None else [experiment.experiment_id]
@@ -552,12 +558,12 @@ def newest_sweep(config: Config) -> str | None:
     return str(runs[0].data.tags[f"{PREFIX}sweep_id"]) if runs else None
 
 
-def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
+def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Run]:
     """Return the MLflow runs of the configured experiment that `query` selects, newest first.
 
     Of a sweep, its runs; where the configured experiment has none of them, those of any other.
     """
-    client = _client(_mlflow(), config)
+    client = _client(config)
     if sweep_id is not None:
         if not SWEEP_ID.fullmatch(sweep_id):
             return []  # no run can have it, and it must not reach the query
@@ -571,8 +577,8 @@ def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
     return runs
 
 
-def _pages(client: Any, experiment_ids: list[str], query: str, view: int = 1) -> list[Any]:
-    runs: list[Any] = []
+def _pages(client: MlflowClient, experiment_ids: list[str], query: str, view: int = 1) -> list[Run]:
+    runs: list[Run] = []
     token: str | None = None
     while True:
         page = client.search_runs(experiment_ids, query, view, 500, page_token=token)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from fp2.config import Config
@@ -18,7 +18,6 @@ from fp2.tracking.client import (
     SERVERS,
     Tracker,
     _client,
-    _mlflow,
     _pages,
     as_user_error,
     database_file,
@@ -28,6 +27,10 @@ from fp2.tracking.client import (
     logged_run,
     tracking_uri,
 )
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
@@ -55,10 +58,9 @@ def logged_runs(config: Config) -> list[Logged]:
     """Return every run of every experiment in the store, deleted ones included; none where there is no store yet."""
     if not has_store(config):
         return []
-    mlflow = _mlflow()
+    client = _client(config)
     from mlflow.entities import ViewType
 
-    client = _client(mlflow, config)
     with as_user_error(tracking_uri(config)):
         end_dead_runs(client, config, tracking_uri(config))
         ids = [experiment.experiment_id for experiment in client.search_experiments(view_type=ViewType.ALL)]
@@ -90,7 +92,7 @@ def replace(
     tags: Mapping[str, str],
 ) -> None:  # fmt: skip
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)), _active(client, "run", run.run_id, run.hidden):
         _repository(run, config).delete_artifacts()
         _drop_metrics(config, run.run_id)
@@ -106,7 +108,7 @@ def replace(
 
 
 @contextmanager
-def _active(client: Any, kind: str, number: str, hidden: bool) -> Iterator[None]:
+def _active(client: MlflowClient, kind: str, number: str, hidden: bool) -> Iterator[None]:
     """Make a run or experiment that was deleted in the UI active in the block: no other can be changed."""
     if hidden:
         getattr(client, f"restore_{kind}")(number)
@@ -117,7 +119,7 @@ def _active(client: Any, kind: str, number: str, hidden: bool) -> Iterator[None]
 
 def remove(run: Logged, config: Config) -> None:
     """Remove a run with its files and metrics permanently."""
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)):
         _repository(run, config).delete_artifacts()
         _drop_metrics(config, run.run_id)
@@ -131,10 +133,8 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
     """Yield each tag of these runs and of experiments that has free text: what it is, the text, what replaces it."""
     if not has_store(config):
         return
-    mlflow = _mlflow()
+    client = _client(config)
     from mlflow.entities import ViewType
-
-    client = _client(mlflow, config)
 
     def write(kind: str, number: str, hidden: bool, name: str, text: str) -> None:
         with as_user_error(tracking_uri(config)), _active(client, kind, number, hidden):
@@ -153,7 +153,7 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
                 yield f"MLflow {kind} {label}, {name}", text, partial(write, kind, number, hidden, name)
 
 
-def _repository(run: Logged, config: Config) -> Any:
+def _repository(run: Logged, config: Config) -> ArtifactRepository:
     """Return what has the files of a run; a purge must not empty another folder that a server names."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
@@ -193,7 +193,7 @@ def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:
     """
     if not has_store(config):
         return None
-    client = _client(_mlflow(), config)
+    client = _client(config)
     with as_user_error(tracking_uri(config)):
         run = logged_run(client, config, run_id)
     return None if run is None else (str(run.info.status), run.data.tags.get(f"{PREFIX}passport_sha256"))

@@ -9,9 +9,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from fp2.results import RunResults
 from fp2.text import printable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 KIND_TAG, KIND = "mlflow.experimentKind", "custom_model_development"
 """Marks an experiment of model evaluations, so that the UI opens it on runs and charts, not on traces."""
@@ -31,7 +35,7 @@ def origin_tags(program: str, project: Path) -> dict[str, str]:
     return tags
 
 
-def log_dataset(client: Any, run_id: str, results: Mapping[str, Any], code: Mapping[str, str]) -> None:
+def log_dataset(client: MlflowClient, run_id: str, results: RunResults, code: Mapping[str, str]) -> None:
     """Log the data set of a run as an MLflow dataset: name, release, digest and settings; no path, no row.
 
     Runs share a data set by its digest; `code`, the tags that identify the code that read it, are on the run's link.
@@ -51,7 +55,7 @@ def log_dataset(client: Any, run_id: str, results: Mapping[str, Any], code: Mapp
 
 
 def log_model(
-    client: Any, experiment_id: str, run_id: str, results: Mapping[str, Any], metrics: Mapping[str, float]
+    client: MlflowClient, experiment_id: str, run_id: str, results: RunResults, metrics: Mapping[str, float]
 ) -> None:
     """Link a run, and `metrics` of it, to the logged model with the same name, weights and precision.
 
@@ -77,5 +81,5 @@ def log_model(
     client.log_batch(run_id, rows)
 
 
-def _digest(results: Mapping[str, Any]) -> str:
+def _digest(results: RunResults) -> str:
     return str(results["dataset"]["digest"])[:DIGEST_LENGTH]

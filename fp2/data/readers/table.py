@@ -19,9 +19,8 @@ import pandas as pd
 from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
-from fp2.identifiers import normal_id
 from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, PRIVATE_PREFIX, SUBJECT_B
-from fp2.text import plural
+from fp2.text import normal_id, plural
 
 _IMAGE, _ITEM = "image", "item"
 _SUBJECT = ("subject", "subject_id")

@@ -113,7 +113,7 @@ def matched_block(
         },
         "headline": {
             "scorer": comparison.primary,
-            "biased": [[row["probe"], row["cut"]] for row in primary if row["verdict"] == Verdict.BIASED],
+            Verdict.BIASED.value: [[row["probe"], row["cut"]] for row in primary if row["verdict"] == Verdict.BIASED],
             "largest_raw": max((row["raw"] for row in primary if row["raw"] is not None), default=None),
         },
     }

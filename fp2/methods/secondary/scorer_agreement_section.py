@@ -40,17 +40,7 @@ class ScorerAgreementSection(Section):
     def values(self, block: Block, results: Results) -> Iterator[Value]:
         """Yield how many verdicts depend on the scorer, the pairs, the verdicts by cut, and the tests by group."""
         labels, several = probe_labels(results), _several(block)
-        for dimension, scorers in several.items():
-            n = summary(block["verdicts"], dimension)
-            measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
-            if not n["n_significant"] and not n["n_verdict_depends"]:
-                continue
-            yield Sentence(
-                f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
-                f"{n['n_significant']} with a significant difference, "
-                f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group.",
-                Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
-            )
+        yield from self.brief(block, results)
         pairs = [
             Row(
                 [
@@ -76,6 +66,19 @@ class ScorerAgreementSection(Section):
         for cut in results["cuts"]:
             yield _tests(cut, [row for row in block["tests"] if row["cut"] == cut], labels)
         yield Sentence(HOW_TO_READ.format_map(block), Weight.DETAIL)
+
+    def brief(self, block: Block, results: Results) -> Iterator[Value]:
+        """Yield how many verdicts depend on the scorer."""
+        for dimension, scorers in _several(block).items():
+            n = summary(block["verdicts"], dimension)
+            measured = f"{sentence(scorer_label(dimension))} by {' and '.join(map(scorer_label, scorers))}"
+            if n["n_significant"] or n["n_verdict_depends"]:
+                yield Sentence(
+                    f"{measured}: {n['n_verdict_depends']} of {n['n_verdicts']} verdicts depend on the scorer; of "
+                    f"{n['n_significant']} with a significant difference, "
+                    f"{n['n_direction_depends']} in direction and {n['n_worst_group_depends']} in the worst group.",
+                    Weight.WARNING if n["n_verdict_depends"] else Weight.PLAIN,
+                )
 
 
 def _several(block: Mapping[str, Any]) -> dict[str, Sequence[str]]:

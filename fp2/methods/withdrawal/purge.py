@@ -35,16 +35,15 @@ from fp2.extension import (
     passport_statement,
     plural,
     read_tables,
-    reissue,
     remove,
     replace,
     result_tags,
     run_sections,
     sha256_file,
-    strip,
     withdraw,
 )
 from fp2.methods.withdrawal.journal import Journal, Step, alone, drafts, pending
+from fp2.methods.withdrawal.reissue import reissue, strip
 from fp2.methods.withdrawal.search import OF_PEOPLE, Source, left, results_in, search, texts_of
 
 WRITTEN_OUT = "hf"  # below `paths.data`

@@ -50,8 +50,8 @@ def signed_again(bench: Bench, folder: Path, change: Callable[[pd.DataFrame], pd
 
     from fp2.ask.answers import RowAnswers, RunTables, read_tables
     from fp2.compose import load_config
+    from fp2.methods.withdrawal.reissue import reissue
     from fp2.runs.logged import logged_config, logged_protocol
-    from fp2.runs.reissue import reissue
     from fp2.runs.stages import scored
 
     here, before = load_config(bench.paths), results_of(folder)
@@ -161,6 +161,7 @@ def test_changed_numbers_are_named(audit: Callable[..., dict[str, Any]], finishe
     assert facts["differences"] == ["disparities.0.p_value: differs from what the tables give"]
 
 
+@pytest.mark.package(name="withdrawal")
 def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
     folder = finished.outputs / "one"
 
@@ -177,6 +178,7 @@ def test_tables_recomputed_to_fit_are_found_by_asking(audit: Callable[..., dict[
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.package(name="withdrawal")
 def test_answers_of_a_server_are_judged_together(
     bench: Bench, capsys: pytest.CaptureFixture[str], sampled: bool
 ) -> None:
@@ -267,10 +269,11 @@ def test_a_certificate_that_cannot_be_written_is_refused_before_anything_is_aske
             audit(*finished.words(), sample=3, certificate=path)
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purged_run_commits_to_what_is_left(audit: Callable[..., dict[str, Any]], finished: Bench) -> None:
     from fp2.ask.answers import read_tables
     from fp2.compose import load_config
-    from fp2.runs.reissue import reissue
+    from fp2.methods.withdrawal.reissue import reissue
 
     folder = finished.outputs / "one"
     before, tables = stated_by(folder)["answers_root"], read_tables(folder)

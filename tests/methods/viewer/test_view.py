@@ -22,7 +22,8 @@ from fp2.errors import Fp2Error
 from fp2.methods.viewer.command import ViewServer, load_viewed
 from fp2.methods.viewer.pages import PER_GROUP, Viewed, named_row, read_query, render
 from fp2.progress import Progress
-from fp2.report.answers import blinded, row_name, striking_first
+from fp2.report.answers import blinded, striking_first
+from fp2.report.reading import row_name
 
 TRUTH = (
     "model.truth={seed: 4, refusals: {lifestyle: {base: 0.5}}, effects: {occupation: {gender: {f: -3}}, "

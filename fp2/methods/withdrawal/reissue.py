@@ -13,21 +13,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fp2 import artifacts
-from fp2.ask.answers import read_tables
-from fp2.config import Config
-from fp2.notes import NoteKind, Stage, read_notes
-from fp2.progress import Progress
-from fp2.results import Block, Results
-from fp2.runs.logged import logged_config, logged_protocol, passport_part
-from fp2.runs.outputs import write_run
-from fp2.runs.reader import read_results
-from fp2.runs.stages import Evaluation, digest_without, results_from
-from fp2.text import plural
+from fp2.extension import (
+    Block,
+    Config,
+    Evaluation,
+    NoteKind,
+    Progress,
+    Results,
+    Stage,
+    artifacts,
+    digest_without,
+    load_sections,
+    logged_config,
+    logged_protocol,
+    passport_part,
+    payload_digest,
+    plural,
+    read_notes,
+    read_results,
+    read_tables,
+    results_from,
+    with_present_values,
+    write_run,
+)
 
 if TYPE_CHECKING:
-    from fp2.ask.answers import RunTables
-    from fp2.store.withdrawn import Withdrawn
+    from fp2.extension import RunTables, Withdrawn
 
 REMOVED = NoteKind(
     "removed",
@@ -58,10 +69,6 @@ def reissue(
     removed : int
         How many people were removed from the run.
     """
-    from fp2.cuts import with_present_values
-    from fp2.report.section import load_sections
-    from fp2.report.verify import payload_digest
-
     config = logged_config(folder, here, before["run_id"])
     protocol, job = logged_protocol(config, tables.people)
     # the last person with a selected value may be gone
@@ -103,8 +110,6 @@ def reissue(
 
 def reissue_present(folder: Path, here: Config, withdrawn: Withdrawn) -> None:
     """Issue a run again without people who were withdrawn, if its tables have any: a purge did not reach it."""
-    if not withdrawn:
-        return
     tables = read_tables(folder)
     present = tables.present(withdrawn)
     if len(present.people) < len(tables.people):
