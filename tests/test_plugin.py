@@ -88,6 +88,7 @@ def read(folder: Path) -> Any:
     return json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.package(name="maintenance")
 def test_its_parts_are_listed_with_where_they_come_from(site: Path, project: Path) -> None:
     for kind, name in (("data", "tiles"), ("engines", "palette"), ("scorers", "word_count"), ("protocols", NAME)):
         listed = start(project, "list", kind)
@@ -139,6 +140,7 @@ def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site
         assert f"{2 - status} of 2 conditions are met" in done.stdout
 
 
+@pytest.mark.package(name="planning")
 def test_its_run_is_planned_in_another_folder_and_small_groups_are_suppressed(
     site: Path, project: Path, tmp_path: Path
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None
         assert says in lines[0]
 
 
+@pytest.mark.package(name="reruns")
 def test_without_the_plugin_its_run_says_what_is_missing(consistency: tuple[str, Path], project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fp2.cli", "rerun", str(consistency[1])],
@@ -192,6 +195,8 @@ def test_without_the_plugin_its_run_says_what_is_missing(consistency: tuple[str,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.package(name="reruns")
+@pytest.mark.package(name="withdrawal")
 def test_its_run_is_repeated_and_purged_like_any_other(
     consistency: tuple[str, Path], site: Path, project: Path
 ) -> None:

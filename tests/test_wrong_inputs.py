@@ -198,6 +198,8 @@ def test_a_wrong_input_is_refused_in_one_line(command: str, project: Bench, caps
     assert SAID[command] in error
 
 
+@pytest.mark.package(name="planning")
+@pytest.mark.package(name="image_variants")
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -225,6 +227,7 @@ RUNS = list(
 )
 
 
+@pytest.mark.package(name="planning")
 @pytest.mark.parametrize(
     ("command", "wrong"),
     [

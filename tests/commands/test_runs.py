@@ -52,15 +52,18 @@ def test_configs_that_differ_are_listed(runs: tuple[Bench, Any, Any], capsys: py
 RELEASED = REPOSITORY / "tests" / "releases" / "0.3.0" / "runs"
 
 
+@pytest.mark.package(name="matched")
 def test_a_run_of_a_special_case_is_shown_with_its_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sets vary in region" in printed(capsys, "show", str(RELEASED / "twins"))
 
 
+@pytest.mark.package(name="maintenance")
 def test_tables_are_printed_as_json_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(printed(capsys, "list", "scorers", "--json"))
     assert "valence" in {row["name"] for row in found["scorers"]}
 
 
+@pytest.mark.package(name="maintenance")
 @pytest.mark.usefixtures("mlflow_store")
 def test_doctor_prints_json(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.run("tracking=mlflow", "scorer=refusal")

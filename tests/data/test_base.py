@@ -78,8 +78,8 @@ def test_the_config_hash_holds_what_it_held(name: str, tmp_path: Path) -> None:
     ("words", "says"),
     [
         (
-            ["data=gras", "data.root=/d", "data.columns={image: x}"],
-            r"data=gras has no option 'columns' \(data\.columns\)\. .*Choose from",
+            ["data=folder", "data.root=/d", "data.columns={image: x}"],
+            r"data=folder has no option 'columns' \(data\.columns\)\. .*Choose from",
         ),
         (["data=peeps", "data.attribute=job"], r"data=peeps has no option 'attribute' \(data\.attribute\)"),
         (

@@ -63,6 +63,7 @@ def test_it_is_added_where_it_is_wanted_and_can_be_derived() -> None:
     assert derivable(["region"]) == []
 
 
+@pytest.mark.package(name="fhibe")
 def test_the_cuts_by_jurisdiction_and_by_the_first_region_group_a_release(own_root: Path) -> None:
     copy = write_copy(own_root / "release", n_subjects=8, n_pairs=0)
     for place, row in enumerate(copy.rows):

@@ -93,7 +93,7 @@ def fairface(tmp_path: Path) -> tuple[Path, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("mapped", [", age: age", ", how_old: age", ""], ids=["age", "another name", "not read"])
-@pytest.mark.parametrize("kind", ["table", "hf"])
+@pytest.mark.parametrize("kind", ["table", pytest.param("hf", marks=pytest.mark.package(name="public_sets"))])
 def test_tables_and_local_data_sets_have_no_minors(
     fairface: Any, kind: str, mapped: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

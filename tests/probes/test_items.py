@@ -86,6 +86,7 @@ def means(results: dict[str, Any]) -> dict[str, float]:
     return {group["group"]: group["mean"] for group in row["groups"]}
 
 
+@pytest.mark.package(name="recorded")
 def test_each_item_is_asked_and_agrees_with_its_own_key(words: list[str], bench: Bench) -> None:
     folder = bench.root / "outputs" / "one"
     results = execute(words, folder).results
@@ -97,6 +98,7 @@ def test_each_item_is_asked_and_agrees_with_its_own_key(words: list[str], bench:
     assert means(first) == pytest.approx({"f": 0.45, "m": 0.45})  # each option is named in one of two items
 
 
+@pytest.mark.package(name="recorded")
 @pytest.mark.package(name="reruns")
 @pytest.mark.package(name="exports")
 def test_a_finished_run_of_items_is_scored_again(words: list[str], bench: Bench) -> None:
@@ -137,6 +139,7 @@ def test_questions_are_filled_in_and_one_image_is_opened_once(bench: Bench, tmp_
     assert again.config_hash == run.config_hash
 
 
+@pytest.mark.package(name="recorded")
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -155,6 +158,7 @@ def test_a_wrong_item_is_named_before_anything_is_asked(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.package(name="recorded")
 @pytest.mark.parametrize(
     ("more", "error"),
     [

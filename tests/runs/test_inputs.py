@@ -19,7 +19,7 @@ def test_a_question_that_the_engine_cannot_ask_is_refused_before_data_are_loaded
 
     monkeypatch.setattr("fp2.methods.peeps.planted.engine.PlantedEngine.method", refuse)
     with pytest.raises(Fp2Error, match="it cannot be asked"):
-        bench.run("probe=fhibe_clip")
+        bench.run()
 
 
 def test_images_that_cannot_be_read_are_named_on_the_terminal_only(
@@ -56,11 +56,14 @@ def test_a_run_most_of_whose_images_cannot_be_read_ends_before_anything_is_asked
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each"),
+        pytest.param(
+            ["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each",
+            marks=pytest.mark.package(name="attention"),
+        ),
         (["data.limit=0"], "0 is not at least 1"),
         (["data.ids=[nothing]"], "nothing"),
     ],
-)
+)  # fmt: skip
 def test_a_data_set_without_what_is_asked_about_is_one_line(bench: Bench, words: list[str], said: str) -> None:
     with pytest.raises(Fp2Error, match=said) as caught:
         bench.run(*words)
@@ -119,9 +122,13 @@ def test_what_needs_no_answer_is_said_before_asking_and_once(
         (["data.stratify=[regoin]", "data.limit=5"], "no attribute 'regoin'"),
         (["cut=region", "cut.groups={region: [Atlantis]}"], "no subject has region 'Atlantis'"),
         (["cut=region", "analysis.adjust=[hieght]"], "no attribute or image fact 'hieght'"),
-        (["probe=gras", "scorer=none", "cut=region", "analysis.min_subjects=9"], "fewer than two groups of at least 9"),
+        pytest.param(
+            ["probe=gras", "scorer=none", "cut=region", "analysis.min_subjects=9"],
+            "fewer than two groups of at least 9",
+            marks=pytest.mark.package(name="gras"),
+        ),
     ],
-)
+)  # fmt: skip
 def test_drawn_people_are_checked_before_they_are_drawn(
     bench: Bench, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from bench import Bench, every_byte, fp2, results_of
+from bench import Bench, every_byte, fp2, package_marks, results_of
 from fake_server import FakeServer, serving
 
 from fp2.cli import app
@@ -106,7 +106,9 @@ def test_an_honest_run_of_another_project_is_repeated_and_scored_again(
     assert not is_own(finished.run_folders()[-1], finished.config())
 
 
-@pytest.mark.parametrize("command", ["rerun", "rescore", "label", "multiverse"])
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=package_marks(name)) for name in ("rerun", "rescore", "label", "multiverse")]
+)
 def test_code_that_a_foreign_run_names_is_not_imported_until_it_is_stated_again(
     command: str, finished: Bench, trap: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +132,11 @@ def test_code_that_a_foreign_run_names_is_not_imported_until_it_is_stated_again(
 @pytest.mark.parametrize(
     ("command", "target"),
     [
-        ("rerun", "os:system"), ("rescore", "subprocess:Popen"), ("label", "os:path"), ("multiverse", "fp2.cli:main"),
+        pytest.param(command, target, marks=package_marks(command))
+        for command, target in (
+            ("rerun", "os:system"), ("rescore", "subprocess:Popen"), ("label", "os:path"),
+            ("multiverse", "fp2.cli:main"),
+        )
     ],
 )  # fmt: skip
 def test_what_is_no_scorer_is_refused_before_it_is_called(
@@ -253,6 +259,7 @@ def server() -> Iterator[FakeServer]:
         yield fake
 
 
+@pytest.mark.package(name="reruns")
 def test_a_foreign_run_sends_no_key_and_no_image_until_its_server_is_stated_again(
     finished: Bench, server: FakeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -342,9 +342,7 @@ def test_a_run_names_its_data_its_model_and_who_started_it(logged_twice: tuple[B
     assert {"mlflow.user", "mlflow.source.name"} <= set(runs[0].data.tags)
     assert "mlflow.source.git.commit" not in runs[0].data.tags, "the project is no git repository"
     code = passport_part(outcome.folder, "generator")
-    stated = {key: str(code[key]) for key in ("version", "git_commit") if code[key]} | {
-        "dirty": str(code["dirty"]).lower()
-    }
+    stated = {key: str(code[key]).lower() for key in ("version", "git_commit", "dirty") if code[key] is not None}
     for run in runs:
         (linked,) = run.inputs.dataset_inputs
         tags = {tag.key: tag.value for tag in linked.tags}

@@ -80,6 +80,7 @@ def as_published(
     return found
 
 
+@pytest.mark.package(name="gras")
 @pytest.mark.parametrize("family", thorough_but(CASES, next(iter(CASES))))
 def test_the_numbers_are_those_of_the_published_procedure(checkout: Path, tmp_path: Path, family: str) -> None:
     config, name, around, word, side = CASES[family]
@@ -156,6 +157,7 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
         load_config([f"model.image_size={size}"])
 
 
+@pytest.mark.package(name="gras")
 def test_one_side_is_of_all_images_and_subsets_need_a_data_set_that_has_them(bench: Bench) -> None:
     asked = ["probe=gras", "probe.traits={kind: 2, mean: -2}", "probe.select=[direct]", "analysis.min_subjects=2"]
     usual = bench.run(*asked, folder="usual").results

@@ -51,6 +51,7 @@ def test_it_is_what_the_script_would_ask(checkout: Path, name: str) -> None:
     assert found.script == f"{name}_aiface.py"
 
 
+@pytest.mark.package(name="gras")
 def test_the_battery_asks_it_with_its_blanks_and_without_our_instruction(checkout: Path) -> None:
     config = load_config(["probe=gras", f"probe.published={checkout}", "model=llava_1_5_7b", "probe.traits={kind: 2}"])
     battery = load_battery(asdict(config.probe), config.model.id)
@@ -64,6 +65,7 @@ def test_the_battery_asks_it_with_its_blanks_and_without_our_instruction(checkou
     assert [question.text for question in some.questions] == [battery.questions[3].text]
 
 
+@pytest.mark.package(name="gras")
 def test_the_config_hash_is_of_the_texts_and_not_of_where_they_lie(checkout: Path, tmp_path: Path) -> None:
     write_scripts(tmp_path)
 
@@ -123,6 +125,7 @@ def test_a_path_that_is_not_there_and_a_file_that_is_no_script_are_refused(tmp_p
         read_wording(str(tmp_path / "old.py"), LLAVA)
 
 
+@pytest.mark.package(name="gras")
 def test_the_number_of_templates_has_to_fit_and_templates_come_from_one_place(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(script("llava", templates="['A {}?', 'B {}?']"))
     spec = asdict(load_config(["probe=gras"]).probe) | {"published": str(tmp_path)}
