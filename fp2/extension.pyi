@@ -185,6 +185,7 @@ from fp2.data.readers.table import (
     attribute_names as attribute_names,
     dialect as dialect,
     frame_people as frame_people,
+    needing as needing,
     number_column as number_column,
     read_json as read_json,
     read_rows as read_rows,

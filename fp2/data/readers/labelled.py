@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.data.base import Dataset, people_table
-from fp2.data.readers.table import read_rows
+from fp2.data.readers.table import needing, read_rows
 from fp2.errors import Fp2Error
 from fp2.text import plural
 
@@ -138,13 +138,7 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
 
 def label_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
     """Return the rows of a list with their numbers; raise Fp2Error if it lacks a column of `needed`."""
-
-    def check(header: list[str]) -> None:
-        missing = [name for name in needed if name not in header]
-        if missing:
-            raise Fp2Error(f"the list lacks a column: {', '.join(missing)}", where=str(path))
-
-    return list(read_rows(path, check))
+    return list(read_rows(path, needing(needed, path, "the list lacks")))
 
 
 def fairface_labels(row: Mapping[str, str]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from fp2.data.base import ATTRIBUTE_NAME, Dataset, people_table
 from fp2.data.minors import MINORS, says_who_is_minor
 from fp2.errors import Fp2Error, nearest
 from fp2.tables import FIELD_PREFIX, IMAGE_B, ITEM_ROW, PRIVATE_PREFIX, SUBJECT_B
-from fp2.text import normal_id, plural
+from fp2.text import in_number, normal_id, plural
 
 _IMAGE, _ITEM = "image", "item"
 _SUBJECT = ("subject", "subject_id")
@@ -417,6 +417,18 @@ def read_rows(
         raise Fp2Error(f"the table cannot be read: it is not UTF-8 text ({error})", where=str(path), fix=fix) from None
     except (OSError, csv.Error) as error:
         raise Fp2Error(f"the table cannot be read: {error}", where=str(path)) from None
+
+
+def needing(columns: Collection[str], path: Path, lacks: str = "the table lacks") -> Callable[[list[str]], None]:
+    """Return a `check_header` that raises Fp2Error, which begins with `lacks`, if one of `columns` is lacking."""
+
+    def check(header: list[str]) -> None:
+        if missing := [name for name in columns if name not in header]:
+            raise Fp2Error(
+                in_number(len(missing), f"{lacks} the [column|columns] {', '.join(missing)}"), where=str(path)
+            )
+
+    return check
 
 
 AGE_GROUPS: tuple[str, ...] = ("18-29", "30-39", "40-49", "50-59", "60+")

@@ -18,6 +18,7 @@ from fp2.extension import (
     frame_people,
     images_below,
     item_name,
+    needing,
     normal_id,
     read_json,
     read_table,
@@ -48,7 +49,7 @@ def load_visogender(root: Path, image_root: Path | None, images_needed: bool = T
     frames = []
     for kind, path in lists.items():
         frame = read_table(path)
-        _check_header(frame, ["IDX", *_VISO][: 4 if kind == "OO" else 5], path)
+        needing(["IDX", *_VISO][: 4 if kind == "OO" else 5], path)(list(frame))
         frame[ITEM_ROW] = [f"{number} of {path.name}" for number in range(1, len(frame) + 1)]
         frames.append(frame.rename(columns=_VISO).assign(kind=kind))
         for number, gender in enumerate(frames[-1]["gender"], start=1):
@@ -99,11 +100,6 @@ def _newest(root: Path, kind: str) -> Path:
 def _date(stem: str) -> str:
     day = stem.rpartition("_")[2]
     return day[4:] + day[2:4] + day[:2]
-
-
-def _check_header(frame: pd.DataFrame, needed: Sequence[str], path: Path) -> None:
-    if missing := [name for name in needed if name not in frame]:
-        raise Fp2Error(f"the table lacks a column: {', '.join(missing)}", where=str(path))
 
 
 def _hub(root: Path, columns: Mapping[str, str], image: str, cache: Path, tick: Tick, images_needed: bool) -> Dataset:
@@ -214,7 +210,7 @@ def load_genderbias_vl(root: Path, part: str, image_root: Path | None, images_ne
         fix = "Copy it from construction/vq_generation/similarity of the repository to data.root"
         raise Fp2Error(f"{_GBVL_PAIRS} was not found", where=str(root), fix=fix)
     listed = read_table(lists[0])
-    _check_header(listed, ["job_male", "job_female"], lists[0])
+    needing(["job_male", "job_female"], lists[0])(list(listed))
     pairs = {(str(row["job_male"]), str(row["job_female"])) for row in listed.to_dict("records")}
     rows = [row for (kind, order), file in _gbvl_files(root, part) for row in _gbvl_rows(file, kind, order, pairs)]
     folder = (image_root or root).absolute()
@@ -357,15 +353,14 @@ def _prompts(folder: Path, name: str, task: str | None = None) -> list[dict[str,
         what = f"the prompts cannot be read: {error}"
         raise Fp2Error(what, where=str(file), fix="data.checkout is that of vla-gender-bias") from None
     needed = (name.removesuffix("s"), "split", *(() if task is None else ("task",)))
-    if missing := [column for column in needed if column not in (reader.fieldnames or ())]:
-        raise Fp2Error(f"the table lacks a column: {', '.join(missing)}", where=str(file))
+    needing(needed, file)(list(reader.fieldnames or ()))
     return [row for row in rows if task in (None, row.get("task"))]
 
 
 def _first_of_each(file: Path, per_gender: int, but: Collection[str]) -> Iterator[tuple[int, str, str]]:
     """Yield row, name and gender of the first images of each gender, of the split `test` where there is one."""
     frame = read_table(file)
-    _check_header(frame, ["name", "gender"], file)
+    needing(["name", "gender"], file)(list(frame))
     seen = {"male": 0, "female": 0}
     for number, row in enumerate(frame.to_dict("records"), start=1):
         if row["gender"] not in seen:

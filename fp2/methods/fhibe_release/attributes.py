@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fp2.extension import age_group
 from fp2.methods.fhibe_release import vocab
@@ -49,23 +49,14 @@ def find_country(text: str) -> Country | None:
     if not plain or plain.upper() == _NOT_A_CODE:
         return None
     converter = _converter()
-    source = "regex"
-    name = _one(converter.convert(plain, src=source, to="name_short", not_found=None), plain)
-    if name is None and plain.isupper() and len(plain) in _CODES:
-        source = _CODES[len(plain)]
-        name = _one(converter.convert(plain, src=source, to="name_short", not_found=None), plain)
-    if name is None:
-        return None
-    subregion = str(converter.convert(plain, src=source, to="UNregion", not_found=None))
-    region = REGION_OF.get(subregion)
-    return Country(name, subregion if region else None, region)
-
-
-def _one(names: Any, text: str) -> str | None:
-    """Return the single name found, or None: without a match the library returns its input, with several a list."""
-    if not isinstance(names, str):
-        return None
-    return names if names != text or names in _names() else None
+    codes = [_CODES[len(plain)]] if plain.isupper() and len(plain) in _CODES else []
+    for source in ("regex", *codes):
+        name = converter.convert(plain, src=source, to="name_short", not_found=None)
+        if isinstance(name, str) and (name != plain or name in _names()):  # else its input: no match; or a list
+            subregion = str(converter.convert(plain, src=source, to="UNregion", not_found=None))
+            region = REGION_OF.get(subregion)
+            return Country(name, subregion if region else None, region)
+    return None
 
 
 @cache
@@ -91,6 +82,7 @@ def _converter() -> CountryConverter:
 
 
 _RENAMED = {"ancestry": "", "natural_skin_color": "skin_tone", "apparent_skin_color": "apparent_skin_tone"}
+_ANCESTRIES = {*vocab.ANCESTRY_BLOCKS, *REGION_OF}
 _PLAIN = ("location_region", "user_date_captured", "user_hour_captured", "apparent_skin_color_hue_lum")
 
 
@@ -106,7 +98,7 @@ class AttributeReader:
 
     def __init__(self, expand_regions: bool = False) -> None:
         self._expand = expand_regions
-        self._parsed: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._parsed: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
         self.unknown: dict[str, Counter[str]] = {}
         """Column -> counts of the values outside its vocabulary."""
         self.ages: Counter[str] = Counter()
@@ -117,9 +109,12 @@ class AttributeReader:
     def read(self, row: Mapping[str, str]) -> dict[str, list[str]]:
         """Return attribute -> labels (an empty list if the row has none) for the columns that `row` has."""
         ancestry = self._labels("ancestry", row.get("ancestry", ""))
+        named = [name for name in ancestry if name in REGION_OF]
+        covered = {REGION_OF[name] for name in named}
+        bare = [name for name in ancestry if name in vocab.ANCESTRY_BLOCKS and name not in covered]
         labels_of = {
-            "region": _regions(ancestry),
-            "subregion": _subregions(ancestry, self._expand),
+            "region": list(dict.fromkeys(REGION_OF.get(name, name) for name in ancestry if name in _ANCESTRIES)),
+            "subregion": [*named, *(name for region in bare if self._expand for name in vocab.ANCESTRY_BLOCKS[region])],
             "pronoun": self._labels("pronoun", row.get("pronoun", "")),
             "age": self._age(row.get("age", "")),
         }
@@ -148,10 +143,21 @@ class AttributeReader:
         }
 
     def _labels(self, column: str, cell: str) -> list[str]:
-        """Return the labels of a cell; equal cells are parsed once, and their unknown values counted every time."""
+        """Return the distinct labels of a cell; equal cells are parsed once, unknown values counted every time.
+
+        The label of a skin colour is its Fitzpatrick type, by its index; a colour without a known type has no label.
+        """
         key = (column, cell)
         if key not in self._parsed:
-            self._parsed[key] = _parse(column, cell)
+            vocabulary, values = vocab.VOCABULARIES[column], vocab.parse_list(cell)
+            written = [vocab.split_value(value) for value in values]
+            outside = [
+                value
+                for value, (index, name) in zip(values, written, strict=True)
+                if not vocabulary.open and (index is None or vocabulary.values.get(index) != name)
+            ]
+            names = map(vocab.fitzpatrick, values) if column.endswith("_skin_color") else (name for _, name in written)
+            self._parsed[key] = list(dict.fromkeys(name for name in names if name)), outside
         labels, unknown = self._parsed[key]
         if unknown:
             self.unknown.setdefault(column, Counter()).update(unknown)
@@ -163,42 +169,6 @@ class AttributeReader:
         except (ValueError, OverflowError):
             self.ages[cell] += 1
             return []
-
-
-def _parse(column: str, cell: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the distinct labels of a cell, and those of its values that are not in the vocabulary.
-
-    The label of a skin colour is its Fitzpatrick type, by its index; a colour without a known type has no label.
-    """
-    vocabulary = vocab.VOCABULARIES[column]
-    values = vocab.parse_list(cell)
-    written = [vocab.split_value(value) for value in values]
-    unknown = [
-        value
-        for value, (index, name) in zip(values, written, strict=True)
-        if index is None or vocabulary.values.get(index) != name
-    ]
-    if column.endswith("_skin_color"):
-        labels = [tone for value in values if (tone := vocab.fitzpatrick(value))]
-    else:
-        labels = [name for _, name in written if name]
-    return tuple(dict.fromkeys(labels)), () if vocabulary.open else tuple(unknown)
-
-
-def _regions(ancestry: list[str]) -> list[str]:
-    """Return the regions named, and the regions of the subregions named."""
-    regions = [name if name in vocab.ANCESTRY_BLOCKS else vocab.REGION_OF.get(name) for name in ancestry]
-    return list(dict.fromkeys(name for name in regions if name))
-
-
-def _subregions(ancestry: list[str], expand: bool) -> list[str]:
-    """Return the subregions named; with `expand`, also all of each region that is named without a subregion."""
-    named = [name for name in ancestry if name in vocab.REGION_OF]
-    if not expand:
-        return named
-    covered = {vocab.REGION_OF[name] for name in named}
-    bare = [name for name in ancestry if name in vocab.ANCESTRY_BLOCKS and name not in covered]
-    return [*named, *(subregion for region in bare for subregion in vocab.ANCESTRY_BLOCKS[region])]
 
 
 _ISO = (100, 200, 400, 800, 1600)
@@ -225,16 +195,11 @@ def camera_attributes(row: Mapping[str, str]) -> dict[str, list[str]]:
         if name == "camera_model":
             value: str | None = text
         elif name == "camera_manufacturer":
-            value = _maker(text)
+            value = text.upper() if len(text) <= 3 else text.title()  # files have `samsung` and `SAMSUNG`
         else:
             value = _camera_class(name, _number(text))
         labels_of[name] = [value] if value else []
     return labels_of
-
-
-def _maker(text: str) -> str:
-    """Return a manufacturer in one spelling: files have `samsung` and `SAMSUNG`."""
-    return text.upper() if len(text) <= 3 else text.title()
 
 
 def _number(text: str) -> float:

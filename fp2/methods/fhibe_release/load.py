@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fp2.extension import (
@@ -21,6 +20,7 @@ from fp2.extension import (
     Fp2Error,
     ImageFile,
     in_number,
+    needing,
     normal_id,
     people_table,
     plural,
@@ -44,58 +44,6 @@ _EXPECTED_EXTRAS = {
     "set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects",
     "humans_per_image",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SchemaReport:
-    """The differences between a release and the known format.
-
-    `absent` are the known columns that are missing, `extra` the columns that are not known. `labels` counts values
-    outside each column's vocabulary, `ages` ages without a group, `places` text that names no country. `oddities`
-    counts rows by what is unusual about them.
-    """
-
-    release: Release
-    absent: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    labels: Mapping[str, Counter[str]] = field(default_factory=dict)
-    ages: Counter[str] = field(default_factory=Counter)
-    places: Counter[str] = field(default_factory=Counter)
-    oddities: Counter[str] = field(default_factory=Counter)
-
-    def lines(self) -> tuple[str, ...]:
-        """Return one line per kind of difference; none for the known format. No place is named."""
-        lines = [in_number(count, f"{count} {oddity}") for oddity, count in sorted(self.oddities.items())]
-        if self.release.version is None:
-            lines.append("the folder's name carries no FHIBE version, so none is recorded")
-        if self.absent:
-            lines.append(f"columns of the known release that are absent: {', '.join(self.absent)}")
-        if self.extra:
-            lines.append(f"unknown columns were ignored: {', '.join(self.extra)}")
-        for column, counts in sorted(self.labels.items()):
-            examples = ", ".join(repr(value) for value, _ in counts.most_common(3))
-            lines.append(
-                f"column {column}: {plural(counts.total(), 'value')} outside the known vocabulary, such as {examples}"
-            )
-        if self.ages:
-            examples = ", ".join(repr(value) for value in sorted(self.ages)[:3])
-            lines.append(f"column age: {plural(self.ages.total(), 'value')} without an age group, such as {examples}")
-        if n := self.places.total():
-            lines.append(
-                in_number(n, f"column location_country: {n} [value names|values name] no country, kept as written")
-            )
-        return tuple(lines)
-
-
-def columns_report(release: Release, header: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the known columns that `header` lacks, and its columns that are not known."""
-    expected = [*vocab.VOCABULARIES, "location_country"]
-    if release.form != FACE_ALIGNED:
-        expected.append("person_bbox")
-    known_columns = {*vocab.DOWNSAMPLED_HEADER, *vocab.FACE_HEADER, *_EXPECTED_EXTRAS}
-    present = set(header)
-    absent = tuple(name for name in expected if name not in present)
-    return absent, tuple(name for name in header if name not in known_columns)
 
 
 NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
@@ -130,29 +78,17 @@ def read_release(
         Called after each row or annotation.
     """
     reader = _PeopleReader(release, expand_regions)
-    for where, row in _rows(release, reader, fallback, tick):
-        reader.add(where, row)
-    return reader.dataset()
-
-
-def _rows(
-    release: Release, reader: _PeopleReader, fallback: Path | None, tick: Callable[[], None]
-) -> Iterator[tuple[str, Cells]]:
     if release.lists_files:
-        fallback = fallback or _own_table(release.root)
-        rows = list(listed_rows(release, NEEDED, fallback, reader.oddities, tick))
+        tables = (path for path in sorted(release.root.glob("data/processed/*/*.csv")) if "face" not in path.stem)
+        rows = list(listed_rows(release, NEEDED, fallback or next(tables, None), reader.oddities, tick))
         reader.header = list(rows[0][1]) if rows else []
-        yield from rows
-        return
-    for number, row in read_rows(release.table, reader.check_header, skip=BULK):
-        yield f"{release.table}, row {number}", row
-        tick()
-
-
-def _own_table(root: Path) -> Path | None:
-    """Return a processed table of whole images in the release, if it has one."""
-    tables = (path for path in sorted(root.glob("data/processed/*/*.csv")) if "face" not in path.stem)
-    return next(tables, None)
+        for where, row in rows:
+            reader.add(where, row)
+    else:
+        for number, row in read_rows(release.table, reader.check_header, skip=BULK):
+            reader.add(f"{release.table}, row {number}", row)
+            tick()
+    return reader.dataset()
 
 
 class _PeopleReader:
@@ -174,10 +110,7 @@ class _PeopleReader:
     def check_header(self, header: list[str]) -> None:
         """Raise Fp2Error with the required columns that `header` lacks."""
         self.header = header
-        missing = [name for name in REQUIRED if name not in header]
-        if missing:
-            lacks = f"the FHIBE table lacks the [column|columns] {', '.join(missing)}"
-            raise Fp2Error(in_number(len(missing), lacks), where=str(self.release.table))
+        needing(REQUIRED, self.release.table, "the FHIBE table lacks")(header)
 
     def add(self, where: str, row: Cells) -> None:
         """Add one row, unless consent is withdrawn or the (image, subject) pair is repeated."""
@@ -215,22 +148,39 @@ class _PeopleReader:
 
     def dataset(self) -> Dataset:
         """Return the data set of the rows that were added."""
-        absent, extra = columns_report(self.release, self.header)
-        reader = self.attributes
-        schema = SchemaReport(
-            self.release, absent, extra, reader.unknown, reader.ages, reader.places, Counter(self.oddities)
-        )
         if not self.columns:
             raise Fp2Error("the FHIBE table has no rows", where=str(self.release.table))
         frame = people_table({name: cells for name, cells in self.columns.items() if not unused(name, cells)})
         in_image = [self.people_in[main_id] for main_id in self.main_ids]
         frame["n_people"] = [max(numbers) for numbers in zip(frame["n_people"], in_image, strict=True)]
         self._check_images(frame["image_path"].unique().tolist())
-        schema_lines = schema.lines()
+        lines = tuple(self._schema_lines())
         return Dataset(
-            "fhibe", self.release.version, frame, schema_lines, self.settings, schema_lines, tuple(self.files.values()),
+            "fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()),
             scales={"skin_tone": "Fitzpatrick"},
         )  # fmt: skip
+
+    def _schema_lines(self) -> Iterator[str]:
+        """Yield a line per kind of difference from the known format; none for that format. No place is named."""
+        for oddity, count in sorted(self.oddities.items()):
+            yield in_number(count, f"{count} {oddity}")
+        if self.release.version is None:
+            yield "the folder's name carries no FHIBE version, so none is recorded"
+        boxes = () if self.release.form == FACE_ALIGNED else ("person_bbox",)
+        expected = (*vocab.VOCABULARIES, "location_country", *boxes)
+        if absent := [name for name in expected if name not in self.header]:
+            yield f"columns of the known release that are absent: {', '.join(absent)}"
+        known_columns = {*vocab.DOWNSAMPLED_HEADER, *vocab.FACE_HEADER, *_EXPECTED_EXTRAS}
+        if extra := [name for name in self.header if name not in known_columns]:
+            yield f"unknown columns were ignored: {', '.join(extra)}"
+        for column, counts in sorted(self.attributes.unknown.items()):
+            examples = ", ".join(repr(value) for value, _ in counts.most_common(3))
+            yield f"column {column}: {plural(counts.total(), 'value')} outside the known vocabulary, such as {examples}"
+        if ages := self.attributes.ages:
+            examples = ", ".join(repr(value) for value in sorted(ages)[:3])
+            yield f"column age: {plural(ages.total(), 'value')} without an age group, such as {examples}"
+        if n := self.attributes.places.total():
+            yield in_number(n, f"column location_country: {n} [value names|values name] no country, kept as written")
 
     def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> ImageFile | None:
         """Return the image of the row, or None if there is no face crop of this subject."""

@@ -195,11 +195,11 @@ def listed_rows(
     tick : callable
         Called after each annotation.
     """
-    from fp2.extension import read_rows
+    from fp2.extension import needing, read_rows
 
     rows: list[tuple[str, Cells]] = []
     n_unreadable = 0
-    for number, listed in read_rows(release.table, _check_files(release.table)):
+    for number, listed in read_rows(release.table, needing(FILE_COLUMNS, release.table, "the list of files lacks")):
         where = f"{release.table}, row {number}"
         try:
             rows += [(where, cells) for cells in _subjects(release, listed, where)]
@@ -218,16 +218,6 @@ def listed_rows(
     columns = list(dict.fromkeys(name for _, cells in rows for name in cells))
     for where, cells in rows:
         yield where, {name: cells.get(name, "") for name in columns}
-
-
-def _check_files(path: Path) -> Callable[[list[str]], None]:
-    def check(header: list[str]) -> None:
-        missing = [name for name in FILE_COLUMNS if name not in header]
-        if missing:
-            lacks = f"the list of files lacks the [column|columns] {', '.join(missing)}"
-            raise Fp2Error(in_number(len(missing), lacks), where=str(path))
-
-    return check
 
 
 def _subjects(release: Release, listed: Mapping[str, str], where: str) -> list[Cells]:
@@ -281,16 +271,10 @@ def _complete(
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
     """Return the processed table by (image, subject), without its paths, which are those of another release."""
-    from fp2.extension import read_rows
-
-    def check(header: list[str]) -> None:
-        missing = [name for name in ("image_id", "subject_id") if name not in header]
-        if missing:
-            lacks = f"the table lacks the [column|columns] {', '.join(missing)}"
-            raise Fp2Error(in_number(len(missing), lacks), where=str(path))
+    from fp2.extension import needing, read_rows
 
     skip = {*BULK, "filepath", "json_path", "image_width", "image_height", "person_bbox", "face_bbox"}
     return {
         (normal_id(cells["image_id"]), normal_id(cells["subject_id"])): cells
-        for _, cells in read_rows(path, check, skip=skip)
+        for _, cells in read_rows(path, needing(("image_id", "subject_id"), path), skip=skip)
     }

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, find_files, in_number, read_json, read_rows
+from fp2.extension import EACH_ITS_OWN, Dataset, Fp2Error, find_files, needing, read_json, read_rows
 from fp2.methods.public_sets.boxed import Box, Boxed, Pictures, boxed_people, counted, read_lines
 
 Report = Callable[[int, int], None]
@@ -72,7 +72,7 @@ def load_facet(root: Path) -> Dataset:
         fix = "data.root is the folder of the data set"
         raise Fp2Error("FACET's annotations.csv was not found", where=str(root), fix=fix)
     people = []
-    for number, row in read_rows(file, _needing(file, ("filename", "person_id", "bounding_box"))):
+    for number, row in read_rows(file, needing(("filename", "person_id", "bounding_box"), file, "the labels lack")):
         where = f"{file}, row {number}"
         tones = {n: _count(row.get(f"skin_tone_{n}", "")) for n in range(1, 11)}
         most = max(tones.values())
@@ -125,7 +125,7 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
     needed = ("ImageID", "XMin", "XMax", "YMin", "YMax", "GenderPresentation", "AgePresentation")
     for file in files:
         split = file.stem.rpartition("_")[2]
-        for number, row in read_rows(file, _needing(file, needed)):
+        for number, row in read_rows(file, needing(needed, file, "the labels lack")):
             name = f"{row['ImageID'].strip()}.jpg"
             if row.get("IsGroupOf") == "1" or row.get("IsDepictionOf") == "1":
                 left_out["[box|boxes] of groups or depictions"] += 1
@@ -272,15 +272,6 @@ def _wider_images(file: Path) -> Iterator[tuple[str, list[list[int]]]]:
         except (ValueError, StopIteration) as error:
             raise Fp2Error(f"image {number} is malformed: {str(error) or 'the file ends'}", where=str(file)) from None
         yield name.strip(), rows[:n_faces]
-
-
-def _needing(file: Path, columns: Sequence[str]) -> Callable[[list[str]], None]:
-    def check(header: list[str]) -> None:
-        if missing := [name for name in columns if name not in header]:
-            lacks = f"the labels lack the [column|columns] {', '.join(missing)}"
-            raise Fp2Error(in_number(len(missing), lacks), where=str(file))
-
-    return check
 
 
 def _count(cell: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.extension import CHUNK_BYTES, FloatArray, IntArray, finite, resample_counts, stream
+from fp2.extension import CHUNK_BYTES, Estimate, FloatArray, IntArray, finite, resample_counts, stream
 
 FEWEST = 15
 """There is no interval where fewer subjects have an answer outside the most common value of either measurement: with
@@ -21,18 +21,10 @@ some ten such subjects it covers less than 90 % instead of 95 %."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A coefficient with its interval; None where it does not exist (a constant measurement, too few subjects)."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
 class Agreement:
     """Agreement of two measurements of `n` answers about `n_subjects` subjects.
 
+    A coefficient is None where a measurement is constant; its interval, where there are too few subjects.
     rho: Spearman's rank correlation. same: share of answers with the same class. kappa: Cohen's kappa of the classes.
     Both None without classes.
     """
@@ -79,11 +71,13 @@ def clustered_agreement(
     if not (len(a) == len(b) == len(subject)) or not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("need as many first values as second ones and subjects, none missing")
     if not len(a):
-        nothing = Estimate(None, None, None)
+        nothing = Estimate(None)
         return Agreement(0, 0, nothing, None, None if classes is None else nothing)
     n = len(names)
     codes = [np.unique(x, return_inverse=True)[1] for x in (a, b)]
-    weights = _weights(n, n_bootstrap if _vary(codes, subject) else 0, seed)
+    rng, step, n_draws = stream(seed, 5), max(1, CHUNK_BYTES // (80 * n)), n_bootstrap if _vary(codes, subject) else 0
+    starts = range(0, n_draws, step)  # how often each subject is drawn, in batches
+    weights = [resample_counts(rng, min(step, n_draws - start), n) for start in starts] or [np.zeros((0, n))]
     ones = np.ones((1, n))
     drawn = np.concatenate([_rho(codes, subject, w) for w in weights])
     rho = _estimate(float(_rho(codes, subject, ones)[0]), drawn, n, alpha)
@@ -101,14 +95,6 @@ def clustered_agreement(
 def _vary(codes: Sequence[IntArray], subject: IntArray) -> bool:
     """Whether enough subjects have an answer outside the most common value of each measurement."""
     return all(len(np.unique(subject[code != np.bincount(code).argmax()])) >= FEWEST for code in codes)
-
-
-def _weights(n: int, n_bootstrap: int, seed: int) -> list[FloatArray]:
-    """Return how often each of `n` subjects is drawn, in batches."""
-    rng, step = stream(seed, 5), max(1, CHUNK_BYTES // (80 * n))
-    return [resample_counts(rng, min(step, n_bootstrap - start), n) for start in range(0, n_bootstrap, step)] or [
-        np.zeros((0, n))
-    ]
 
 
 def _rho(codes: Sequence[IntArray], subject: IntArray, weights: FloatArray) -> FloatArray:
@@ -153,7 +139,7 @@ def _estimate(value: float, drawn: FloatArray, n: int, alpha: float) -> Estimate
 
     defined = drawn[np.isfinite(drawn)]
     if not np.isfinite(value) or abs(value) > 1 - 1e-12 or len(defined) < 2:
-        return Estimate(finite(value), None, None)
+        return Estimate(finite(value))
     z = np.arctanh(np.clip(defined, -1 + 1e-6, 1 - 1e-6))
     reach = float(t.ppf(1 - alpha / 2, n - 1)) * float(z.std(ddof=1))
     centre = float(np.arctanh(value))

@@ -58,7 +58,27 @@ class Missing(Supplement):
         if not run.disparities or run.battery.people != 1:
             return None
         columns = _columns(run)
-        rows = _rows(run, columns) if len(columns.columns) else []
+        names = cast("list[tuple[str, str]]", list(columns.columns))
+        tests = tested(run, columns, [rate(SMALLEST)] * len(names)) if names else []
+        rows = [
+            {
+                "probe": str(names[test.column][0]),
+                "scorer": str(names[test.column][1]),
+                "cut": test.cut,
+                "n_missing": len(set(test.images[test.values > 0])),
+                "n_images": test.row.n_images,
+                "raw": test.row.raw,
+                "p_value": test.row.p_value,
+                "worst_group": test.row.worst_group,
+                "best_group": test.row.best_group,
+                "groups": group_means(test.row, "rate"),
+                "adjusted_p": test.row.adjusted_p,
+                "significant": test.row.significant,
+                "family_size": len(tests),
+                "verdict": test.row.verdict,
+            }
+            for test in tests
+        ]
         two_part = _two_part(run, rows)
         if not rows and not two_part:
             return None
@@ -104,31 +124,6 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(by_row, index=wide.index)
-
-
-def _rows(run: ComparedRun, columns: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
-    names = cast("list[tuple[str, str]]", list(columns.columns))
-    panels = tested(run, columns, [rate(SMALLEST)] * len(names))
-    return [
-        {
-            "probe": str(names[column.column][0]),
-            "scorer": str(names[column.column][1]),
-            "cut": column.cut,
-            "n_missing": len(set(column.images[column.values > 0])),
-            "n_images": column.row.n_images,
-            "raw": column.row.raw,
-            "p_value": column.row.p_value,
-            "worst_group": column.row.worst_group,
-            "best_group": column.row.best_group,
-            "groups": group_means(column.row, "rate"),
-            "adjusted_p": column.row.adjusted_p,
-            "significant": column.row.significant,
-            "family_size": len(panels),
-            "verdict": column.row.verdict,
-        }
-        for column in panels
-    ]
 
 
 def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

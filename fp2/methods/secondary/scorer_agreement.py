@@ -32,31 +32,17 @@ SAME, DIFFERENCE = "same_class", "difference"
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two scorers of a dimension, and the answers that either scored, with their values: columns `first`, `second`."""
+    """Two scorers of a dimension, and the answers that either scored, with their values: columns `first`, `second`.
 
-    dimension: str
+    `kind`: what their classes are (columns `first_class`, `second_class`): `class` of two yes/no scorers, `sign` of two
+    scales around 0, else None. `named`: the dimension and the names of the scorers.
+    """
+
+    named: Mapping[str, str]
     first: Scorer
     second: Scorer
+    kind: str | None
     values: pd.DataFrame
-
-    @property
-    def kind(self) -> str | None:
-        """What the classes are: `class` of two yes/no scorers, `sign` of two scales around 0, else None."""
-        both = (self.first, self.second)
-        if all(scorer.yes_no for scorer in both):
-            return "class"
-        return "sign" if all(scorer.value_range[0] < 0 < scorer.value_range[1] for scorer in both) else None
-
-    def both(self, probe: str | None = None) -> pd.DataFrame:
-        """Return the answers with both values, with their classes; of one probe, or of all."""
-        values = self.values if probe is None else self.values[self.values["probe"] == probe]
-        values = values.dropna(subset=["first", "second"])
-        return values.assign(
-            **{
-                f"{end}_class": _classes(values[end], scorer, self.kind)
-                for end, scorer in (("first", self.first), ("second", self.second))
-            }
-        )
 
 
 class ScorerAgreement(Supplement):
@@ -123,27 +109,22 @@ def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_
         scores = scores[~scores["refused"].astype(bool)]
     by_scorer = {name: scores_of.set_index(SCORE_KEYS)["value"] for name, scores_of in scores.groupby("scorer")}
     for one, other in combinations([name for name in names if name in by_scorer], 2):
-        first, second = run.scorers[one], run.scorers[other]
+        first, second = both = run.scorers[one], run.scorers[other]
         # of the probes that both score
         table = pd.concat([by_scorer[one].rename("first"), by_scorer[other].rename("second")], axis=1).reset_index()
-        shared = set.intersection(
-            *(set(by_scorer[name].index.get_level_values("probe")) for name in (one, other))
-        )  # fmt: skip
-        table = table[table["probe"].isin(shared)]
+        shared = set.intersection(*(set(by_scorer[name].index.get_level_values("probe")) for name in (one, other)))
+        table = table[table["probe"].isin(shared)].reset_index(drop=True)
+        if table.empty:
+            continue
         if first.higher_is_better != second.higher_is_better:
             table["second"] = sum(second.value_range) - table["second"]
-        if len(table):
-            yield _Pair(dimension, first, second, table.reset_index(drop=True))
-
-
-def _classes(values: pd.Series[float], scorer: Scorer, kind: str | None) -> pd.Series[float]:
-    """Return the class of each value: itself, or its sign where it is at least the smallest effect of interest."""
-    smallest_effect = scorer.smallest_effect
-    return (
-        values
-        if kind != "sign"
-        else (values >= smallest_effect).astype("float64") - (values <= -smallest_effect).astype("float64")
-    )
+        signed = all(scorer.value_range[0] < 0 < scorer.value_range[1] for scorer in both)
+        kind = "class" if all(scorer.yes_no for scorer in both) else "sign" if signed else None
+        for end, scorer in zip(("first", "second"), both, strict=True):
+            values, smallest = table[end], scorer.smallest_effect
+            signs = (values >= smallest).astype("float64") - (values <= -smallest).astype("float64")
+            table[f"{end}_class"] = signs if kind == "sign" else values
+        yield _Pair({"dimension": dimension, "first": first.name, "second": second.name}, first, second, kind, table)
 
 
 def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
@@ -153,14 +134,14 @@ def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
     probes = list(dict.fromkeys(pair.values["probe"]))
     for probe in [None, *probes] if len(probes) > 1 else probes:
         values = pair.values if probe is None else pair.values[pair.values["probe"] == probe]
-        both = pair.both(probe)
+        both = values.dropna(subset=["first", "second"])
         agreement = clustered_agreement(
             both["first"], both["second"], both["subject_id"],
             classes=None if pair.kind is None else (both["first_class"], both["second_class"]),
             n_bootstrap=RESAMPLES, seed=run.comparison.seed, alpha=run.comparison.alpha,
         )  # fmt: skip
         yield {
-            **_named(pair),
+            **pair.named,
             "probe": probe,
             "classes": pair.kind,
             "n_answers": len(values),
@@ -174,19 +155,14 @@ def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
         }
 
 
-def _named(pair: _Pair) -> dict[str, Any]:
-    return {"dimension": pair.dimension, "first": pair.first.name, "second": pair.second.name}
-
-
 def _tests(pairs: Sequence[_Pair], run: ComparedRun) -> list[dict[str, Any]]:
     """Return the tests by group of each pair, probe and cut."""
     import pandas as pd
 
     value_columns, outcomes = [], {}
     for number, pair in enumerate(pairs):
-        both = pair.both()
         # as the values of a scorer are: several questions of a probe are averaged
-        both = both.assign(refused=False)
+        both = pair.values.dropna(subset=["first", "second"]).assign(refused=False)
         if pair.kind is not None:
             same = (both["first_class"] == both["second_class"]).astype("float64")
             value_columns.append(both.assign(value=same, scorer=f"{number} {SAME}"))
@@ -207,7 +183,7 @@ def _tests(pairs: Sequence[_Pair], run: ComparedRun) -> list[dict[str, Any]]:
         pair, outcome, about = outcomes[key]
         out.append(
             {
-                **_named(pair),
+                **pair.named,
                 "probe": probe,
                 "cut": test.cut,
                 "outcome": outcome,
@@ -257,6 +233,10 @@ def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     The direction: two scorers order the worst and the best group of either of them differently.
     """
     means = [{group["group"]: group["mean"] for group in row["groups"]} for row in rows]
+    ends = [
+        (of_row.get(row["worst_group"]), of_row.get(row["best_group"])) for of_row, row in zip(means, rows, strict=True)
+    ]
+    upward = [low is None or high is None or high >= low for low, high in ends]
     turned = False
     for row, row_means in zip(rows, means, strict=True):
         worst, best = row["worst_group"], row["best_group"]
@@ -264,8 +244,8 @@ def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if row_means in pairs:
             # the sign of a scorer's own gap is that of its bad end; another's is compared through its own direction
             signs = {
-                (other[best] - other[worst] > 0) == _upward(two)
-                for other, two in zip(means, rows, strict=True)
+                (other[best] - other[worst] > 0) == rises
+                for other, rises in zip(means, upward, strict=True)
                 if other in pairs and other[best] != other[worst]
             }
             turned = turned or len(signs) > 1
@@ -275,10 +255,3 @@ def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "worst_group": len({row["worst_group"] for row in rows if row["worst_group"] is not None}) > 1,
     }
     return [name for name, differs in entry.items() if differs]
-
-
-def _upward(row: Mapping[str, Any]) -> bool:
-    """Whether the best group of a row has the higher mean, as where higher values are better."""
-    means = {group["group"]: group["mean"] for group in row["groups"]}
-    low, high = means.get(row["worst_group"]), means.get(row["best_group"])
-    return low is None or high is None or high >= low

@@ -109,7 +109,7 @@ def test_wrong_lists_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(Fp2Error, match=r"row 2 \(OP_1\) has the gender 'woman'"):
         load_visogender(root, None, images_needed=False)
     path.write_text(path.read_text().replace("Participant_perceived_gender", "other"))
-    with pytest.raises(Fp2Error, match="lacks a column: Participant_perceived_gender"):
+    with pytest.raises(Fp2Error, match="lacks the column Participant_perceived_gender"):
         load_visogender(root, None, images_needed=False)
 
 

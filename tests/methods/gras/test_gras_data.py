@@ -104,7 +104,7 @@ def test_an_image_folder_elsewhere(gras, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("selected_images_aiface.csv", "file,tone\na.jpg,1\n", "lacks a column: Skin Tone"),
+        ("selected_images_aiface.csv", "file,tone\na.jpg,1\n", "lacks the column Skin Tone"),
         ("selected_images_aiface.csv", "file,Skin Tone\na.jpg,11\n", "row 1 has the skin tone '11'"),
         ("selected_images_aiface.csv", "file,Skin Tone\n../a.jpg,1\n", "leads out of the image folder"),
         ("selected_images_aiface.csv", "file,Skin Tone\nFairFace/train/1.jpg,1\n", "listed twice"),
