@@ -376,7 +376,7 @@ from fp2.store.withdrawn import (
     withdraw as withdraw,
     writing as writing,
 )
-from fp2.store.leases import Leases as Leases, parts as parts
+from fp2.store.leases import parts as parts
 from fp2.store.rows import (
     ResponseStore as ResponseStore,
     SCORED_BY as SCORED_BY,
