@@ -96,6 +96,7 @@ def test_a_shard_that_is_none_is_refused(bench: Bench, capsys: pytest.CaptureFix
             Shard.parse(word)
 
 
+@pytest.mark.package(name="gras")
 @pytest.mark.package(name="maintenance")
 def test_dense_answers_of_shards_merge_to_the_run_of_one_process(bench: Bench, tmp_path: Path) -> None:
     words = (

@@ -19,24 +19,23 @@ from fp2.runs.checks import check_run
 from fp2.store.rows import ResponseStore
 
 WORDS = ("probe.select=[trust]", "model.truth={seed: 4, refusals: {trust: {base: 0.2}}}")
-DENSE = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
 
 
 @pytest.fixture(scope="module")
-def runs(squares: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Path, Path]:
-    """A project with a run of answers in rows and one of dense answers; not to be changed."""
+def run(squares: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Path]:
+    """A project with a run; not to be changed."""
     bench = Bench(tmp_path_factory.mktemp("checked"), squares)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("FP2_ROOT", str(bench.root))
-        return bench, bench.run(*WORDS).folder, bench.run(*DENSE).folder
+        return bench, bench.run(*WORDS).folder
 
 
 @pytest.fixture
-def copy(runs: tuple[Bench, Path, Path], own_root: Path) -> tuple[Bench, Path, Path]:
+def copy(run: tuple[Bench, Path], own_root: Path) -> tuple[Bench, Path]:
     """A copy of the project, to be damaged."""
-    bench, rows, dense = runs
+    bench, folder = run
     own = bench.copied_to(own_root)
-    return own, *(own.root / folder.relative_to(bench.root) for folder in (rows, dense))
+    return own, own.root / folder.relative_to(bench.root)
 
 
 def failed(bench: Bench, folder: Path) -> dict[str, str]:
@@ -45,12 +44,11 @@ def failed(bench: Bench, folder: Path) -> dict[str, str]:
     return {one.check: "; ".join(one.failures) for one in found if one.failures}
 
 
-def test_sound_runs_pass_every_check_and_nothing_is_left_out(runs: tuple[Bench, Path, Path]) -> None:
-    bench, *folders = runs
-    for folder in folders:
-        found = check_run(folder, bench.config(*WORDS))
-        assert [(one.failures, one.notes) for one in found] == [((), ())] * 6
-        assert fp2("check", str(folder), *bench.paths) == 0
+def test_a_sound_run_passes_every_check_and_nothing_is_left_out(run: tuple[Bench, Path]) -> None:
+    bench, folder = run
+    found = check_run(folder, bench.config(*WORDS))
+    assert [(one.failures, one.notes) for one in found] == [((), ())] * 6
+    assert fp2("check", str(folder), *bench.paths) == 0
 
 
 def set_result(change: Callable[[dict[str, Any]], None]) -> Callable[[Bench, Path], None]:
@@ -132,9 +130,9 @@ DAMAGE: dict[str, tuple[Callable[[Bench, Path], None], dict[str, str]]] = {
 
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damage_is_found_by_the_checks_that_it_concerns_and_no_other(
-    copy: tuple[Bench, Path, Path], what: str, capsys: pytest.CaptureFixture[str]
+    copy: tuple[Bench, Path], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench, folder, _ = copy
+    bench, folder = copy
     damage, expected = DAMAGE[what]
     damage(bench, folder)
     found = failed(bench, folder)
@@ -147,24 +145,10 @@ def test_damage_is_found_by_the_checks_that_it_concerns_and_no_other(
         assert "4 of 6 checks passed" in out
 
 
-def test_damage_to_dense_answers_is_found(copy: tuple[Bench, Path, Path]) -> None:
-    bench, _, folder = copy
-    shard = folder / "responses" / "part-00000.parquet"
-    frame = pd.read_parquet(shard)
-    frame.loc[5, "p_yes"] = np.float32(0.125)
-    frame.to_parquet(shard)
-    found = failed(bench, folder)
-    assert found.keys() == {"passport", "store"}
-    assert "1 of 720 answers in the shards are not those of the store" in found["store"]
-    with ResponseStore(bench.store) as store:
-        store.connection.execute("DELETE FROM blocks WHERE context IN (SELECT context FROM blocks LIMIT 2)")
-    assert "the store lacks 20 of 720 answers" in failed(bench, folder)["store"]
-
-
 def test_a_copy_on_another_machine_is_checked_as_far_as_that_goes(
-    runs: tuple[Bench, Path, Path], own_root: Path, capsys: pytest.CaptureFixture[str]
+    run: tuple[Bench, Path], own_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench, folder, _ = runs
+    bench, folder = run
     there = Path(shutil.copytree(folder, own_root / "copied"))
     elsewhere = replace(bench, root=own_root)
     key = bench.root / "state" / "keys" / "passport_key.pub.pem"

@@ -119,7 +119,11 @@ def test_what_needs_no_answer_is_said_before_asking_and_once(
         (["data.stratify=[regoin]", "data.limit=5"], "no attribute 'regoin'"),
         (["cut=region", "cut.groups={region: [Atlantis]}"], "no subject has region 'Atlantis'"),
         (["cut=region", "analysis.adjust=[hieght]"], "no attribute or image fact 'hieght'"),
-        (["probe=gras", "scorer=none", "cut=region", "analysis.min_subjects=9"], "fewer than two groups of at least 9"),
+        pytest.param(
+            ["probe=gras", "scorer=none", "cut=region", "analysis.min_subjects=9"],
+            "fewer than two groups of at least 9",
+            marks=pytest.mark.package(name="gras"),
+        ),
     ],
 )
 def test_drawn_people_are_checked_before_they_are_drawn(

@@ -136,7 +136,13 @@ def test_with_nobody_left_there_is_one_line(bench: Bench, capsys: pytest.Capture
 
 
 @pytest.mark.package(name="withdrawal")
-@pytest.mark.parametrize("words", [("scorer=valence",), DENSE], ids=["rows", "dense"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("scorer=valence",), id="rows"),
+        pytest.param(DENSE, id="dense", marks=pytest.mark.package(name="gras")),
+    ],
+)
 def test_who_is_purged_while_a_run_asks_is_in_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:

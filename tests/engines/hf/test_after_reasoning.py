@@ -185,6 +185,7 @@ def test_keys_have_the_number_of_samples_and_choices_are_refused(checkpoints: di
         engine(path).method(choice)
 
 
+@pytest.mark.package(name="gras")
 def test_gras_of_a_model_that_reasons_states_that_it_is_an_estimate(checkpoints: dict[str, Path], bench: Bench) -> None:
     asked = [
         "model=smolvlm_256m", f"model.id={checkpoints['always']}", "model.dtype=float32", "probe=gras",
