@@ -19,21 +19,23 @@ from fp2.runs.checks import check_run
 from fp2.store.rows import ResponseStore
 
 WORDS = ("probe.select=[trust]", "model.truth={seed: 4, refusals: {trust: {base: 0.2}}}")
-DENSE = ("probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99")
 
 
 @pytest.fixture(scope="module")
 def run(squares: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Path]:
-    """A project with a run of answers in rows; not to be changed."""
+    """A project with a run; not to be changed."""
     bench = Bench(tmp_path_factory.mktemp("checked"), squares)
-    return bench, bench.run(*WORDS).folder
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FP2_ROOT", str(bench.root))
+        return bench, bench.run(*WORDS).folder
 
 
 @pytest.fixture
 def copy(run: tuple[Bench, Path], own_root: Path) -> tuple[Bench, Path]:
     """A copy of the project, to be damaged."""
     bench, folder = run
-    return bench.copied_to(own_root), own_root / folder.relative_to(bench.root)
+    own = bench.copied_to(own_root)
+    return own, own.root / folder.relative_to(bench.root)
 
 
 def failed(bench: Bench, folder: Path) -> dict[str, str]:
@@ -42,15 +44,11 @@ def failed(bench: Bench, folder: Path) -> dict[str, str]:
     return {one.check: "; ".join(one.failures) for one in found if one.failures}
 
 
-def check_sound(bench: Bench, folder: Path) -> None:
-    """Assert that a run passes every check, and that nothing is left out."""
+def test_a_sound_run_passes_every_check_and_nothing_is_left_out(run: tuple[Bench, Path]) -> None:
+    bench, folder = run
     found = check_run(folder, bench.config(*WORDS))
     assert [(one.failures, one.notes) for one in found] == [((), ())] * 6
     assert fp2("check", str(folder), *bench.paths) == 0
-
-
-def test_a_sound_run_passes_every_check_and_nothing_is_left_out(run: tuple[Bench, Path]) -> None:
-    check_sound(*run)
 
 
 def set_result(change: Callable[[dict[str, Any]], None]) -> Callable[[Bench, Path], None]:
@@ -145,22 +143,6 @@ def test_damage_is_found_by_the_checks_that_it_concerns_and_no_other(
         out, err = capsys.readouterr()
         assert err.count("failed:") == 2
         assert "4 of 6 checks passed" in out
-
-
-@pytest.mark.package(name="gras")
-def test_damage_to_dense_answers_is_found(bench: Bench) -> None:
-    folder = bench.run(*DENSE).folder
-    check_sound(bench, folder)
-    shard = folder / "responses" / "part-00000.parquet"
-    frame = pd.read_parquet(shard)
-    frame.loc[5, "p_yes"] = np.float32(0.125)
-    frame.to_parquet(shard)
-    found = failed(bench, folder)
-    assert found.keys() == {"passport", "store"}
-    assert "1 of 720 answers in the shards are not those of the store" in found["store"]
-    with ResponseStore(bench.store) as store:
-        store.connection.execute("DELETE FROM blocks WHERE context IN (SELECT context FROM blocks LIMIT 2)")
-    assert "the store lacks 20 of 720 answers" in failed(bench, folder)["store"]
 
 
 def test_a_copy_on_another_machine_is_checked_as_far_as_that_goes(

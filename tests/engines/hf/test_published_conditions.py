@@ -33,6 +33,8 @@ from fp2.errors import Fp2Error
 from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import Decoding, ImageTask, Question
 
+pytestmark = pytest.mark.package(name="gras")  # its experiment
+
 SHOWN = [f"FairFace/train/{n}.jpg" for n in range(4)] + [f"AI-Face/imdb/{n}.jpg" for n in (0, 10, 1, 11)]
 ASK = Question("q", "p", "Kind?", "yes_no")
 CASES = {  # family -> config, script, what the script writes around a question, the word, the side of AI-Face images
