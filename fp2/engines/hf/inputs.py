@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -15,6 +15,8 @@ from fp2.errors import Fp2Error, without_path
 from fp2.tables import Answer, ChoiceOrders, ImageTask, Question
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
     from fp2.engines.hf.model import LoadedModel
     from fp2.engines.hf.prompts import PromptFormat
 
@@ -164,7 +166,7 @@ class InputBuilder:
         return [text_in_order(question, order) for order in orders_of(question, self._orders)]
 
 
-def special_tokens(processor: Any) -> tuple[str, ...]:
+def special_tokens(processor: ProcessorMixin) -> tuple[str, ...]:
     """Return the strings that the tokenizer reads as special tokens, the image token among them."""
     tokenizer = processor.tokenizer
     added = getattr(tokenizer, "added_tokens_decoder", {})
@@ -174,7 +176,7 @@ def special_tokens(processor: Any) -> tuple[str, ...]:
     return tuple(sorted(token for token in special if token.strip()))
 
 
-def image_token_ids(model: Any) -> set[int]:
+def image_token_ids(model: PreTrainedModel) -> set[int]:
     """Return the ids of image tokens, by the model's config or that of its vision encoder."""
     held = (model.config, getattr(model.config, "vision_config", None))
     named = (getattr(config, name, None) for config in held for name in ("image_token_id", "image_token_index"))

@@ -21,6 +21,7 @@ from fp2.errors import Fp2Error
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+    from transformers import BaseImageProcessor
 
 _VOCABULARIES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "tekken.json", "*.tiktoken")
 CHOOSE_VLM = "Choose a model that takes images and text and generates text (image-text-to-text)"
@@ -36,7 +37,7 @@ class LastImageProcessor:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._last: tuple[Any, dict[str, Any], Any] | None = None  # holds the images too, so that no id is reused
+        self._last: tuple[Any, dict[str, object], Any] | None = None  # holds the images too, so that no id is reused
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -80,7 +81,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
         Whatever the loaders raise for missing or damaged files.
     """
     _check_files(path, backend)
-    options = {"trust_remote_code": remote_code}
+    options: dict[str, object] = {"trust_remote_code": remote_code}
     kind = _processor_class(checkpoint)
     image_processor = _auto("AutoImageProcessor").from_pretrained(path, backend=backend, **options)
     check_backend(image_processor, backend)
@@ -98,7 +99,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
     return processor
 
 
-def check_backend(image_processor: Any, backend: str) -> None:
+def check_backend(image_processor: BaseImageProcessor, backend: str) -> None:
     """Raise if an image processor is not on the backend that the response key names."""
     torchvision: Any = importlib.import_module("transformers.image_processing_backends").TorchvisionBackend
     if isinstance(image_processor, torchvision) == (backend == "torchvision"):
@@ -155,7 +156,7 @@ def _processor_class(checkpoint: Checkpoint) -> Any:
     return auto.processor_class_from_name(usual) if usual else None
 
 
-class NoVideos(dict[str, Any]):
+class NoVideos(dict[str, object]):
     """Stands in for a video processor; an empty mapping, since processors write down their parts."""
 
     model_input_names: tuple[str, ...] = ()
@@ -166,7 +167,7 @@ class NoVideos(dict[str, Any]):
         raise Fp2Error("videos cannot be shown, only still images", where="processor")
 
 
-def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
+def _compose(kind: Any, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> Any:
     """Build a processor of class `kind` as its `from_pretrained` would, with `NoVideos` for its video processor."""
     settings, _ = kind.get_processor_dict(path)
     components = [_part(name, path, image_processor, options) for name in kind.get_attributes()]
@@ -174,7 +175,7 @@ def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any
         return _accepting_no_videos(kind).from_args_and_dict(components, settings)
 
 
-def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
+def _part(name: str, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> Any:
     if "video" in name:
         return NoVideos()
     if "image" in name:

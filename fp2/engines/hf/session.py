@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.after_reasoning import score_after_reasoning
@@ -94,9 +94,9 @@ class Session:
         strategies = {self._plain, self._strategy, self._fallback}
         return sum(strategy.calls for strategy in strategies if strategy is not None)
 
-    def runtime(self) -> dict[str, Any]:
+    def runtime(self) -> dict[str, object]:
         """Return what is recorded and not hashed."""
-        record: dict[str, Any] = {
+        record: dict[str, object] = {
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from fp2.engines.hf.decoding import DecodingState, Drafts
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Array = npt.NDArray[Any]
 _ANY_LENGTH = 1 << 30
@@ -99,7 +102,7 @@ class SharedPrefix:
         Most tokens in one pass after the prefix, and most pairs of image and prompt that are generated together.
     """
 
-    def __init__(self, model: Any, text_model: str = "", limits: BatchLimits | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, text_model: str = "", limits: BatchLimits | None = None) -> None:
         self.model = model
         self.text = getattr(model, text_model) if text_model else model
         self.limits = limits or BatchLimits(batch_size=64, max_tokens=512)
@@ -178,7 +181,9 @@ class SharedPrefix:
 
     def _prefill(self, batch: Sequence[EncodedPrompts]) -> _PrefixCache:
         cache = Cache(layer_class_to_replicate=_PrefixLayer)
-        options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
+        options: dict[str, object] = (
+            {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
+        )
         self._reset_positions()
         self.calls += 1
         with torch.no_grad():

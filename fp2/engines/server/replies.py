@@ -110,7 +110,14 @@ def masked(value: Any, secrets: tuple[str, ...]) -> Any:
     return value
 
 
-def token_count(reply: Mapping[str, Any], name: str) -> int | None:
+def reasoning_count(reply: Mapping[str, object]) -> int:
+    """Return how many tokens of a reply are of reasoning; 0 where it does not say."""
+    usage = reply.get("usage")
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    return token_count({"usage": details}, "reasoning_tokens") or 0
+
+
+def token_count(reply: Mapping[str, object], name: str) -> int | None:
     """Return a count of the reply's `usage`, or None if it is missing or not a count."""
     usage = reply.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None

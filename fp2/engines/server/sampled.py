@@ -17,7 +17,6 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fp2.engines.base import NEVER, SOMETIMES, STANDARD_ERROR, option_orders, standard_error, yes_no_numbers
 from fp2.engines.server.chat import PATH, Shown, messages, read_completion
@@ -67,7 +66,7 @@ class SampledAnswers:
         never = dict.fromkeys(("p_yes_first_token", "p_no_first_token"), NEVER)
         return {**never, "logit_difference": SOMETIMES}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the name with its version, the number of samples, and their seed."""
         stages = {} if self.precision is None else {"first": self.samples, "precision": self.precision}
         return {"name": "sampled/1", "samples": self.most, "seed": self.decoding.seed, **stages}

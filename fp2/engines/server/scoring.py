@@ -30,8 +30,8 @@ from fp2.engines.server.chat import DATA_URL, PATH, Shown, first_choice, message
 from fp2.engines.server.replies import RefusedError, token_count
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
-Body = dict[str, Any]
-Reply = Mapping[str, Any]
+Body = dict[str, object]
+Reply = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Probabilities:
     """The probabilities of one question's answers, and the most probable one: see `Answer`."""
 
     text: str
-    numbers: dict[str, Any]
+    numbers: Mapping[str, Any]
     tokens: int = 0
 
 
@@ -56,7 +56,7 @@ class ScoringMethod(Protocol):
         """Numbers of a yes/no answer (`YES_NO_NUMBERS`) that are given `NEVER` or `SOMETIMES`."""
         ...
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the name with its version, and whatever else can change a number."""
         ...
 
@@ -104,7 +104,7 @@ class TopLogprobs:
         """Numbers that are null if a spelling is not listed; the sums are 0 then."""
         return dict.fromkeys(("p_yes_first_token", "p_no_first_token", "logit_difference"), SOMETIMES)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the name with its version, and the number of tokens."""
         return {"name": "top_logprobs/2", "top": self.top}
 
@@ -146,10 +146,12 @@ class TopLogprobs:
             raise RefusedError(f"none of the options' letters is among the {self.top} most likely first tokens")
         normalised = [[p / mass for p in row] for row, mass in zip(rows, masses, strict=True)]
         scored = mean_over_orders(question, normalised, masses, n_tokens)
-        scored.numbers["log_likelihood"] = [
+        likelihoods = [
             math.fsum(map(math.log, ps)) / len(ps) if min(ps) > 0 else None for ps in zip(*rows, strict=True)
         ]
-        return Probabilities(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, n_tokens)
+        largest = max(map(_unlisted_max, listed))
+        more = {**scored.numbers, "log_likelihood": likelihoods, "unlisted_max": largest}
+        return Probabilities(scored.text, more, n_tokens)
 
 
 def lettered(question: Question, order: Sequence[int]) -> str:
@@ -227,7 +229,7 @@ class TypedDecisions:
         by_mass = dict.fromkeys(("p_yes", "p_no", "mass", "logit_difference"), SOMETIMES)
         return {**by_mass, "p_yes_first_token": NEVER, "p_no_first_token": NEVER}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the name with its version, and the form of the request."""
         return {"name": f"{self.name}/1", "form": self.form}
 
@@ -272,7 +274,7 @@ class TypedDecisions:
         rows = [_p_options(answer, question.choices) for answer, _ in answers]
         return mean_over_orders(question, rows, [mass for _, mass in answers], n_tokens)
 
-    def _state(self, image: Shown) -> dict[str, Any]:
+    def _state(self, image: Shown) -> dict[str, object]:
         key = "state" if self.name == "systemone" else "input"
         if image is None:
             return {key: NO_IMAGE}
@@ -285,11 +287,11 @@ class TypedDecisions:
         url = DATA_URL + image
         return {key: WITH_IMAGE, "images": [url if self.form == "urls" else {"url": url}]}
 
-    def _question(self, question: Question, order: Sequence[int], name: str) -> dict[str, Any]:
+    def _question(self, question: Question, order: Sequence[int], name: str) -> dict[str, object]:
         """Return one typed question, with the options of a choice in this order."""
         text = question.text.replace(OPTIONS, "").strip()
         options = [question.choices[option] for option in order]
-        kind: dict[str, Any]
+        kind: dict[str, object]
         if self.name == "systemone":
             kind = {"type": "choice", "criteria": dict.fromkeys(options)} if options else {"type": "noul"}
             return {**kind, "instructions": text}
@@ -305,7 +307,7 @@ def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
     return [()] if question.kind == "yes_no" else option_orders(question, orders)
 
 
-def _answer(reply: Reply, name: str, index: int) -> Mapping[str, Any]:
+def _answer(reply: Reply, name: str, index: int) -> Mapping[str, object]:
     """Return the answer to a question by its name, or by its place if answers have no names."""
     answers = reply.get("answers")
     entry: Any = None
@@ -333,7 +335,7 @@ def _mass(reply: Reply, name: str, index: int) -> float | None:
     return None
 
 
-def _p_true(answer: Mapping[str, Any]) -> float:
+def _p_true(answer: Mapping[str, object]) -> float:
     for key in ("noul", "probability"):
         if key in answer:
             return _probability(answer[key])
@@ -343,7 +345,7 @@ def _p_true(answer: Mapping[str, Any]) -> float:
     raise RefusedError("the server's answer has no probability of Yes")
 
 
-def _p_options(answer: Mapping[str, Any], choices: Sequence[str]) -> list[float]:
+def _p_options(answer: Mapping[str, object], choices: Sequence[str]) -> list[float]:
     """Return the probabilities of the options in the order of `choices`, normalised."""
     spread = answer.get("probabilities")
     if isinstance(spread, list):
