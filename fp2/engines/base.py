@@ -315,7 +315,7 @@ class EngineFactory(Protocol):
     @classmethod
     def create(
         cls,
-        model: Mapping[str, Any],
+        model: Mapping[str, object],
         options: Any,
         decoding: Decoding,
         *,

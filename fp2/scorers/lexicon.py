@@ -132,7 +132,7 @@ def expand(pattern: str, parts: Mapping[str, str]) -> str:
     return pattern
 
 
-def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def agreement_of(lexicon: Mapping[str, object] | None) -> dict[str, Any] | None:
     """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
     record = read_yaml(PACKAGED / "agreement.yaml")
     record_found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
@@ -242,12 +242,12 @@ def load_lexicon(reference: str) -> Lexicon:
     return lexicon
 
 
-def clean_form(form: Any) -> str:
+def clean_form(form: object) -> str:
     """Return a surface form as in normalised text, with blanks for hyphens."""
     return " ".join(normalise(str(form)).replace("-", " ").split())
 
 
-def _term_list(name: str, body: Any, where: str) -> TermList:
+def _term_list(name: str, body: object, where: str) -> TermList:
     where = f"{where}, list '{name}'"
     if not isinstance(body, dict):
         raise Fp2Error("a mapping with size, negation and entries was expected", where=where)
@@ -267,7 +267,9 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), tuple(entries))
 
 
-def _check_keys(content: Mapping[Any, Any], allowed: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
+def _check_keys(
+    content: Mapping[str, object], allowed: tuple[str, ...], *, required: tuple[str, ...], where: str
+) -> None:
     for key in content:
         if key not in allowed:
             raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), allowed))

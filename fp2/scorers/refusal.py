@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -221,5 +221,5 @@ def load_refusals(reference: str) -> RefusalPatterns:
 OPTIONAL = ("answered_anyway", "answers", "descriptions")
 
 
-def _joined(patterns: Sequence[Any] | None, part_of: dict[str, str]) -> re.Pattern[str] | None:
+def _joined(patterns: Sequence[object] | None, part_of: dict[str, str]) -> re.Pattern[str] | None:
     return re.compile("|".join(expand(str(pattern), part_of) for pattern in patterns)) if patterns else None

@@ -161,7 +161,7 @@ def model_class(checkpoint: Checkpoint) -> str:
     )
 
 
-def _takes_images(kind: Any) -> bool:
+def _takes_images(kind: type[PreTrainedModel]) -> bool:
     """Return whether a class of transformers takes images (Phi-4-multimodal has no method for their features)."""
     return hasattr(kind, "get_image_features") or "image_pixel_values" in inspect.signature(kind.forward).parameters
 

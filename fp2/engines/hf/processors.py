@@ -13,7 +13,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fp2.engines.checkpoint import Checkpoint
 from fp2.errors import Fp2Error
@@ -46,7 +46,7 @@ class LastImageProcessor:
         """Drop the images."""
         self._last = None
 
-    def __call__(self, images: Any, *args: Any, **options: Any) -> Any:
+    def __call__(self, images: object, *args: object, **options: object) -> Any:
         """Return the result of `inner` for `images`: those of one prompt, possibly in a list in a list."""
         shown = images
         while isinstance(shown, list) and len(shown) == 1:
@@ -162,7 +162,7 @@ class NoVideos(dict[str, object]):
     model_input_names: tuple[str, ...] = ()
     num_frames = fps = slice_mode = downsample_mode = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise: videos cannot be shown."""
         raise Fp2Error("videos cannot be shown, only still images", where="processor")
 
@@ -175,7 +175,7 @@ def _compose(kind: Any, path: Path, image_processor: BaseImageProcessor, options
         return _accepting_no_videos(kind).from_args_and_dict(components, settings)
 
 
-def _part(name: str, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> Any:
+def _part(name: str, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> object:
     if "video" in name:
         return NoVideos()
     if "image" in name:
@@ -186,7 +186,7 @@ def _part(name: str, path: Path, image_processor: BaseImageProcessor, options: d
 def _accepting_no_videos(kind: Any) -> Any:
     """Return a subclass of a processor class that accepts `NoVideos` as a part."""
 
-    def check(self: Any, name: str, component: Any) -> Any:
+    def check(self: object, name: str, component: object) -> object:
         return (
             NoVideos if isinstance(component, NoVideos) else kind.check_argument_for_proper_class(self, name, component)
         )
@@ -195,7 +195,7 @@ def _accepting_no_videos(kind: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _num2words_optional(kind: Any) -> Iterator[None]:
+def _num2words_optional(kind: type[object]) -> Iterator[None]:
     """Let a class be built that requires num2words (SmolVLM), which it uses for the length of videos only."""
     module = sys.modules[kind.__module__]
     missing = getattr(module, "num2words", module) is None

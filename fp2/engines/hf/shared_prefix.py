@@ -11,7 +11,7 @@ Several images go into one batch if their prefixes have the same tokens.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Array = npt.NDArray[Any]
+Masks = torch.Tensor | dict[str, torch.Tensor]
 _ANY_LENGTH = 1 << 30
 _PREFIXES = 4  # most tokens of prefixes computed together, for each token of `max_tokens`
 _DRAFTED = 8  # most tokens for each pair of image and prompt, on average, in one pass that generates
@@ -40,7 +41,7 @@ class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     frozen = False
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the kept keys and values followed by the new ones; each [rows, heads, length, head size]."""
         if self.frozen and self.keys is not None and self.values is not None:
@@ -108,7 +109,7 @@ class SharedPrefix:
         self.limits = limits or BatchLimits(batch_size=64, max_tokens=512)
         self.calls = 0
         self.drafts = Drafts()
-        self._packed: dict[Any, list[_Packed]] = {}
+        self._packed: dict[Hashable, list[_Packed]] = {}
         text_config = model.config.get_text_config()
         kinds = set(getattr(text_config, "layer_types", None) or ())
         window = getattr(text_config, "sliding_window", None)
@@ -241,7 +242,7 @@ class SharedPrefix:
         logits: torch.Tensor = output.logits
         return (logits if self._keeps else logits[:, packed.keep]).float()
 
-    def _masks(self, attends: Array, new_positions: Array, positions: Array, device: Any) -> Any:
+    def _masks(self, attends: Array, new_positions: Array, positions: Array, device: str) -> Masks:
         """Return the 4-D mask, or one for each kind of layer if some layers have a sliding window."""
         full = self._mask(attends, device)
         if self._window is None and self._chunk is None:
@@ -257,7 +258,7 @@ class SharedPrefix:
             masks["chunked_attention"] = self._mask(attends & same, device)
         return masks
 
-    def _mask(self, attends: Array, device: Any) -> torch.Tensor:
+    def _mask(self, attends: Array, device: str) -> torch.Tensor:
         mask = torch.from_numpy(attends).to(device)[:, None]
         if not self._additive:
             return mask
@@ -294,7 +295,7 @@ class _Packed:
 
     ids: torch.Tensor
     positions: torch.Tensor
-    masks: Any
+    masks: Masks
     keep: torch.Tensor
     sequences: tuple[int, ...]
 
@@ -304,5 +305,5 @@ def _subset(pick: Pick, indices: Sequence[int]) -> Pick:
     return lambda pairs, logits: pick([(row, indices[index]) for row, index in pairs], logits)
 
 
-def _parameters(function: Any) -> set[str]:
+def _parameters(function: Callable[..., object]) -> set[str]:
     return set(inspect.signature(function).parameters)

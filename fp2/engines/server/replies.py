@@ -11,8 +11,11 @@ import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_REPLY = 16_000_000  # bytes, decompressed
 _SHORTEST = 8
@@ -43,7 +46,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     return max(0.0, ((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds())
 
 
-async def read_body(reply: Any) -> bytes:
+async def read_body(reply: httpx2.Response) -> bytes:
     """Return the body of a reply, decompressed; no more than `MAX_REPLY` bytes are ever held.
 
     Raises

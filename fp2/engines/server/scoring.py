@@ -310,7 +310,7 @@ def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
 def _answer(reply: Reply, name: str, index: int) -> Mapping[str, object]:
     """Return the answer to a question by its name, or by its place if answers have no names."""
     answers = reply.get("answers")
-    entry: Any = None
+    entry: object = None
     if isinstance(answers, dict):
         entry = answers.get(name)
     elif isinstance(answers, list):
@@ -359,7 +359,7 @@ def _p_options(answer: Mapping[str, object], choices: Sequence[str]) -> list[flo
     return [value / math.fsum(values) for value in values]
 
 
-def _probability(value: Any, slack: float = 1e-6) -> float:
+def _probability(value: object, slack: float = 1e-6) -> float:
     number = float(value) if isinstance(value, (int, float)) else math.nan
     if not -slack <= number <= 1 + slack:  # NaN fails too
         raise RefusedError("the server returned a probability outside 0 to 1")
