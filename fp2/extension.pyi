@@ -401,7 +401,15 @@ from fp2.scorers.outcomes import (
     outcomes_in as outcomes_in,
     yes_no_columns as yes_no_columns,
 )
-from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
+from fp2.scorers.lexicon import (
+    Lexicon as Lexicon,
+    TermList as TermList,
+    clean_form as clean_form,
+    load_lexicon as load_lexicon,
+    load_negation as load_negation,
+    matcher as matcher,
+    read_yaml as read_yaml,
+)
 from fp2.scorers.registry import (
     SCORE_KEYS as SCORE_KEYS,
     build_scorers as build_scorers,

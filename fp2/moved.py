@@ -92,6 +92,7 @@ MOVED = {
     "fp2.scorers.choice": "fp2.methods.benchmarks.choice",
     "fp2.scorers.classifier": "fp2.methods.model_scorers.classifier",
     "fp2.scorers.judge": "fp2.methods.model_scorers.judge",
+    "fp2.scorers.published_terms": "fp2.methods.page_code.published_terms",
     "fp2.scorers.rubric": "fp2.methods.model_scorers.rubric",
     "fp2.scorers.sequence_classifier": "fp2.methods.model_scorers.sequence_classifier",
     "fp2.scorers.vqa": "fp2.methods.fhibe.vqa.scorers",
