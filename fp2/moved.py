@@ -42,6 +42,7 @@ MOVED = {
     "fp2.engines.planted": "fp2.methods.peeps.planted",
     "fp2.engines.recorded.forms": "fp2.engines.forms",
     "fp2.engines.recorded": "fp2.methods.recorded",
+    "fp2.engines.server.sampled": "fp2.methods.server_scoring.sampled",
     "fp2.engines.vllm": "fp2.methods.vllm",
     "fp2.engines.workers.options": "fp2.engines.worker_options",
     "fp2.engines.workers": "fp2.methods.workers",

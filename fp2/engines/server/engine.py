@@ -48,10 +48,10 @@ from fp2.engines.server.report import (
     score,
     uses_images,
 )
-from fp2.engines.server.sampled import SampledAnswers
 from fp2.engines.server.scoring import Body, Probabilities, Reply, ScoringMethod
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.plugins import SCORING, load
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -357,7 +357,10 @@ class OpenAICompatEngine(BaseEngine):
         """Return the scoring method for a kind of question: remembered, or found now."""
         if self.options.scoring == "sampled":
             precision = self.options.precision if kind == "yes_no" else None
-            return SampledAnswers(self.options.samples, self.decoding, precision)
+            sampled: ScoringMethod = load(SCORING, "sampled", "engine.scoring")(
+                self.options.samples, self.decoding, precision
+            )
+            return sampled
         if kind not in self._methods:
             key = f"{kind} {self.options.scoring}"
             method = method_of(self._report.methods.get(key, {}))

@@ -21,8 +21,9 @@ from fp2.engines.server.chat import PATH, Shown, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
 from fp2.engines.server.options import SAMPLING
 from fp2.engines.server.replies import RefusedError, token_count
-from fp2.engines.server.scoring import Probabilities, Reply, ScoringMethod, TopLogprobs, TypedDecisions
+from fp2.engines.server.scoring import Probabilities, Reply, ScoringMethod, TopLogprobs
 from fp2.errors import Fp2Error
+from fp2.plugins import SCORING, installed, load
 from fp2.store.database import CachedTable
 from fp2.tables import ChoiceOrders, Decoding, Question
 
@@ -32,6 +33,7 @@ _PROBES: Mapping[str, Question] = {
     "choice": Question("probe", "probe", "What is this picture like?", "choice", choices=("dark", "bright")),
 }
 
+TYPED = "typed_decisions"
 _T = TypeVar("_T")
 
 
@@ -156,11 +158,8 @@ def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: C
 
 def scoring_methods(name: str) -> list[ScoringMethod]:
     """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
-    methods_of: dict[str, list[ScoringMethod]] = {
-        "systemone": [TypedDecisions("systemone", form) for form in ("assets", "images", "urls")],
-        "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
-        "logprobs": [TopLogprobs(20), TopLogprobs(5)],
-    }
+    typed = load(SCORING, TYPED, "engine.scoring") if TYPED in installed(SCORING) else {}
+    methods_of: dict[str, list[ScoringMethod]] = {**typed, "logprobs": [TopLogprobs(20), TopLogprobs(5)]}
     return [method for key, methods in methods_of.items() if name in ("auto", key) for method in methods]
 
 
