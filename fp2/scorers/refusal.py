@@ -56,20 +56,17 @@ class RefusalPatterns:
         `probe` is the probe that the text answers, if known.
         """
         if self.answers is not None:
-            return self._find_by_clause(text, probe, self.answers)
+            reading = self._read_clauses(text, probe, self.answers)
+            if probe not in PROBES:  # the weights were fitted on answers to these, and misread those to others
+                return reading.verdict
+            weights, all_features = refusal_weights(), {**features(text, probe), **reading.features}
+            refused = weights.probabilities(all_features)[1] > THRESHOLD
+            return (reading.verdict or weights.strongest(all_features)) if refused else ""
         plain = normalise(text)
         match = self.pattern.search(plain)
         if match is None or (self.answered_anyway is not None and self.answered_anyway.search(plain, match.start())):
             return ""
         return str(match.lastgroup)
-
-    def _find_by_clause(self, text: str, probe: str, answers: re.Pattern[str]) -> str:
-        reading = self._read_clauses(text, probe, answers)
-        if probe not in PROBES:
-            return reading.verdict  # the weights were fitted on answers to these probes, and misread those to others
-        weights, all_features = refusal_weights(), {**features(text, probe), **reading.features}
-        refused = weights.probabilities(all_features)[1] > THRESHOLD
-        return (reading.verdict or weights.strongest(all_features)) if refused else ""
 
     def features(self, text: str, probe: str) -> dict[str, float]:
         """Return the features of an answer for the weights of version 2."""

@@ -96,7 +96,8 @@ class InputBuilder:
             for question in task.questions:
                 if (question.kind in SCORED) != scored:
                     continue
-                if token := self._special_token_in(question):
+                texts = (question.text, *question.choices)
+                if token := next((token for token in self._special_tokens if any(token in text for text in texts)), ""):
                     reason = f"the question contains {token}, which this model reads as a special token"
                     inputs.failed.append(failed(task, question, reason))
                 else:
@@ -126,11 +127,6 @@ class InputBuilder:
             else:
                 reason = f"the processor failed: {type(error).__name__}: {error}"
                 inputs.failed.append(failed(task, questions[0], reason))
-
-    def _special_token_in(self, question: Question) -> str:
-        """Return the first special token of the tokenizer in a question or its options, or nothing."""
-        texts = (question.text, *question.choices)
-        return next((token for token in self._special_tokens if any(token in text for text in texts)), "")
 
     def _images(self, task: ImageTask) -> list[Image.Image]:
         if task.blind:

@@ -185,7 +185,8 @@ class SharedPrefix:
         options: dict[str, object] = (
             {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
         )
-        self._reset_positions()
+        if self._has_rope_deltas:
+            self._inner.rope_deltas = None
         self.calls += 1
         with torch.no_grad():
             self.model(**prefix_inputs(batch, self.model), past_key_values=cache, use_cache=True, **options)
@@ -273,10 +274,6 @@ class SharedPrefix:
     def _has_rope_deltas(self) -> bool:
         """Whether positions have three axes (time, height, width), as in Qwen's multimodal rotary embedding."""
         return hasattr(self._inner, "rope_deltas")
-
-    def _reset_positions(self) -> None:
-        if self._has_rope_deltas:
-            self._inner.rope_deltas = None
 
     def _position_shift(self) -> int:
         """Return the next text position minus the number of tokens (an image takes fewer positions than tokens)."""

@@ -325,15 +325,12 @@ class OpenAICompatEngine(BaseEngine):
     def _checked(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[ImageTask]:
         """Yield tasks of the kinds that the servers can answer, which is checked once for each kind."""
         for task in tasks:
-            self._check_task(client, task)
+            kinds = {question.kind for question in task.questions}
+            for kind in sorted(kinds & SCORED):
+                self._method(kind)
+            if (kinds - SCORED or self.options.scoring == "sampled") and not task.blind:
+                self._check_uses_images(client)
             yield task
-
-    def _check_task(self, client: ServerClient, task: ImageTask) -> None:
-        kinds = {question.kind for question in task.questions}
-        for kind in sorted(kinds & SCORED):
-            self._method(kind)
-        if (kinds - SCORED or self.options.scoring == "sampled") and not task.blind:
-            self._check_uses_images(client)
 
     def _check_uses_images(self, client: ServerClient) -> None:
         """Raise if the server silently ignores images: its prompt is not longer with an image."""
@@ -546,13 +543,10 @@ class OpenAICompatEngine(BaseEngine):
             return False
 
     def _read(self, reply: Reply) -> Completion:
-        self._record_served(reply)
-        return read_completion(reply, self.decoding)
-
-    def _record_served(self, reply: Reply) -> None:
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(value := reply.get(key), str) and value:
                 self._served[name].add(value)
+        return read_completion(reply, self.decoding)
 
 
 def _ignores_images() -> Fp2Error:
