@@ -71,6 +71,7 @@ from fp2.tables import (
     BY_REGION as BY_REGION,
     CAMERA as CAMERA,
     CONTROLS as CONTROLS,
+    ChoiceOrders as ChoiceOrders,
     Decoding as Decoding,
     HIDES_PERSON as HIDES_PERSON,
     IMAGE_B as IMAGE_B,
@@ -84,6 +85,7 @@ from fp2.tables import (
     NOT_DIGESTED as NOT_DIGESTED,
     NOT_SUPPLIED as NOT_SUPPLIED,
     ORDER as ORDER,
+    OPTIONS as OPTIONS,
     ORIGINAL as ORIGINAL,
     PEOPLE as PEOPLE,
     PLACE_AND_TIME as PLACE_AND_TIME,
@@ -220,6 +222,7 @@ from fp2.engines.base import (
     Positive as Positive,
     Price as Price,
     SOMETIMES as SOMETIMES,
+    STANDARD_ERROR as STANDARD_ERROR,
     SuppliesAnswers as SuppliesAnswers,
     TEMPLATE_TOKENS as TEMPLATE_TOKENS,
     TOKENS_A_WORD as TOKENS_A_WORD,
@@ -230,6 +233,9 @@ from fp2.engines.base import (
     prefetched as prefetched,
     version_family as version_family,
     versions as versions,
+    option_orders as option_orders,
+    standard_error as standard_error,
+    yes_no_numbers as yes_no_numbers,
 )
 from fp2.engines.build import create as create, engine_class as engine_class
 from fp2.engines.checkpoint import (
@@ -294,8 +300,13 @@ from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as Pro
 from fp2.engines.hf.scoring import score as score
 from fp2.engines.hf.session import Session as Session, Strategy as Strategy
 from fp2.engines.hf.token_tree import Tokens as Tokens
-from fp2.engines.server.replies import RefusedError as RefusedError
-from fp2.engines.server.scoring import TopLogprobs as TopLogprobs
+from fp2.engines.server.replies import RefusedError as RefusedError, token_count as token_count
+from fp2.engines.server.scoring import (
+    Probabilities as Probabilities,
+    TopLogprobs as TopLogprobs,
+    lettered as lettered,
+    mean_over_orders as mean_over_orders,
+)
 from fp2.engines.server.client import (
     Channel as Channel,
     ServerClient as ServerClient,
@@ -310,9 +321,13 @@ from fp2.engines.server.options import (
     ServerSpec as ServerSpec,
 )
 from fp2.engines.server.chat import (
+    DATA_URL as DATA_URL,
     PATH as PATH,
+    Shown as Shown,
+    messages as messages,
     png as png,
     post_chat as post_chat,
+    read_completion as read_completion,
     read_text as read_text,
     shown as shown,
 )
@@ -407,7 +422,15 @@ from fp2.scorers.outcomes import (
     outcomes_in as outcomes_in,
     yes_no_columns as yes_no_columns,
 )
-from fp2.scorers.lexicon import load_lexicon as load_lexicon, matcher as matcher, read_yaml as read_yaml
+from fp2.scorers.lexicon import (
+    Lexicon as Lexicon,
+    TermList as TermList,
+    clean_form as clean_form,
+    load_lexicon as load_lexicon,
+    load_negation as load_negation,
+    matcher as matcher,
+    read_yaml as read_yaml,
+)
 from fp2.scorers.registry import (
     SCORE_KEYS as SCORE_KEYS,
     build_scorers as build_scorers,

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.worlds import ICC, IMAGES, SIZES, Data, World, shifts
-from fp2.engines.server.sampled import SampledAnswers, n_following
+from fp2.methods.server_scoring.sampled import SampledAnswers, n_following
 from fp2.tables import Decoding
 
 SAMPLES = 5

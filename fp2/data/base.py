@@ -118,7 +118,7 @@ class DataOptions:
     stratify: list[str] | None = None
     ids: Annotated[Any, Content(), OmitDefault()] = None
 
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
         """Raise Fp2Error unless `ids` is a list of ids or a path, and a random sample of images is only that."""
@@ -207,7 +207,7 @@ class Dataset:
     release: str | None
     people: pd.DataFrame
     notes: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     schema_lines: tuple[str, ...] = ()
     files: tuple[ImageFile, ...] = ()
     terms: str | None = None
@@ -249,7 +249,7 @@ class DataSource(ABC, Generic[OptionsT]):
         self.options = options
 
     @classmethod
-    def recognises(cls, dataset: Mapping[str, Any]) -> bool:
+    def recognises(cls, dataset: Mapping[str, object]) -> bool:
         """Return whether results are of this data set under another name, where their run's config cannot be read.
 
         Parameters
@@ -314,12 +314,12 @@ class DataSource(ABC, Generic[OptionsT]):
         """
 
 
-def source_name(group: Mapping[str, Any]) -> str:
+def source_name(group: Mapping[str, object]) -> str:
     """Return the import path or else the kind that the config group `data` names its class by; empty without one."""
     return str(group.get("target") or group.get("kind") or "")
 
 
-def source_class(group: Mapping[str, Any]) -> type[DataSource[Any]]:
+def source_class(group: Mapping[str, object]) -> type[DataSource[Any]]:
     """Return the class that `target` or else `kind` of the config group `data` names."""
     key = "target" if group.get("target") else "kind"
     source: type[DataSource[Any]] = load(DATA, source_name(group), f"data.{key}")
@@ -331,7 +331,7 @@ def source_class(group: Mapping[str, Any]) -> type[DataSource[Any]]:
     return source
 
 
-def data_source(group: Mapping[str, Any]) -> DataSource[Any]:
+def data_source(group: Mapping[str, object]) -> DataSource[Any]:
     """Return the data set that `group` (the config group `data`) describes, with its options checked."""
     source = source_class(group)
     for name, marker in required(group).items():
@@ -345,12 +345,12 @@ def _installed_options() -> list[type[DataOptions]]:
     return list(read_installed(DATA, lambda kind: source_class({"kind": kind}).Options).values())
 
 
-def required(group: Mapping[str, Any]) -> dict[str, Required]:
+def required(group: Mapping[str, object]) -> dict[str, Required]:
     """Return the options that have to be given to the data set that `group` names, each with what it is."""
     return dict(marked(source_class(group).Options, Required))
 
 
-def local_options(group: Mapping[str, Any]) -> list[str]:
+def local_options(group: Mapping[str, object]) -> list[str]:
     """Return the options of the data set that `group` names that hold for one machine only (`Local`)."""
     return [name for name, _ in marked(source_class(group).Options, Local)]
 
@@ -409,7 +409,7 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     import pandas as pd
 
     n_rows, missing = len(columns["image_id"]), float("nan")
-    optional: dict[str, Any] = {"set_id": None, "box_x": missing, "box_y": missing, "box_w": missing, "box_h": missing}
+    optional: dict[str, object] = {"set_id": None, **dict.fromkeys(("box_x", "box_y", "box_w", "box_h"), missing)}
     filled = {**{name: [value] * n_rows for name, value in optional.items()}, **columns}
     attributes = [name for name in filled if name not in PEOPLE.names]
     frame = PEOPLE.check(pd.DataFrame({name: pd.Series(values, dtype="object") for name, values in filled.items()}))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.data.stimuli import original_image_id
 from fp2.errors import Fp2Error
@@ -26,7 +26,7 @@ SUBSET = "subset"
 WHERE = "model.image_size"
 
 
-def check_image_size(size: Any) -> None:
+def check_image_size(size: object) -> None:
     """Raise unless `size` is None, a positive whole number, or a mapping from subsets to such numbers."""
     sides = list(size.values()) if isinstance(size, Mapping) else [size]
     if size is not None and (not sides or not all(type(side) is int and side >= 1 for side in sides)):

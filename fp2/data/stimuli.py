@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
 from fp2.plugins import VARIANTS, load
@@ -58,7 +58,7 @@ class Stimulus:
     pixel_sha256: str
     variant: str = ORIGINAL
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     change: Change | None = None
     error: str | None = None
     second: Path | None = None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Positive = Annotated[int, Ge(1)]
 Seconds = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
-FORBID_EXTRA: Any = {"extra": "forbid"}
+FORBID_EXTRA = {"extra": "forbid"}
 """The `__pydantic_config__` of options: an unknown key is an error."""
 NEVER, SOMETIMES = "never", "sometimes"
 TOKENS_A_WORD = 4 / 3
@@ -152,7 +152,7 @@ class Engine(Protocol):
         """
         ...
 
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
+    def task_identity(self, task: ImageTask) -> Mapping[str, object]:
         """Return what else about one image can change an answer, beyond its pixels; part of the response key.
 
         Parameters
@@ -220,7 +220,7 @@ class Engine(Protocol):
 class AsksServers(Protocol):
     """What an engine has besides the members of `Engine` if servers answer."""
 
-    def serving(self) -> dict[str, Any]:
+    def serving(self) -> Mapping[str, object]:
         """Return what became of the requests, for the results (JSON values, no addresses); empty without any."""
         ...
 
@@ -272,7 +272,7 @@ class SuppliesAnswers(Protocol):
         """
         ...
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Mapping[str, object]:
         """Return where the answers come from (JSON values, no paths): at least `digest`."""
         ...
 
@@ -299,7 +299,7 @@ class EngineFactory(Protocol):
         Whether the answers have known effects that were planted on purpose: such a run is a positive control.
     """
 
-    Options: ClassVar[type[Any]]
+    Options: ClassVar[type[EngineOptions]]
     serves: ClassVar[tuple[str, ...]]
     needs: ClassVar[Mapping[str, str]]
     takes: ClassVar[tuple[str, ...]]
@@ -315,7 +315,7 @@ class EngineFactory(Protocol):
     @classmethod
     def create(
         cls,
-        model: Mapping[str, Any],
+        model: Mapping[str, object],
         options: Any,
         decoding: Decoding,
         *,
@@ -360,7 +360,7 @@ class EngineOptions:
     name: str = ""
     target: str | None = None
 
-    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+    __pydantic_config__: ClassVar[dict[str, str]] = FORBID_EXTRA
 
     def summary(self) -> dict[str, str]:
         """Return what `fp2 plan` shows of how the engine will ask, by label; nothing unless an engine says more."""
@@ -374,7 +374,7 @@ class EngineOptions:
 class BaseEngine:
     """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone."""
 
-    Options: ClassVar[type[Any]] = EngineOptions
+    Options: ClassVar[type[EngineOptions]] = EngineOptions
     serves: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[str, str]] = {}
     takes: ClassVar[tuple[str, ...]] = ()
@@ -397,7 +397,7 @@ class BaseEngine:
         """Nothing to report."""
         return ()
 
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
+    def task_identity(self, task: ImageTask) -> Mapping[str, object]:
         """Return nothing: the answers depend on the pixels alone."""
         return {}
 
@@ -413,7 +413,7 @@ class BaseEngine:
         """Do nothing: stored answers are of no use here."""
 
 
-def remote_code(identity: Mapping[str, Any]) -> str | None:
+def remote_code(identity: Mapping[str, object]) -> str | None:
     """Return whose code runs beside the harness, `model@revision` or `model@sha256:digest`; None where none does.
 
     `identity` is that of an engine.

@@ -27,8 +27,8 @@ E = TypeVar("E", bound=Engine)
 
 
 def build_engine(
-    model: Mapping[str, Any],
-    engine: Mapping[str, Any],
+    model: Mapping[str, object],
+    engine: Mapping[str, object],
     decoding: Decoding,
     store: ResponseStore | None = None,
     *,
@@ -59,8 +59,8 @@ def build_engine(
 
 def create(
     kind: type[E],
-    model: Mapping[str, Any],
-    engine: Mapping[str, Any],
+    model: Mapping[str, object],
+    engine: Mapping[str, object],
     decoding: Decoding,
     *,
     connection: sqlite3.Connection | None = None,
@@ -81,7 +81,7 @@ def create(
     return built
 
 
-def engine_class(engine: Mapping[str, Any]) -> type[Any]:
+def engine_class(engine: Mapping[str, object]) -> type[Any]:
     """Return the class that `target` or else `name` of the config group `engine` names."""
     name = str(engine.get("target") or engine.get("name") or DEFAULT)
     kind: type[Any] = load(ENGINES, name, "engine")
@@ -91,7 +91,7 @@ def engine_class(engine: Mapping[str, Any]) -> type[Any]:
     return kind
 
 
-def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
+def engine_options(kind: type[Any], engine: Mapping[str, object]) -> EngineOptions:
     """Return the config group `engine` as the options of the class `kind`; a key that is None is not given."""
     stated = {key: value for key, value in engine.items() if value is not None}
     options: EngineOptions = read_options(kind.Options, own_options(kind.Options, stated, _installed_options), "engine")
@@ -104,5 +104,5 @@ def _taking(key: str) -> list[str]:
     return sorted(name for name, takes in settings_of.items() if key in takes)
 
 
-def _installed_options() -> list[type[Any]]:
+def _installed_options() -> list[type[EngineOptions]]:
     return list(read_installed(ENGINES, lambda name: engine_class({"name": name}).Options).values())

@@ -327,7 +327,7 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
     )
 
 
-def _code(*files: dict[str, Any]) -> dict[str, str]:
+def _code(*files: dict[str, object]) -> dict[str, str]:
     """Return the entries of the files' `auto_map`: a name, or a list of names of which one may be missing."""
     classes: dict[str, str] = {}
     for file in files:

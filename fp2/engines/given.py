@@ -14,6 +14,7 @@ from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
+    import torch
     from PIL import Image
 
 NAME = "python"
@@ -39,10 +40,10 @@ class GivenEngine(BaseEngine):
         raise Fp2Error(problem, where="engine", fix="Call fp2.evaluate with the object again")
 
 
-_VERSIONS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_VERSIONS: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
 
-def _version_of(function: Any) -> str:
+def _version_of(function: object) -> str:
     """Return a version that a function object has in this process; a new one if it cannot be remembered."""
     try:
         return _VERSIONS.setdefault(function, uuid.uuid4().hex)
@@ -71,11 +72,11 @@ class FunctionEngine(GivenEngine):
         self._version = version or _version_of(function)
         self.model_calls = 0
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return name and version."""
         return {"engine": NAME, "model": self._name, "version": self._version}
 
-    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+    def method(self, question: Question, blind: bool = False) -> dict[str, object]:
         """Return the version of the method.
 
         Raises
@@ -88,7 +89,7 @@ class FunctionEngine(GivenEngine):
             raise Fp2Error(problem, where=f"question '{question.question_id}'", fix="Give a (model, processor) pair")
         return {"name": METHOD}
 
-    def runtime(self) -> dict[str, Any]:
+    def runtime(self) -> dict[str, object]:
         """Return what is recorded but not hashed."""
         return {"device": None, "batch_size": 1, "attention": None, "sharing": None}
 
@@ -114,7 +115,7 @@ class FunctionEngine(GivenEngine):
         return Answer(task.image_id, question.question_id, text, seconds=time.perf_counter() - started)
 
 
-def weights_digest(model: Any) -> str:
+def weights_digest(model: torch.nn.Module) -> str:
     """Return the SHA-256 over names, types and bytes of the weights of a torch module."""
     import hashlib
 

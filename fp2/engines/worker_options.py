@@ -36,7 +36,7 @@ class RayOptions:
     gpus: NotNegative = 0
     object_store_mb: Annotated[int, Ge(80)] = 256
 
-    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+    __pydantic_config__: ClassVar[dict[str, str]] = FORBID_EXTRA
 
 
 @dataclass(frozen=True, kw_only=True)

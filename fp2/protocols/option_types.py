@@ -51,20 +51,20 @@ class Range:
         return f" {'between' if self.inside else 'from'} {limits}"
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("Input should be true or false")
     return value
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: object) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else () if value is None else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ValueError("Input should be a list of texts, such as [a, b]")
     return tuple(names)
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _table(value: object) -> dict[str, object]:
     if not isinstance(value, Mapping | None):
         raise ValueError("Input should be a table, such as {name: value}")
     return {str(name): item for name, item in (value or {}).items()}
@@ -74,5 +74,5 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 """true or false."""
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """A list of texts; one text stands for a list of one, null for an empty list."""
-OptionTable = Annotated[dict[str, Any], BeforeValidator(_table)]
+OptionTable = Annotated[dict[str, object], BeforeValidator(_table)]
 """A mapping with text keys; null stands for an empty one."""

@@ -110,7 +110,7 @@ def scores_digest(scores: pd.DataFrame) -> str:
 WHERE = "task.files"
 
 
-def given_files(files: Mapping[str, Any], known: Collection[str], several: Collection[str] = ()) -> dict[str, Any]:
+def given_files(files: Mapping[str, object], known: Collection[str], several: Collection[str] = ()) -> dict[str, Any]:
     """Return the files that are given, by key.
 
     Parameters

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 Details = dict[str, npt.NDArray[Any]]
+T = TypeVar("T", bound=np.generic)
 Flag = Annotated[bool, Strict()]
 """An option that is true or false; a text such as `no` is refused."""
 Number = Annotated[float, Strict()]
@@ -327,7 +328,9 @@ def once_per_text(
     )
 
 
-def _spread(column: npt.NDArray[Any], order: npt.NDArray[np.int64], blank: npt.NDArray[np.bool_], fill: Any) -> Any:
+def _spread(
+    column: npt.NDArray[T], order: npt.NDArray[np.int64], blank: npt.NDArray[np.bool_], fill: object
+) -> npt.NDArray[T]:
     result = np.full(len(order), fill, dtype=column.dtype)
     result[~blank] = column[order[~blank]]
     return result

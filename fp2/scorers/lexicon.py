@@ -15,6 +15,7 @@ also matched as "sure".
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -132,7 +133,7 @@ def expand(pattern: str, parts: Mapping[str, str]) -> str:
     return pattern
 
 
-def agreement_of(lexicon: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def agreement_of(lexicon: Mapping[str, object] | None) -> dict[str, Any] | None:
     """Return `answers, n, r, same, fitted` of a packaged scorer with this lexicon (`agreement.yaml`); else None."""
     record = read_yaml(PACKAGED / "agreement.yaml")
     record_found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
@@ -175,10 +176,11 @@ def load_vocabulary() -> Lexicon:
     part_of = {f"{{{name}}}": str(forms_text) for name, forms_text in content["parts"].items()}
     lists = {}
     for name, text in content["categories"].items():
-        written = {form: None for row in re.split(r"[/\n]", str(text).strip()) for form in _written_out(row, part_of)}
-        forms = dict.fromkeys(
-            variant for form in written for variant in _numbers(form, plural=name in content["plural"])
-        )
+        forms: dict[str, None] = {}
+        for form in (form for row in re.split(r"[/\n]", str(text).strip()) for form in _written_out(row, part_of)):
+            forms[form] = None
+            if name in content["plural"] and not form.endswith("s"):
+                forms[f"{form}s"] = None
         alone = frozenset(forms) if name in content["alone"] else frozenset()
         lists[name] = TermList(name, "keep", "", tuple((form,) for form in forms), alone)
     ignore = {form: None for phrase in content["ignore"] for form in _written_out(str(phrase), {})}
@@ -193,10 +195,6 @@ def load_vocabulary() -> Lexicon:
         load_negation("negation_2"),
         digest([content, scene, negation]),
     )
-
-
-def _numbers(form: str, *, plural: bool) -> tuple[str, ...]:
-    return (form, f"{form}s") if plural and not form.endswith("s") else (form,)
 
 
 def _written_out(text_row: str, part_of: Mapping[str, str]) -> tuple[str, ...]:
@@ -238,16 +236,18 @@ def load_lexicon(reference: str) -> Lexicon:
         negation=load_negation(),
         sha256=digest({"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}),
     )
-    _check_duplicates(content, where)
+    forms = Counter(form for terms in lists.values() for entry in terms.entries for form in entry)
+    if repeated := next((form for form, n in forms.items() if n > 1), None):
+        raise Fp2Error(f"'{repeated}' occurs twice", where=where)
     return lexicon
 
 
-def clean_form(form: Any) -> str:
+def clean_form(form: object) -> str:
     """Return a surface form as in normalised text, with blanks for hyphens."""
     return " ".join(normalise(str(form)).replace("-", " ").split())
 
 
-def _term_list(name: str, body: Any, where: str) -> TermList:
+def _term_list(name: str, body: object, where: str) -> TermList:
     where = f"{where}, list '{name}'"
     if not isinstance(body, dict):
         raise Fp2Error("a mapping with size, negation and entries was expected", where=where)
@@ -267,23 +267,15 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), tuple(entries))
 
 
-def _check_keys(content: Mapping[Any, Any], allowed: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
+def _check_keys(
+    content: Mapping[str, object], allowed: tuple[str, ...], *, required: tuple[str, ...], where: str
+) -> None:
     for key in content:
         if key not in allowed:
             raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), allowed))
     for key in required:
         if key not in content:
             raise Fp2Error(f"the key '{key}' is missing", where=where)
-
-
-def _check_duplicates(content: Mapping[str, Any], where: str) -> None:
-    """Refuse a form that occurs twice; categories of the vocabulary may overlap."""
-    forms_seen: set[str] = set()
-    for body in content["lists"].values():
-        for form in (clean_form(form) for entry in body["entries"] for form in entry.split("/")):
-            if form in forms_seen:
-                raise Fp2Error(f"'{form}' occurs twice", where=where)
-            forms_seen.add(form)
 
 
 _TOKEN = re.compile(r"[\w%]+(?:'\w+)*")

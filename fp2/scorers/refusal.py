@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,20 +56,17 @@ class RefusalPatterns:
         `probe` is the probe that the text answers, if known.
         """
         if self.answers is not None:
-            return self._find_by_clause(text, probe, self.answers)
+            reading = self._read_clauses(text, probe, self.answers)
+            if probe not in PROBES:  # the weights were fitted on answers to these, and misread those to others
+                return reading.verdict
+            weights, all_features = refusal_weights(), {**features(text, probe), **reading.features}
+            refused = weights.probabilities(all_features)[1] > THRESHOLD
+            return (reading.verdict or weights.strongest(all_features)) if refused else ""
         plain = normalise(text)
         match = self.pattern.search(plain)
         if match is None or (self.answered_anyway is not None and self.answered_anyway.search(plain, match.start())):
             return ""
         return str(match.lastgroup)
-
-    def _find_by_clause(self, text: str, probe: str, answers: re.Pattern[str]) -> str:
-        reading = self._read_clauses(text, probe, answers)
-        if probe not in PROBES:
-            return reading.verdict  # the weights were fitted on answers to these probes, and misread those to others
-        weights, all_features = refusal_weights(), {**features(text, probe), **reading.features}
-        refused = weights.probabilities(all_features)[1] > THRESHOLD
-        return (reading.verdict or weights.strongest(all_features)) if refused else ""
 
     def features(self, text: str, probe: str) -> dict[str, float]:
         """Return the features of an answer for the weights of version 2."""
@@ -221,5 +218,5 @@ def load_refusals(reference: str) -> RefusalPatterns:
 OPTIONAL = ("answered_anyway", "answers", "descriptions")
 
 
-def _joined(patterns: Sequence[Any] | None, part_of: dict[str, str]) -> re.Pattern[str] | None:
+def _joined(patterns: Sequence[object] | None, part_of: dict[str, str]) -> re.Pattern[str] | None:
     return re.compile("|".join(expand(str(pattern), part_of) for pattern in patterns)) if patterns else None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Literal, cast, get_type_hints
 
 from fp2.errors import Fp2Error, nearest
 from fp2.notes import Note, NoteKind, Stage, as_notes
@@ -33,14 +33,14 @@ MEASURES = "measures"
 MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
 
 
-def build_scorers(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Scorer]:
+def build_scorers(specs: Mapping[str, Mapping[str, object]]) -> dict[str, Scorer]:
     """Build every scorer of the config group `scorer`, in its order."""
     if not specs:
         raise Fp2Error("no scorer is selected", where="scorer", fix=f"Choose from: {', '.join(installed(SCORERS))}")
     return {name: build_scorer(name, spec) for name, spec in specs.items()}
 
 
-def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
+def build_scorer(name: str, spec: Mapping[str, object]) -> Scorer:
     """Build one scorer.
 
     Parameters
@@ -65,6 +65,7 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     if not (isinstance(measures, str) and measures.strip()):
         fix = f"Write {MEASURES}: valence, or leave it out"
         raise Fp2Error(f"{MEASURES} is the name of a dimension, not {measures!r}", where=f"{where}.{MEASURES}", fix=fix)
+    scorer: object
     if is_dataclass(factory) and isinstance(factory, type):
         if "name" in {option.name for option in fields(factory)}:
             arguments.setdefault("name", name)
@@ -77,7 +78,7 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     return cast("Scorer", scorer)
 
 
-def _makes_scorers(factory: Any) -> bool:
+def _makes_scorers(factory: object) -> bool:
     """Whether it is a class of scorers, or a function that states to return one: nothing else is called."""
     if inspect.isfunction(factory):
         try:
@@ -87,7 +88,7 @@ def _makes_scorers(factory: Any) -> bool:
     return isinstance(factory, type) and callable(getattr(factory, "score", None))
 
 
-def dimensions(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def dimensions(specs: Mapping[str, Mapping[str, object]]) -> dict[str, list[str]]:
     """Return the scorers of each dimension, both in the order of the config.
 
     A scorer measures what its `measures` names, by default what it is itself called. Scorers of one dimension are
@@ -99,7 +100,7 @@ def dimensions(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     return scorers_of
 
 
-def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any:
+def _call(factory: Callable[..., object], name: str, arguments: dict[str, object], where: str) -> object:
     """Return what a plain class or function returns for the options; its signature is all that is known of them."""
     accepted = inspect.signature(factory).parameters
     if "name" in accepted:

@@ -13,7 +13,7 @@ removed. Words outside the corpus do not count, so that a single term in a long 
 give about 1/sqrt(k) at most; the detail `terms` is their number.
 
 `published` takes the terms of version 1 from the user's own copies of StereoSet, WinoBias and CrowS-Pairs, which the
-Fingerprint² page names (`fp2.scorers.published_terms`), in place of our own list.
+Fingerprint² page names (entry point of `fp2.terms`), in place of our own list.
 """
 
 from __future__ import annotations
@@ -29,19 +29,24 @@ import numpy as np
 from fp2.data.base import Content, OmitDefault
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.plugins import TERMS, load
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
 from fp2.scorers.lexicon import Hit, Lexicon, Matcher, expand, matcher
-from fp2.scorers.published_terms import published_lexicon
 
 _DROPPED = " droppedterm "
 """Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""
 _BLOCK = 8192
 
 
+def _published_lexicon(folder: str) -> Lexicon:
+    lexicon: Lexicon = load(TERMS, "published", "scorer.stereotype.published")(folder)
+    return lexicon
+
+
 def _terms_digest(folder: str) -> str:
-    return published_lexicon(folder).sha256
+    return _published_lexicon(folder).sha256
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ def _drops(terms: Matcher, hit: Hit) -> bool:
 
 @cache
 def _terms(lexicon_file: str, published: str | None) -> Matcher:
-    return Matcher(published_lexicon(published)) if published else matcher(lexicon_file)
+    return Matcher(_published_lexicon(published)) if published else matcher(lexicon_file)
 
 
 @cache

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -194,7 +193,7 @@ def decide(
     columns = zip(rows, adjusted, minimum_effect, small, levels, rows_nominal, strict=True)
     for row, p, larger, equivalent, level, at_look in columns:
         significant = p is not None and p <= alpha
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         if row.test is not None:
             changes["mde80"] = finite(row.test.detectable(at_look(level)))
             if significant and row.ci_low is not None and row.ci_high is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.numeric import FloatArray, finite
+from fp2.stats.core.numeric import finite
 from fp2.stats.core.units import permutation_p
 from fp2.stats.rows import Panel
 
@@ -51,6 +51,8 @@ def composite_test(panel: Panel, columns: Sequence[int], alpha: float = 0.05) ->
     ValueError
         If a column is not in the panel.
     """
+    from scipy.special import stdtrit
+
     if any(not -len(panel.rows) <= c < len(panel.rows) for c in columns):
         raise ValueError(f"columns {list(columns)} are not all among the panel's {len(panel.rows)} rows")
     tested = [c for c in columns if panel.rows[c].raw is not None]
@@ -65,22 +67,15 @@ def composite_test(panel: Panel, columns: Sequence[int], alpha: float = 0.05) ->
     if not len(null):
         return CompositeTest(value, None, None, None, p, len(tested))
     mean = float(null.mean())
-    magnitude, low, high = _magnitude(value, null, panel.influence[:, tested].mean(axis=1), alpha)
-    high_null = finite(float(np.quantile(null, 0.95)))
-    return CompositeTest(value, mean, high_null, value - mean, p, len(tested), magnitude, low, high)
-
-
-def _magnitude(value: float, null: FloatArray, influence: FloatArray, alpha: float) -> tuple[float, float, float]:
-    """Return the magnitude and the ends of its interval from the null values (B,) and the subjects' parts (N,)."""
-    from scipy.special import stdtrit
-
+    influence = panel.influence[:, tested].mean(axis=1)
     square = value**2 - float((null**2).mean())
     sums = float((influence**2).sum()), float((influence**4).sum())
     df = max(3 * sums[0] ** 2 / sums[1] - 1, 1.0) if sums[1] > 0 else np.inf
     error = math.sqrt(4 * max(square, 0.0) * sums[0] + float((null**2).var()))
     margin = (float(stdtrit(df, 1 - alpha)) if math.isfinite(df) else 0.0) * error
     magnitude, low, high = (math.sqrt(max(x, 0.0)) for x in (square, square - margin, square + margin))
-    return magnitude, low, high
+    high_null = finite(float(np.quantile(null, 0.95)))
+    return CompositeTest(value, mean, high_null, value - mean, p, len(tested), magnitude, low, high)
 
 
 def mean_covariances(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike) -> dict[str, list[list[float]]]:

@@ -238,7 +238,7 @@ def columns_of_method(method: str) -> tuple[str, ...]:
     return tuple(column.name for column in fields(DisparityRow) if column.metadata.get("method") == method)
 
 
-def json_ready(value: Any) -> Any:
+def json_ready(value: object) -> Any:
     """Return mappings and sequences as dicts and lists, and None for a number that is not finite."""
     if isinstance(value, dict):
         return {key: json_ready(item) for key, item in value.items()}

@@ -12,7 +12,6 @@ import pytest
 
 from fp2.data.readers.table import number_column, read_table
 from fp2.errors import Fp2Error
-from fp2.scorers.published_terms import published_lexicon
 
 VECTORS = np.array([[0.5, -1.25], [2.0, 1e-3], [-3.0, 0.75]])
 PAIRS = (
@@ -60,7 +59,10 @@ def test_inference_files_are_read_in_every_dialect(dialect: str, tmp_path: Path)
     assert np.allclose(found[:, 0], [[0.25, 0.5], [np.nan, 1.0]], equal_nan=True)
 
 
+@pytest.mark.package(name="page_code")
 def test_stereotype_pairs_are_read_with_semicolons_and_a_byte_order_mark(tmp_path: Path) -> None:
+    from fp2.methods.page_code.published_terms import published_lexicon
+
     (tmp_path / "plain.csv").write_text(PAIRS, encoding="utf-8")
     with_mark = PAIRS.replace('"', "").replace("Old, ", "Old ").replace(",", ";")
     (tmp_path / "other.csv").write_bytes(codecs.BOM_UTF8 + with_mark.encode())

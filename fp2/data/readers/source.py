@@ -29,15 +29,18 @@ class Table(DataSource[TableOptions]):
 
     def attributes(self) -> list[str]:
         """Return the attributes that `columns` names."""
-        return _attributes(self.options.columns)
+        from fp2.data.readers.table import attribute_names
+
+        return attribute_names(self.options.columns)
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of the table; see `load_table`."""
         from fp2.data.readers.table import load_table
 
         chosen = self.options
-        root = _folder(chosen.image_root)
-        return load_table(chosen.path.expanduser(), _text(chosen.columns), root, found=context.images_needed)
+        root = chosen.image_root.expanduser() if chosen.image_root else None
+        columns = {name: str(column) for name, column in chosen.columns.items()}
+        return load_table(chosen.path.expanduser(), columns, root, found=context.images_needed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +72,3 @@ class Folder(DataSource[FolderOptions]):
         from fp2.data.readers.labelled import load_folders
 
         return load_folders(self.options.root.expanduser(), self.options.attribute)
-
-
-def _attributes(columns: Columns) -> list[str]:
-    from fp2.data.readers.table import attribute_names
-
-    return attribute_names(columns)
-
-
-def _folder(path: Path | None) -> Path | None:
-    return path.expanduser() if path else None
-
-
-def _text(columns: Columns) -> dict[str, str]:
-    return {name: str(column) for name, column in columns.items()}

@@ -323,7 +323,7 @@ def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: 
     return regions
 
 
-def _pixels(cell: Any, column: str, path: Path) -> float:
+def _pixels(cell: object, column: str, path: Path) -> float:
     text = _text(cell)
     try:
         value = float(text or "nan")
@@ -347,7 +347,7 @@ def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> No
         first_rows[pair] = number
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     """Return a scalar as stripped text; None, NaN and their spellings (`_MISSING`) are empty, and 34.0 is 34."""
     if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
         return ""
@@ -357,7 +357,7 @@ def _text(cell: Any) -> str:
     return "" if text.lower() in _MISSING else text
 
 
-def _values(cell: Any) -> list[str]:
+def _values(cell: object) -> list[str]:
     if isinstance(cell, list | tuple | set | np.ndarray):
         texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
     else:

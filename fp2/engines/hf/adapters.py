@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.engines.checkpoint import Checkpoint, FileDigests, fetch
 from fp2.errors import Fp2Error
@@ -19,6 +19,7 @@ from fp2.hashing import digest
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 WHERE = "model.adapter"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -46,7 +47,7 @@ def adapter_identity(checkpoint: Checkpoint, name: str, digests: FileDigests) ->
     return digest([digests.sha256(folder / file) for file in (CONFIG, WEIGHTS)])
 
 
-def merge_adapter(model: Any, folder: Path) -> None:
+def merge_adapter(model: PreTrainedModel, folder: Path) -> None:
     """Add an adapter to the weights of a model."""
     import torch
     from safetensors import SafetensorError
@@ -75,10 +76,10 @@ def merge_adapter(model: Any, folder: Path) -> None:
         for name, (down, up) in pairs.items():
             shape = (up.shape[0], down.shape[1])
             try:
-                weight: torch.Tensor = model.get_submodule(name).weight
+                weight = model.get_submodule(name).weight
             except AttributeError:
-                weight = None  # type: ignore[assignment]
-            if weight is None or tuple(weight.shape) != shape:
+                weight = None
+            if not isinstance(weight, torch.Tensor) or tuple(weight.shape) != shape:
                 raise Fp2Error(
                     f"the model has no layer {name} of {shape[0]} x {shape[1]}", where=str(folder), fix=f"Check {WHERE}"
                 )

@@ -18,6 +18,8 @@ from fp2.engines.hf.likelihoods import likelier, read_yes_no
 from fp2.tables import STILL_REASONING, TRACE, TRACE_TOKENS, Answer
 
 if TYPE_CHECKING:
+    import torch
+
     from fp2.engines.hf.encoding import EncodedPrompts
     from fp2.engines.hf.generation import Pair, Pick
     from fp2.engines.hf.inputs import ImageQuestions
@@ -60,7 +62,7 @@ def score_after_reasoning(
     repeated = [replace(group.encoded, suffixes=group.encoded.suffixes * samples) for group in batch]
     read: dict[Pair, dict[str, float]] = {}
 
-    def keep(pairs: Sequence[Pair], logits: Any) -> None:
+    def keep(pairs: Sequence[Pair], logits: torch.Tensor) -> None:
         read.update(zip(pairs, read_yes_no(logits, forms), strict=True))
 
     def begun(pair: Pair) -> bool:

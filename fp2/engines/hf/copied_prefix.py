@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.cache_utils import DynamicCache
@@ -19,6 +19,9 @@ from transformers.cache_utils import DynamicCache
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
 from fp2.engines.hf.token_tree import Tokens
+
+if TYPE_CHECKING:
+    from transformers import Cache, PreTrainedModel
 
 
 class CopiedPrefix:
@@ -32,11 +35,11 @@ class CopiedPrefix:
         Most prompts in one batch.
     """
 
-    def __init__(self, model: Any, limits: BatchLimits) -> None:
+    def __init__(self, model: PreTrainedModel, limits: BatchLimits) -> None:
         self.model, self.limits = model, limits
         self.calls = 0
         keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-        self._keep_last: dict[str, Any] = {"logits_to_keep": 1} if keeps else {}
+        self._keep_last: dict[str, object] = {"logits_to_keep": 1} if keeps else {}
 
     @staticmethod
     def supports(encoded: EncodedPrompts) -> bool:
@@ -101,7 +104,7 @@ class CopiedPrefix:
             self.model(**inputs, past_key_values=cache, use_cache=True, **self._keep_last)
         return cache
 
-    def run(self, ids: torch.Tensor, length: int, cache: Any, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def run(self, ids: torch.Tensor, length: int, cache: Cache, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the last logits of tokens [rows, t] after `length` tokens in a cache; `inputs`: of each of them."""
         inner = getattr(self.model, "model", self.model)
         deltas = getattr(inner, "rope_deltas", None)

@@ -18,6 +18,7 @@ from fp2.engines.hf.token_tree import Tokens, common_prefix_length
 
 if TYPE_CHECKING:
     from PIL import Image
+    from transformers import PreTrainedModel, ProcessorMixin
 
 _NOT_PASSED_ON = ("input_ids", "attention_mask", "labels")
 Continuation = tuple[int, Tokens]
@@ -83,7 +84,9 @@ class PromptEncoder:
         Whether the tokenizer adds its own start token to a prompt (a chat template may have one).
     """
 
-    def __init__(self, processor: Any, image_tokens: set[int], adds_start_token: Callable[[str], bool]) -> None:
+    def __init__(
+        self, processor: ProcessorMixin, image_tokens: set[int], adds_start_token: Callable[[str], bool]
+    ) -> None:
         self._processor, self._image_tokens, self._adds_start_token = processor, image_tokens, adds_start_token
         self._after_image: dict[tuple[str, int], Tokens | None] = {}
         self._checked: set[tuple[int, int]] = set()
@@ -120,7 +123,7 @@ class PromptEncoder:
         return EncodedPrompts(ids_of_first[:shared], suffixes, image_inputs, token_inputs, fill, in_prefix)
 
     def _process(self, images: Sequence[Image.Image], prompt: str) -> dict[str, torch.Tensor]:
-        options: dict[str, Any] = {} if self._adds_start_token(prompt) else {"add_special_tokens": False}
+        options: dict[str, object] = {} if self._adds_start_token(prompt) else {"add_special_tokens": False}
         shown = {"images": [list(images)]} if images else {}
         encoded = self._processor(text=[prompt], return_tensors="pt", **shown, **options)
         return {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
@@ -165,7 +168,7 @@ def _split(rows: tuple[Tokens, ...]) -> tuple[int, tuple[Tokens, ...]]:
     return shared, tuple(row[shared:] for row in rows)
 
 
-def prefix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch.Tensor]:
+def prefix_inputs(batch: Sequence[EncodedPrompts], model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """Return the model's inputs for the prefixes of prompts of one layout."""
     first = batch[0]
     ids = torch.tensor(first.prefix, device=device_of(model))[None].expand(len(batch), -1)
@@ -175,7 +178,7 @@ def prefix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torc
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **image_inputs(batch, model), **token_inputs}
 
 
-def suffix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch.Tensor]:
+def suffix_inputs(batch: Sequence[EncodedPrompts], model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """Return what a token after the prefixes needs beside a cache, [images, 1, ...]: which parts of an image it sees.
 
     Token types are not among it: after the image they are those of text, which is the default.
@@ -188,7 +191,7 @@ def suffix_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torc
     }
 
 
-def image_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch.Tensor]:
+def image_inputs(batch: Sequence[EncodedPrompts], model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """Return the images' tensors, concatenated, on the model's device, floating-point ones in its dtype."""
     joined = {name: torch.cat([encoded.image_inputs[name] for encoded in batch]) for name in batch[0].image_inputs}
     device = device_of(model)
@@ -198,6 +201,6 @@ def image_inputs(batch: Sequence[EncodedPrompts], model: Any) -> dict[str, torch
     }
 
 
-def device_of(model: Any) -> str:
+def device_of(model: PreTrainedModel) -> str:
     """Return the device of the model's inputs."""
     return input_device(model, str(model.device))

@@ -82,7 +82,7 @@ class HfEngine(BaseEngine):
         Read the files of a checkpoint folder again even if their digests are remembered.
     """
 
-    Options: ClassVar[type[Any]] = HfOptions
+    Options = HfOptions
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
     takes: ClassVar[tuple[str, ...]] = ("adapter", "softmax_dtype", "yes_no")
@@ -105,7 +105,7 @@ class HfEngine(BaseEngine):
         self._switched_off = self._reads_traces = False
 
     @classmethod
-    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
+    def create(cls, model: Mapping[str, object], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
         return cls(HfSpec.of(model, placement), decoding, options, **memory)
@@ -184,12 +184,12 @@ class HfEngine(BaseEngine):
         identity["processor"]["backend"] = self.spec.image_backend
         return identity
 
-    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+    def method(self, question: Question, blind: bool = False) -> dict[str, object]:
         """Return how a question is asked and its answer read. Imports neither torch nor transformers."""
         from fp2.engines.hf.likelihoods import CHOICE_METHOD, YES_NO_METHOD, YES_NO_RULE
 
         name = {"yes_no": YES_NO_METHOD, "choice": CHOICE_METHOD}.get(question.kind, GENERATE)
-        method: dict[str, Any] = {"name": name, "prompt": self.prompt_format.identity()}
+        method: dict[str, object] = {"name": name, "prompt": self.prompt_format.identity()}
         if question.kind == "yes_no":
             method["surface_forms"] = YES_NO_RULE
             if self.spec.yes_no not in (None, ("Yes", "No")):

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Sharable = Literal["tree", "prefix", "vision", "none", "auto"]
 IMAGE, QUESTION = "{image}", "{question}"
@@ -100,7 +100,7 @@ _NATIVE_TEXT = ("llama", "mistral", "qwen2", "qwen3")  # language models of tran
 _LLAVA_NEXT_MISTRAL = "[INST] {image}\n{question} [/INST]"
 
 
-def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
+def facts_for(config: Mapping[str, object]) -> FamilyFacts:
     """Return the facts about the family of a `config.json`; for a family without a row, nothing is assumed."""
     kind, text = str(config.get("model_type", "")), config.get("text_config")
     text = text if isinstance(text, Mapping) else config  # older files have it at the top level
@@ -112,7 +112,8 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
         facts = replace(facts, several_images=False)
     if kind == "llava_next" and text.get("model_type") == "mistral":
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
-    if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
+    language = config.get("llm_config")
+    if kind == "internvl_chat" and isinstance(language, Mapping) and language.get("model_type") in _NATIVE_TEXT:
         facts = replace(facts, sharing="tree", text_model="language_model")
     # The text side is an encoder (BLIP-2 with T5) or attends bidirectionally (Gemma 4: "vision" is harmless).
     encoder = config.get("is_encoder_decoder") or text.get("is_encoder_decoder") or text.get("model_type") == "t5"
@@ -132,7 +133,7 @@ def _proven() -> Mapping[str, tuple[Sharable, str]]:
     return {family: (most[0], rows[family]["several_images"]) for family, most in exact.items() if most}
 
 
-def _rope_depends_on_length(text: Mapping[str, Any]) -> bool:
+def _rope_depends_on_length(text: Mapping[str, object]) -> bool:
     """Return whether rotary embeddings depend on the length of the sequence, so that no prefix holds for all."""
     for name in ("rope_parameters", "rope_scaling"):
         held = text.get(name)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fp2.tables import Decoding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Pair = tuple[int, int]
 """The index of an image in the batch, and the index of one of its prompts."""
@@ -96,7 +99,7 @@ class Sampler:
         return self._streams[pair]
 
 
-def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
+def keep_only_end_tokens(model: PreTrainedModel, end_tokens: set[int]) -> None:
     """Remove all generation settings of a checkpoint but its end tokens, so that every strategy decodes alike.
 
     Penalties, suppressed and forced tokens would take effect in `generate` only.
@@ -112,7 +115,7 @@ def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
             module.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **token_ids)
 
 
-def end_tokens_of(model: Any, tokenizer: Any) -> set[int]:
+def end_tokens_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Return the ids of the tokens that end an answer, by the checkpoint's generation settings."""
     named = model.generation_config.eos_token_id
     end_tokens = set(named) if isinstance(named, list) else {named}

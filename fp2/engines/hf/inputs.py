@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -15,6 +15,8 @@ from fp2.errors import Fp2Error, without_path
 from fp2.tables import Answer, ChoiceOrders, ImageTask, Question
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
     from fp2.engines.hf.model import LoadedModel
     from fp2.engines.hf.prompts import PromptFormat
 
@@ -94,7 +96,8 @@ class InputBuilder:
             for question in task.questions:
                 if (question.kind in SCORED) != scored:
                     continue
-                if token := self._special_token_in(question):
+                texts = (question.text, *question.choices)
+                if token := next((token for token in self._special_tokens if any(token in text for text in texts)), ""):
                     reason = f"the question contains {token}, which this model reads as a special token"
                     inputs.failed.append(failed(task, question, reason))
                 else:
@@ -124,11 +127,6 @@ class InputBuilder:
             else:
                 reason = f"the processor failed: {type(error).__name__}: {error}"
                 inputs.failed.append(failed(task, questions[0], reason))
-
-    def _special_token_in(self, question: Question) -> str:
-        """Return the first special token of the tokenizer in a question or its options, or nothing."""
-        texts = (question.text, *question.choices)
-        return next((token for token in self._special_tokens if any(token in text for text in texts)), "")
 
     def _images(self, task: ImageTask) -> list[Image.Image]:
         if task.blind:
@@ -164,7 +162,7 @@ class InputBuilder:
         return [text_in_order(question, order) for order in orders_of(question, self._orders)]
 
 
-def special_tokens(processor: Any) -> tuple[str, ...]:
+def special_tokens(processor: ProcessorMixin) -> tuple[str, ...]:
     """Return the strings that the tokenizer reads as special tokens, the image token among them."""
     tokenizer = processor.tokenizer
     added = getattr(tokenizer, "added_tokens_decoder", {})
@@ -174,7 +172,7 @@ def special_tokens(processor: Any) -> tuple[str, ...]:
     return tuple(sorted(token for token in special if token.strip()))
 
 
-def image_token_ids(model: Any) -> set[int]:
+def image_token_ids(model: PreTrainedModel) -> set[int]:
     """Return the ids of image tokens, by the model's config or that of its vision encoder."""
     held = (model.config, getattr(model.config, "vision_config", None))
     named = (getattr(config, name, None) for config in held for name in ("image_token_id", "image_token_index"))

@@ -19,7 +19,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerBase
 
 YES_NO_METHOD = "yes_no/1"  # raise the number with every change that can change a number
 YES_NO_RULE = "all tokens that read 'yes' or 'no' without case and blanks"
@@ -51,7 +52,7 @@ class YesNoForms:
     softmax: str = "float32"
 
 
-def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoForms:
+def yes_no_forms(tokenizer: PreTrainedTokenizerBase, words: tuple[str, str] | None = None) -> YesNoForms:
     """Return the surface forms of Yes and No in a tokenizer's vocabulary.
 
     Parameters
@@ -63,7 +64,7 @@ def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoF
     tokens_of: dict[str, list[int]] = {"yes": [], "no": []}
     for token, index in tokenizer.get_vocab().items():
         word = token.strip(BLANKS).casefold()
-        if word in tokens_of and tokenizer.decode([index]).strip().casefold() == word:
+        if word in tokens_of and str(tokenizer.decode([index])).strip().casefold() == word:
             tokens_of[word].append(int(index))
     for word, tokens in tokens_of.items():
         if not tokens:
@@ -74,9 +75,9 @@ def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoF
             )
     spelled = dict(zip(tokens_of, words or ("Yes", "No"), strict=True))
     first = {word: int(tokenizer(text, add_special_tokens=False)["input_ids"][0]) for word, text in spelled.items()}
-    for word, token in first.items():
-        if words is not None and token not in tokens_of[word]:
-            message = f"the first token of {spelled[word]!r} is {tokenizer.convert_ids_to_tokens([token])[0]!r}"
+    for word, index in first.items():
+        if words is not None and index not in tokens_of[word]:
+            message = f"the first token of {spelled[word]!r} is {tokenizer.convert_ids_to_tokens([index])[0]!r}"
             raise Fp2Error(message, where="model.yes_no", fix="Give a spelling that is one token, or null")
     spellings = {word: tuple(tokenizer.convert_ids_to_tokens(sorted(tokens))) for word, tokens in tokens_of.items()}
     yes, no = (tuple(sorted(tokens_of[word])) for word in ("yes", "no"))
@@ -131,7 +132,7 @@ def text_in_order(question: Question, order: Sequence[int]) -> str:
     return question.text.replace(OPTIONS, "\n".join(f"- {question.choices[index]}" for index in order))
 
 
-def option_tokens(tokenizer: Any, option: str) -> tuple[Tokens, ...]:
+def option_tokens(tokenizer: PreTrainedTokenizerBase, option: str) -> tuple[Tokens, ...]:
     """Return the tokenisations of an option: without, and with a leading blank if that differs."""
     sequences = (tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (option, f" {option}"))
     return tuple(dict.fromkeys(tokens for tokens in sequences if tokens))
@@ -151,7 +152,7 @@ def check_options(question: Question, options: Mapping[str, tuple[Tokens, ...]])
             )
 
 
-def choice_numbers(log_likelihoods: npt.NDArray[np.float64]) -> dict[str, Any]:
+def choice_numbers(log_likelihoods: npt.NDArray[np.float64]) -> dict[str, float | list[float]]:
     """Return the numbers of a choice (`Answer.numbers`).
 
     Parameters

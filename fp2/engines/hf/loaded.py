@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint, read_small_files
 from fp2.engines.given import NAME, GivenEngine, weights_digest
@@ -16,6 +16,9 @@ from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.placement import Placement, input_device
 from fp2.errors import Fp2Error
 from fp2.tables import Decoding
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
 
 
 class LoadedEngine(HfEngine):
@@ -29,7 +32,12 @@ class LoadedEngine(HfEngine):
     create = GivenEngine.create  # type: ignore[assignment]
 
     def __init__(
-        self, model: Any, processor: Any, name: str, decoding: Decoding, options: HfOptions | None = None
+        self,
+        model: Any,
+        processor: ProcessorMixin,
+        name: str,
+        decoding: Decoding,
+        options: HfOptions | None = None,
     ) -> None:
         dtype = str(model.dtype).removeprefix("torch.")
         super().__init__(HfSpec.of({"id": name, "dtype": dtype}, Placement()), decoding, options)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf.adapters import adapter_folder, merge_adapter
@@ -21,6 +21,9 @@ from fp2.engines.hf.prompts import PromptFormat
 from fp2.errors import Fp2Error
 from fp2.plugins import MODEL_CODE
 from fp2.plugins import load as load_entry
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _AUTO = "AutoModelForImageTextToText"
 _NF4_INPUTS, _NF4_OUTPUTS = 64, 32
@@ -116,7 +119,7 @@ def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
     """Return the model in the folder `path`, in evaluation mode, with every weight read."""
     import torch
 
-    options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
+    options: dict[str, object] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
     options |= {"use_safetensors": None if spec.pickled_weights else True, "weights_only": True}
     options |= spec.placement.loading_options(device, spec.quantisation is not None)
     if spec.quantisation:
@@ -158,7 +161,7 @@ def model_class(checkpoint: Checkpoint) -> str:
     )
 
 
-def _takes_images(kind: Any) -> bool:
+def _takes_images(kind: type[PreTrainedModel]) -> bool:
     """Return whether a class of transformers takes images (Phi-4-multimodal has no method for their features)."""
     return hasattr(kind, "get_image_features") or "image_pixel_values" in inspect.signature(kind.forward).parameters
 
@@ -233,7 +236,7 @@ def _quantisation_config(quantisation: str, dtype: str) -> Any:
     return config(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
 
 
-def _check_nf4(model: Any) -> None:
+def _check_nf4(model: PreTrainedModel) -> None:
     """Raise for 4-bit layers on a CPU that bitsandbytes does not compute correctly.
 
     Weights are quantised in blocks of 64 that continue from row to row, and its CPU kernels (0.50) read them as blocks

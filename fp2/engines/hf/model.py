@@ -82,7 +82,7 @@ class HfSpec:
             raise Fp2Error("a quantised model cannot take an adapter", where="model.adapter", fix="Set one to null")
 
     @classmethod
-    def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:
+    def of(cls, model: Mapping[str, object], placement: Placement) -> HfSpec:
         """Return the spec of a config group `model`."""
         names = {entry.name for entry in fields(cls)} - {"placement"}
         settings = {name: model[name] for name in names if model.get(name) is not None}

@@ -14,11 +14,14 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.engines.base import Positive
 from fp2.engines.worker_options import WorkerOptions
 from fp2.errors import Fp2Error, nearest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Attention = Literal["sdpa", "eager", "flash_attention_2"]
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -56,7 +59,7 @@ class LocalOptions(WorkerOptions):
     attention: Attention | None = None
     threads: Positive | None = None
 
-    def instead_of_devices(self) -> dict[str, Any]:
+    def instead_of_devices(self) -> dict[str, object]:
         """Return also how the model is spread over devices."""
         return {**super().instead_of_devices(), "device_map": self.device_map}
 
@@ -136,7 +139,7 @@ class Placement:
         fix = "Set engine.attention=sdpa, or null"
         raise Fp2Error(f"flash_attention_2 cannot be used: {missing}", where="engine.attention", fix=fix)
 
-    def loading_options(self, device: str, quantised: bool) -> dict[str, Any]:
+    def loading_options(self, device: str, quantised: bool) -> dict[str, object]:
         """Return the arguments of transformers' `from_pretrained` for this placement.
 
         Parameters
@@ -146,7 +149,7 @@ class Placement:
         quantised : bool
             bitsandbytes needs the device named, even the CPU.
         """
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if self.attention is not None:
             options["attn_implementation"] = self.attention
         if self.device_map is not None:
@@ -158,7 +161,7 @@ class Placement:
             options["device_map"] = {"": device}
         return options
 
-    def check_modules(self, model: Any) -> None:
+    def check_modules(self, model: PreTrainedModel) -> None:
         """Raise if the mapping names a module that the loaded model lacks, which transformers ignores silently."""
         if self.device_map is None or isinstance(self.device_map, str):
             return
@@ -203,7 +206,7 @@ def default_threads(small: bool) -> int | None:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def input_device(model: Any, device: str) -> str:
+def input_device(model: PreTrainedModel, device: str) -> str:
     """Return the device of a loaded model's inputs: the first that computes, if it is on several."""
     spread = getattr(model, "hf_device_map", None)
     if not spread:
@@ -215,7 +218,7 @@ def input_device(model: Any, device: str) -> str:
     return f"cuda:{first}" if isinstance(first, int) else str(first)
 
 
-def device_counts(model: Any) -> dict[str, int]:
+def device_counts(model: PreTrainedModel) -> dict[str, int]:
     """Return the number of modules on each device, or nothing for a model on one device."""
     counts: dict[str, int] = {}
     for device in (getattr(model, "hf_device_map", None) or {}).values():

@@ -13,7 +13,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fp2.engines.checkpoint import Checkpoint
 from fp2.errors import Fp2Error
@@ -21,6 +21,7 @@ from fp2.errors import Fp2Error
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+    from transformers import BaseImageProcessor
 
 _VOCABULARIES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "tekken.json", "*.tiktoken")
 CHOOSE_VLM = "Choose a model that takes images and text and generates text (image-text-to-text)"
@@ -36,7 +37,7 @@ class LastImageProcessor:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._last: tuple[Any, dict[str, Any], Any] | None = None  # holds the images too, so that no id is reused
+        self._last: tuple[Any, dict[str, object], Any] | None = None  # holds the images too, so that no id is reused
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -45,7 +46,7 @@ class LastImageProcessor:
         """Drop the images."""
         self._last = None
 
-    def __call__(self, images: Any, *args: Any, **options: Any) -> Any:
+    def __call__(self, images: object, *args: object, **options: object) -> Any:
         """Return the result of `inner` for `images`: those of one prompt, possibly in a list in a list."""
         shown = images
         while isinstance(shown, list) and len(shown) == 1:
@@ -80,7 +81,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
         Whatever the loaders raise for missing or damaged files.
     """
     _check_files(path, backend)
-    options = {"trust_remote_code": remote_code}
+    options: dict[str, object] = {"trust_remote_code": remote_code}
     kind = _processor_class(checkpoint)
     image_processor = _auto("AutoImageProcessor").from_pretrained(path, backend=backend, **options)
     check_backend(image_processor, backend)
@@ -98,7 +99,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
     return processor
 
 
-def check_backend(image_processor: Any, backend: str) -> None:
+def check_backend(image_processor: BaseImageProcessor, backend: str) -> None:
     """Raise if an image processor is not on the backend that the response key names."""
     torchvision: Any = importlib.import_module("transformers.image_processing_backends").TorchvisionBackend
     if isinstance(image_processor, torchvision) == (backend == "torchvision"):
@@ -155,18 +156,18 @@ def _processor_class(checkpoint: Checkpoint) -> Any:
     return auto.processor_class_from_name(usual) if usual else None
 
 
-class NoVideos(dict[str, Any]):
+class NoVideos(dict[str, object]):
     """Stands in for a video processor; an empty mapping, since processors write down their parts."""
 
     model_input_names: tuple[str, ...] = ()
     num_frames = fps = slice_mode = downsample_mode = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise: videos cannot be shown."""
         raise Fp2Error("videos cannot be shown, only still images", where="processor")
 
 
-def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
+def _compose(kind: Any, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> Any:
     """Build a processor of class `kind` as its `from_pretrained` would, with `NoVideos` for its video processor."""
     settings, _ = kind.get_processor_dict(path)
     components = [_part(name, path, image_processor, options) for name in kind.get_attributes()]
@@ -174,7 +175,7 @@ def _compose(kind: Any, path: Path, image_processor: Any, options: dict[str, Any
         return _accepting_no_videos(kind).from_args_and_dict(components, settings)
 
 
-def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) -> Any:
+def _part(name: str, path: Path, image_processor: BaseImageProcessor, options: dict[str, object]) -> object:
     if "video" in name:
         return NoVideos()
     if "image" in name:
@@ -185,7 +186,7 @@ def _part(name: str, path: Path, image_processor: Any, options: dict[str, Any]) 
 def _accepting_no_videos(kind: Any) -> Any:
     """Return a subclass of a processor class that accepts `NoVideos` as a part."""
 
-    def check(self: Any, name: str, component: Any) -> Any:
+    def check(self: object, name: str, component: object) -> object:
         return (
             NoVideos if isinstance(component, NoVideos) else kind.check_argument_for_proper_class(self, name, component)
         )
@@ -194,7 +195,7 @@ def _accepting_no_videos(kind: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _num2words_optional(kind: Any) -> Iterator[None]:
+def _num2words_optional(kind: type[object]) -> Iterator[None]:
     """Let a class be built that requires num2words (SmolVLM), which it uses for the length of videos only."""
     module = sys.modules[kind.__module__]
     missing = getattr(module, "num2words", module) is None

@@ -18,6 +18,7 @@ from fp2.engines.reasoning import Marks, Split, split_reasoning
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerBase
 
     from fp2.engines.hf.generation import Pair, Pick
 
@@ -147,7 +148,7 @@ def _written_marks(text: str) -> Marks | None:
     return None
 
 
-def added_marks(tokenizer: Any) -> Marks | None:
+def added_marks(tokenizer: PreTrainedTokenizerBase) -> Marks | None:
     """Return the marks of reasoning among the added tokens of a loaded tokenizer, if a pair is there."""
     tokens = [str(token) for token in getattr(tokenizer, "added_tokens_decoder", {}).values()]
     marks = _written_marks(" ".join(tokens))
@@ -202,7 +203,7 @@ class ReasoningTokens:
         Most tokens of the answer.
     """
 
-    def __init__(self, tokenizer: Any, marks: Marks, *, budget: int, longest: int) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, marks: Marks, *, budget: int, longest: int) -> None:
         self._tokenizer, self.marks, self.budget, self.longest = tokenizer, marks, budget, longest
         self._opening, self._closing = (
             tuple(tokenizer.encode(mark, add_special_tokens=False)) for mark in (marks.opening, marks.closing)
@@ -282,7 +283,8 @@ class ReasoningTokens:
         """Return whether a token that is chosen after those of `text` is the first of the answer."""
         if text.closed is None and (text.begun or len(text.tokens) >= _LOOK_BACK):
             return False
-        words = self._tokenizer.decode([*text.tokens[text.closed or 0 :], token], skip_special_tokens=False).lstrip()
+        after = [*text.tokens[text.closed or 0 :], token]
+        words = str(self._tokenizer.decode(after, skip_special_tokens=False)).lstrip()
         if text.closed is not None:
             return bool(words)
         opening = self.marks.opening
@@ -308,7 +310,7 @@ class ReasoningTokens:
             if end > self.budget > 0:  # an engine that limits both parts together: too little was left for the answer
                 return Split(reasoning, None), len(tokens)
             return Split(reasoning or None, self._decode(tokens[end : end + self.longest])), end
-        raw = self._tokenizer.decode(list(tokens), skip_special_tokens=False)
+        raw = str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
         split = split_reasoning(raw, self.marks, begun=begun)
         if split.reasoning is None:
             return Split(None, self._decode(tokens[: self.longest])), 0

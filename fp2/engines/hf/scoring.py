@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -99,10 +99,9 @@ class LogitScorer:
                 )
 
     def _answer(self, task: ImageTask, question: Question, prompts: tuple[int, ...]) -> Answer:
-        numbers: dict[str, Any]
         if question.kind == "yes_no":
-            numbers = dict(self._numbers[prompts[0]])
-            return Answer(task.image_id, question.question_id, likelier(numbers), numbers=numbers)
+            of_yes_no = dict(self._numbers[prompts[0]])
+            return Answer(task.image_id, question.question_id, likelier(of_yes_no), numbers=of_yes_no)
         likelihoods = np.array([[self._log_likelihood(prompt, o) for o in question.choices] for prompt in prompts])
         if not np.isfinite(likelihoods.max(axis=1)).all():
             reason = "the model gives every option a likelihood of 0"

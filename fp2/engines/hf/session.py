@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.after_reasoning import score_after_reasoning
@@ -94,9 +94,9 @@ class Session:
         strategies = {self._plain, self._strategy, self._fallback}
         return sum(strategy.calls for strategy in strategies if strategy is not None)
 
-    def runtime(self) -> dict[str, Any]:
+    def runtime(self) -> dict[str, object]:
         """Return what is recorded and not hashed."""
-        record: dict[str, Any] = {
+        record: dict[str, object] = {
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,
@@ -156,27 +156,17 @@ class Session:
         if self._strategy is None and self._builder.check_prompts is None:
             self._used.add("none")
             return self._plain  # without any image there is little to share
-        self._reach(encoded)
-        if self._strategy is None:
-            self._strategy, self._sharing = self._select(self._requested)
-        if self._strategy.supports(encoded):
-            self._used.add(self._sharing)
-            return self._strategy
-        return self._fallback_strategy()
-
-    def _reach(self, encoded: EncodedPrompts) -> None:
-        """Have the strategy checked again before a window or chunk of attention is crossed for the first time.
-
-        Below its boundary a wrong mask changes nothing, so that a check with shorter prompts would let it through.
-        """
+        # checked again before a window or chunk of attention is crossed: below it a wrong mask changes nothing
         longest = len(encoded.prefix) + max(map(len, encoded.suffixes))
         longest += self.decoding.max_new_tokens + self.decoding.reasoning_budget
         crossed = max((size for size in self._boundaries if size < longest), default=0)
         if crossed > self._checked:
             self._checked, self._strategy, self._fallback = crossed, None, None
-
-    def _fallback_strategy(self) -> Strategy:
-        """Return the strategy for prompts that do not begin with the image: its features may still be shared."""
+        if self._strategy is None:
+            self._strategy, self._sharing = self._select(self._requested)
+        if self._strategy.supports(encoded):
+            self._used.add(self._sharing)
+            return self._strategy
         if self._fallback is None:
             sharing = "none" if self._builder.check_prompts is None or self.loaded.facts.sharing == "none" else "vision"
             self._fallback = self._select(sharing)[0] if sharing == "vision" else self._plain
@@ -191,7 +181,7 @@ class Session:
         levels = candidates(requested, facts.sharing, checkable, self.loaded.attention, facts.proven)
         checks = self._builder.check_prompts
         for level in levels:
-            strategy = self._build(level)
+            strategy = STRATEGIES[level](self.loaded, self._limits) if level in STRATEGIES else self._plain
             if strategy is self._plain or checks is None:
                 return strategy, level
             if not strategy.supports(checks):
@@ -213,9 +203,6 @@ class Session:
             if len(levels) == 1:
                 raise inexact(level, difference)
         return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
-
-    def _build(self, level: str) -> Strategy:
-        return STRATEGIES[level](self.loaded, self._limits) if level in STRATEGIES else self._plain
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding

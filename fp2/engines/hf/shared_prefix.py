@@ -11,9 +11,9 @@ Several images go into one batch if their prefixes have the same tokens.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,11 @@ from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, pre
 from fp2.engines.hf.generation import BatchLimits, Logits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 Array = npt.NDArray[Any]
+Masks = torch.Tensor | dict[str, torch.Tensor]
 _ANY_LENGTH = 1 << 30
 _PREFIXES = 4  # most tokens of prefixes computed together, for each token of `max_tokens`
 _DRAFTED = 8  # most tokens for each pair of image and prompt, on average, in one pass that generates
@@ -37,7 +41,7 @@ class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     frozen = False
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the kept keys and values followed by the new ones; each [rows, heads, length, head size]."""
         if self.frozen and self.keys is not None and self.values is not None:
@@ -99,13 +103,13 @@ class SharedPrefix:
         Most tokens in one pass after the prefix, and most pairs of image and prompt that are generated together.
     """
 
-    def __init__(self, model: Any, text_model: str = "", limits: BatchLimits | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, text_model: str = "", limits: BatchLimits | None = None) -> None:
         self.model = model
         self.text = getattr(model, text_model) if text_model else model
         self.limits = limits or BatchLimits(batch_size=64, max_tokens=512)
         self.calls = 0
         self.drafts = Drafts()
-        self._packed: dict[Any, list[_Packed]] = {}
+        self._packed: dict[Hashable, list[_Packed]] = {}
         text_config = model.config.get_text_config()
         kinds = set(getattr(text_config, "layer_types", None) or ())
         window = getattr(text_config, "sliding_window", None)
@@ -178,8 +182,11 @@ class SharedPrefix:
 
     def _prefill(self, batch: Sequence[EncodedPrompts]) -> _PrefixCache:
         cache = Cache(layer_class_to_replicate=_PrefixLayer)
-        options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
-        self._reset_positions()
+        options: dict[str, object] = (
+            {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
+        )
+        if self._has_rope_deltas:
+            self._inner.rope_deltas = None
         self.calls += 1
         with torch.no_grad():
             self.model(**prefix_inputs(batch, self.model), past_key_values=cache, use_cache=True, **options)
@@ -236,7 +243,7 @@ class SharedPrefix:
         logits: torch.Tensor = output.logits
         return (logits if self._keeps else logits[:, packed.keep]).float()
 
-    def _masks(self, attends: Array, new_positions: Array, positions: Array, device: Any) -> Any:
+    def _masks(self, attends: Array, new_positions: Array, positions: Array, device: str) -> Masks:
         """Return the 4-D mask, or one for each kind of layer if some layers have a sliding window."""
         full = self._mask(attends, device)
         if self._window is None and self._chunk is None:
@@ -252,7 +259,7 @@ class SharedPrefix:
             masks["chunked_attention"] = self._mask(attends & same, device)
         return masks
 
-    def _mask(self, attends: Array, device: Any) -> torch.Tensor:
+    def _mask(self, attends: Array, device: str) -> torch.Tensor:
         mask = torch.from_numpy(attends).to(device)[:, None]
         if not self._additive:
             return mask
@@ -267,10 +274,6 @@ class SharedPrefix:
     def _has_rope_deltas(self) -> bool:
         """Whether positions have three axes (time, height, width), as in Qwen's multimodal rotary embedding."""
         return hasattr(self._inner, "rope_deltas")
-
-    def _reset_positions(self) -> None:
-        if self._has_rope_deltas:
-            self._inner.rope_deltas = None
 
     def _position_shift(self) -> int:
         """Return the next text position minus the number of tokens (an image takes fewer positions than tokens)."""
@@ -289,7 +292,7 @@ class _Packed:
 
     ids: torch.Tensor
     positions: torch.Tensor
-    masks: Any
+    masks: Masks
     keep: torch.Tensor
     sequences: tuple[int, ...]
 
@@ -299,5 +302,5 @@ def _subset(pick: Pick, indices: Sequence[int]) -> Pick:
     return lambda pairs, logits: pick([(row, indices[index]) for row, index in pairs], logits)
 
 
-def _parameters(function: Any) -> set[str]:
+def _parameters(function: Callable[..., object]) -> set[str]:
     return set(inspect.signature(function).parameters)

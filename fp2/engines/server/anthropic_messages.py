@@ -22,7 +22,7 @@ def headers(key: str) -> dict[str, str]:
     return {"x-api-key": key, "anthropic-version": VERSION}
 
 
-def messages_body(body: Mapping[str, Any]) -> dict[str, Any]:
+def messages_body(body: Mapping[str, Any]) -> dict[str, object]:
     """Return a chat completion request, of one message, as a request for a message.
 
     Neither seed nor both of temperature and top-p are taken (`ServerSpec`), and with reasoning no temperature. Fields
@@ -52,7 +52,7 @@ def _source(url: str) -> dict[str, str]:
     return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
 
 
-def as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
+def as_chat(message: Mapping[str, object]) -> dict[str, object]:
     """Return a message as a chat completion: its content keeps the parts of type `thinking`."""
     usage = message.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from fp2.engines.base import failed, open_images
 from fp2.engines.server.chat import Shown, shown
@@ -18,7 +17,7 @@ from fp2.engines.server.pool import Server
 from fp2.errors import without_path
 from fp2.tables import Answer, ImageTask, Question
 
-Ask = Callable[[Channel, ImageTask, Question, Shown], Coroutine[Any, Any, Answer]]
+Ask = Callable[[Channel, ImageTask, Question, Shown], Coroutine[object, None, Answer]]
 """Asks one question about what is shown."""
 
 
@@ -26,7 +25,7 @@ def ask_about(
     client: ServerClient,
     tasks: Iterator[ImageTask],
     ask: Ask,
-    requests: Callable[[Question], Sequence[Mapping[str, Any]]],
+    requests: Callable[[Question], Sequence[Mapping[str, object]]],
     window: int,
 ) -> Iterator[list[Answer]]:
     """Yield answers as they arrive; each server is asked about one image at a time while the next are decoded here.

@@ -11,12 +11,12 @@ import functools
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.engines.reasoning import THINK, Split, split_reasoning
 from fp2.engines.server import anthropic_messages
 from fp2.engines.server.client import Channel
-from fp2.engines.server.replies import RefusedError, token_count
+from fp2.engines.server.replies import RefusedError, reasoning_count, token_count
 from fp2.tables import STILL_REASONING, Decoding
 
 if TYPE_CHECKING:
@@ -52,22 +52,22 @@ def shown(images: Sequence[Image.Image]) -> Shown:
     return pngs[0] if len(pngs) == 1 else pngs
 
 
-def messages(text: str, image: Shown) -> list[dict[str, Any]]:
+def messages(text: str, image: Shown) -> list[dict[str, object]]:
     """Return the conversation: the images, then the question."""
     images = () if image is None else (image,) if isinstance(image, str) else image
-    content: list[dict[str, Any]] = [
+    content: list[dict[str, object]] = [
         {"type": "image_url", "image_url": {"url": DATA_URL + encoded}} for encoded in images
     ]
     return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
-def chat_body(model: str, text: str, image: Shown, decoding: Decoding, seed: int) -> dict[str, Any]:
+def chat_body(model: str, text: str, image: Shown, decoding: Decoding, seed: int) -> dict[str, object]:
     """Return the request for an answer in words: greedy, or sampled with `seed`."""
     sampling = {"top_p": 1.0, "seed": seed} if decoding.sampled else {}
     return {"model": model, "messages": messages(text, image), **sampling, **decoding.request()}
 
 
-async def post_chat(channel: Channel, body: Mapping[str, Any], *, also: bool = True) -> dict[str, Any]:
+async def post_chat(channel: Channel, body: Mapping[str, object], *, also: bool = True) -> dict[str, object]:
     """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
 
     `also`: with the fields that every question of the run has (`ServerClient.also`). `ServerClient.fields` are in every
@@ -90,17 +90,17 @@ async def post_chat(channel: Channel, body: Mapping[str, Any], *, also: bool = T
     return await channel.post(PATH, with_limit(body, channel.client.token_limit))
 
 
-def with_fields(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_fields(body: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
     """Return a request with these fields in place of its own, and without those that are None."""
     return {name: value for name, value in {**body, **fields}.items() if value is not None}
 
 
-def with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
+def with_limit(body: Mapping[str, object], limit: str) -> dict[str, object]:
     """Return a request with its limit of new tokens under this name."""
     return {limit if name == "max_tokens" else name: value for name, value in body.items()}
 
 
-def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+def first_choice(reply: Mapping[str, object]) -> Mapping[str, object]:
     """Return the (only) completion in a reply.
 
     Raises
@@ -134,7 +134,7 @@ class Completion:
     cut: bool
 
 
-def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
+def read_completion(reply: Mapping[str, object], decoding: Decoding) -> Completion:
     """Return the answer of a completion and the reasoning before it.
 
     The reasoning is in a field of its own (`reasoning_content` of vLLM, SGLang and llama.cpp, `reasoning` of
@@ -157,8 +157,7 @@ def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
         text_items = [item for item in text if isinstance(item, dict)]
         named += [_joined(item.get("thinking")) for item in text_items]
         text = "".join(str(item.get("text", "")) for item in text_items)
-    details = reply["usage"].get("completion_tokens_details") if isinstance(reply.get("usage"), dict) else None
-    reasoning_tokens = token_count({"usage": details}, "reasoning_tokens") or 0
+    reasoning_tokens = reasoning_count(reply)
     split = split_reasoning(text if isinstance(text, str) else "", THINK)
     if stated := next(
         (text_value.strip() for text_value in named if isinstance(text_value, str) and text_value.strip()), None
@@ -178,14 +177,14 @@ def read_completion(reply: Mapping[str, Any], decoding: Decoding) -> Completion:
     return Completion(split, tokens, reasoning_tokens, cut)
 
 
-def _joined(thinking: Any) -> str | None:
+def _joined(thinking: object) -> str | None:
     """Return the text of a part of type `thinking`, which Mistral gives as a list of texts."""
     if isinstance(thinking, list):
         return "".join(str(item.get("text", "")) for item in thinking if isinstance(item, dict))
     return thinking if isinstance(thinking, str) else None
 
 
-def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
+def read_text(reply: Mapping[str, object], decoding: Decoding) -> tuple[str, int]:
     """Return the answer of a completion without its reasoning, and all its tokens (see `read_completion`).
 
     Raises

@@ -83,7 +83,7 @@ class Channel:
     only: bool = False
     attempts: int | None = None
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Send `body` as JSON to `base + path`; return the JSON object of the reply.
 
         Raises
@@ -92,7 +92,7 @@ class Channel:
         """
         return await self.client.request(self, "POST", path, body)
 
-    async def get(self, path: str, *, from_origin: bool = False) -> dict[str, Any]:
+    async def get(self, path: str, *, from_origin: bool = False) -> dict[str, object]:
         """Return the JSON object at `base + path` (or at `origin + path`); raises as `post` does."""
         return await self.client.request(self, "GET", path, None, from_origin=from_origin)
 
@@ -148,8 +148,8 @@ class ServerClient:
         self.messages = messages
         self.pool = Pool([Server(address, Slots(concurrency)) for address in addresses])
         self.token_limit = "max_tokens"
-        self.also: dict[str, Any] = {}
-        self.fields: Mapping[str, Any] = {}
+        self.also: dict[str, object] = {}
+        self.fields: Mapping[str, object] = {}
         self._key, self._concurrency, self._timeout, self._attempts = key, concurrency, timeout, attempts
         self.limits = limits or Limits()
         self._admit = admit if len(addresses) > 1 else None
@@ -179,15 +179,15 @@ class ServerClient:
         """Return a channel to a server, or to the first one that is well."""
         return Channel(self, home or self.pool.choose(None) or self.pool.servers[0], only)
 
-    def submit(self, job: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, job: Coroutine[object, None, T]) -> Future[T]:
         """Start a job in the thread of the requests."""
         return asyncio.run_coroutine_threadsafe(job, self._loop)
 
-    def run(self, job: Coroutine[Any, Any, T]) -> T:
+    def run(self, job: Coroutine[object, None, T]) -> T:
         """Run a job in the thread of the requests and return its result."""
         return self.submit(job).result()
 
-    def stream(self, jobs: Iterable[Coroutine[Any, Any, T]], window: int) -> Iterator[list[T]]:
+    def stream(self, jobs: Iterable[Coroutine[object, None, T]], window: int) -> Iterator[list[T]]:
         """Yield the results of jobs as they arrive; `window` of them are pending, and a job is made as one ends."""
         done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
         waiting, pending = iter(jobs), 0
@@ -236,8 +236,8 @@ class ServerClient:
             await server.http.aclose()
 
     async def request(
-        self, channel: Channel, method: str, path: str, body: Mapping[str, Any] | None, *, from_origin: bool = False
-    ) -> dict[str, Any]:
+        self, channel: Channel, method: str, path: str, body: Mapping[str, object] | None, *, from_origin: bool = False
+    ) -> dict[str, object]:
         """Return the reply, after retries of transient errors; see `Channel`."""
         import stamina
 
@@ -265,8 +265,8 @@ class ServerClient:
         raise AssertionError("the last attempt returns or raises")
 
     async def _anywhere(
-        self, channel: Channel, method: str, path: str, body: Mapping[str, Any] | None, from_origin: bool
-    ) -> dict[str, Any]:
+        self, channel: Channel, method: str, path: str, body: Mapping[str, object] | None, from_origin: bool
+    ) -> dict[str, object]:
         """Send a request once to each server until one replies; the last error is raised if none does."""
         pool, tried, first = self.pool, set[Server](), None
         while True:
@@ -310,7 +310,9 @@ class ServerClient:
             raise _TransientError(str(error)) from error
         server.admitted = True
 
-    async def _limited(self, server: Server, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def _limited(
+        self, server: Server, method: str, url: str, body: Mapping[str, object] | None
+    ) -> dict[str, object]:
         """Send a request once to one server, as soon as the limits allow."""
         async with server.slots as began:
             try:
@@ -326,7 +328,9 @@ class ServerClient:
         self.limits.replied(reply, expected)
         return reply
 
-    async def _send(self, server: Server, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def _send(
+        self, server: Server, method: str, url: str, body: Mapping[str, object] | None
+    ) -> dict[str, object]:
         """Send a request once to one server."""
         import httpx2
 

@@ -48,10 +48,10 @@ from fp2.engines.server.report import (
     score,
     uses_images,
 )
-from fp2.engines.server.sampled import SampledAnswers
 from fp2.engines.server.scoring import Body, Probabilities, Reply, ScoringMethod
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.plugins import SCORING, load
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class OpenAICompatEngine(BaseEngine):
         Try the scoring methods again even if the report has not changed.
     """
 
-    Options: ClassVar[type[Any]] = ServerOptions
+    Options = ServerOptions
     serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
     takes: ClassVar[tuple[str, ...]] = ("api", "options")
     priced: ClassVar[bool] = True
@@ -160,7 +160,7 @@ class OpenAICompatEngine(BaseEngine):
             lines.append("The server decides at which temperature answers are sampled; asked again, they may differ")
         return lines
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the model's name, the server's report (`server`), and the user's `revision`."""
         model = {"model": self.spec.id}
         if IS_PATH.match(self.spec.id):  # a path stays on this machine, but two folders are two models
@@ -171,13 +171,13 @@ class OpenAICompatEngine(BaseEngine):
             model |= {"place": digest([self.spec.id, entry])} if report["model"] != entry else {}
         return {"engine": "openai_compat", **model, "revision": self.spec.revision, "server": report}
 
-    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+    def method(self, question: Question, blind: bool = False) -> dict[str, object]:
         """Return how a question is asked; for probabilities, the scoring method that the server offers."""
         sampled = self.options.scoring == "sampled"
         if question.kind in SCORED and not sampled and self.decoding.reasoning not in ("off", "auto"):
             raise scored_while_reasoning(self.spec.id, switch=True, where=f"question '{question.question_id}'")
         fields = self._reasoning_fields  # found before probabilities are asked for with them
-        method: dict[str, Any] = {"name": METHOD}
+        method: dict[str, object] = {"name": METHOD}
         if question.kind in SCORED:
             method = dict(self._method(question.kind).identity())
         if self.decoding.reasoning != "auto":
@@ -197,7 +197,7 @@ class OpenAICompatEngine(BaseEngine):
         """Return which numbers of a yes/no answer are given `NEVER` or `SOMETIMES`; the others always."""
         return self._method(question.kind).lacking if question.kind == "yes_no" else {}
 
-    def runtime(self) -> dict[str, Any]:
+    def runtime(self) -> dict[str, object]:
         """Return what is recorded but not hashed; `served` is the model and system that the replies named."""
         return {
             "device": "server",
@@ -214,7 +214,7 @@ class OpenAICompatEngine(BaseEngine):
         return self._client()
 
     @functools.cached_property
-    def _reasoning_fields(self) -> dict[str, Any]:
+    def _reasoning_fields(self) -> dict[str, object]:
         """What switches the model's reasoning, in every request; nothing where that is left to the server."""
         if self.decoding.reasoning == "auto":
             return {}
@@ -224,9 +224,9 @@ class OpenAICompatEngine(BaseEngine):
             lambda client: {"parameter": find_parameter(client, self.spec.id, self.decoding)},
             "reasoning",
         )
-        return request_fields(held["parameter"], self.decoding)
+        return request_fields(str(held["parameter"]), self.decoding)
 
-    def remembered(self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str) -> dict[str, Any]:
+    def remembered(self, key: str, find: Callable[[ServerClient], dict[str, object]], what: str) -> dict[str, object]:
         """Return how this server is asked for `what`: what `find` returned while its report was the present one."""
         if held := self._report.methods.get(key):
             return held
@@ -325,15 +325,12 @@ class OpenAICompatEngine(BaseEngine):
     def _checked(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[ImageTask]:
         """Yield tasks of the kinds that the servers can answer, which is checked once for each kind."""
         for task in tasks:
-            self._check_task(client, task)
+            kinds = {question.kind for question in task.questions}
+            for kind in sorted(kinds & SCORED):
+                self._method(kind)
+            if (kinds - SCORED or self.options.scoring == "sampled") and not task.blind:
+                self._check_uses_images(client)
             yield task
-
-    def _check_task(self, client: ServerClient, task: ImageTask) -> None:
-        kinds = {question.kind for question in task.questions}
-        for kind in sorted(kinds & SCORED):
-            self._method(kind)
-        if (kinds - SCORED or self.options.scoring == "sampled") and not task.blind:
-            self._check_uses_images(client)
 
     def _check_uses_images(self, client: ServerClient) -> None:
         """Raise if the server silently ignores images: its prompt is not longer with an image."""
@@ -357,7 +354,10 @@ class OpenAICompatEngine(BaseEngine):
         """Return the scoring method for a kind of question: remembered, or found now."""
         if self.options.scoring == "sampled":
             precision = self.options.precision if kind == "yes_no" else None
-            return SampledAnswers(self.options.samples, self.decoding, precision)
+            sampled: ScoringMethod = load(SCORING, "sampled", "engine.scoring")(
+                self.options.samples, self.decoding, precision
+            )
+            return sampled
         if kind not in self._methods:
             key = f"{kind} {self.options.scoring}"
             method = method_of(self._report.methods.get(key, {}))
@@ -403,7 +403,7 @@ class OpenAICompatEngine(BaseEngine):
             if server.reports_cache:
                 counts.update(prompt_tokens=server.prompt_tokens, cached_tokens=server.cached_tokens)
 
-    def serving(self) -> dict[str, Any]:
+    def serving(self) -> dict[str, object]:
         """Return how many requests each server answered and failed, and the share of prompts from its prefix cache.
 
         The share is that of the tokens, over the servers that report it; None where none does.
@@ -462,11 +462,11 @@ class OpenAICompatEngine(BaseEngine):
             fix = "Set engine.scoring=logprobs or engine.scoring=sampled"
             raise Fp2Error(f"{path} takes no file of requests", where="engine.scoring", fix=fix)
         fields = {**self._reasoning_fields, **self.spec.options}
-        limit = self.remembered("token limit", self._find_limit, "the name of its limit of tokens")["name"]
+        limit = str(self.remembered("token limit", self._find_limit, "the name of its limit of tokens")["name"])
         bodies = self._bodies(question, image, self._seed(task, question))
         return [with_limit(with_fields(body, fields), limit) for body in bodies]
 
-    def _find_limit(self, client: ServerClient) -> dict[str, Any]:
+    def _find_limit(self, client: ServerClient) -> dict[str, object]:
         """Return the name of the limit of tokens, after asking whether the server uses images."""
         try:
             used = client.run(uses_images(client.channel(), self.spec.id, probe_images()["black"]))
@@ -543,13 +543,10 @@ class OpenAICompatEngine(BaseEngine):
             return False
 
     def _read(self, reply: Reply) -> Completion:
-        self._record_served(reply)
-        return read_completion(reply, self.decoding)
-
-    def _record_served(self, reply: Reply) -> None:
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
-            if isinstance(reply.get(key), str) and reply[key]:
-                self._served[name].add(reply[key])
+            if isinstance(value := reply.get(key), str) and value:
+                self._served[name].add(value)
+        return read_completion(reply, self.decoding)
 
 
 def _ignores_images() -> Fp2Error:

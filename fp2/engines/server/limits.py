@@ -6,10 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from fp2.engines.base import IMAGE_TOKENS, TEMPLATE_TOKENS, OverspentError, Price
-from fp2.engines.server.replies import token_count
+from fp2.engines.server.replies import reasoning_count, token_count
 
 
 class Slots:
@@ -116,11 +115,12 @@ class Spending:
             return None
         return (tokens_in * self.price.input + tokens_out * self.price.output) / 1e6
 
-    def expected(self, body: Mapping[str, Any]) -> tuple[int, int]:
+    def expected(self, body: Mapping[str, object]) -> tuple[int, int]:
         """Return the most tokens that a request takes, as far as known: in as the longest so far, and out."""
-        return self._longest, int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        longest = body.get("max_tokens") or body.get("max_completion_tokens")
+        return self._longest, longest if isinstance(longest, int) else 0
 
-    def reserve(self, requests: Callable[[], Sequence[Mapping[str, Any]]]) -> float | None:
+    def reserve(self, requests: Callable[[], Sequence[Mapping[str, object]]]) -> float | None:
         """Hold back what requests cost at most, and return it; None where not so much is left."""
         if self.most is None:
             return 0.0
@@ -140,20 +140,19 @@ class Spending:
             f"{self.cost or 0.0:,.4g} of {self.most or 0.0:,.4g} is spent, and the next may cost more"
         )
 
-    def add(self, reply: Mapping[str, Any], expected: tuple[int, int]) -> int:
+    def add(self, reply: Mapping[str, object], expected: tuple[int, int]) -> int:
         """Count a reply; return its tokens."""
         told = [next((n for name in names if (n := token_count(reply, name)) is not None), None) for names in _NAMES]
-        details = reply["usage"].get("completion_tokens_details") if isinstance(reply.get("usage"), dict) else None
         tokens_in, tokens_out = (guess if n is None else n for n, guess in zip(told, expected, strict=True))
         self._longest = max(self._longest, tokens_in)
         self.usage.requests += 1
         self.usage.tokens_in += tokens_in
         self.usage.tokens_out += tokens_out
-        self.usage.reasoning_tokens += token_count({"usage": details}, "reasoning_tokens") or 0
+        self.usage.reasoning_tokens += reasoning_count(reply)
         self.usage.unreported += told[0] is None
         return tokens_in + tokens_out
 
-    def stated(self) -> dict[str, Any]:
+    def stated(self) -> dict[str, float | None]:
         """Return what was spent, by name."""
         return {**asdict(self.usage), "cost": self.cost}
 
@@ -173,13 +172,13 @@ class Limits:
         self.spending = spending or Spending()
         self._requests, self._tokens = Pace(requests_per_minute), Pace(tokens_per_minute)
 
-    async def take(self, body: Mapping[str, Any]) -> tuple[int, int]:
+    async def take(self, body: Mapping[str, object]) -> tuple[int, int]:
         """Wait until a request may be sent; return the tokens that it is expected to take."""
         expected = self.spending.expected(body)
         await self._requests.take(1)
         await self._tokens.take(sum(expected))
         return expected
 
-    def replied(self, reply: Mapping[str, Any], expected: tuple[int, int]) -> None:
+    def replied(self, reply: Mapping[str, object], expected: tuple[int, int]) -> None:
         """Count a reply."""
         self._tokens.correct(self.spending.add(reply, expected) - sum(expected))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
@@ -32,7 +32,7 @@ class ServerSpec:
     id: str
     key_variable: str = KEY_VARIABLE
     revision: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     api: str | None = None
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class Server:
         """End the rests: the server is there, even if it refuses a request."""
         self._in_a_row = self._rests = 0
 
-    def succeeded(self, reply: Mapping[str, Any]) -> None:
+    def succeeded(self, reply: Mapping[str, object]) -> None:
         """Count a usable reply, and the tokens of its prompt; some servers leave out the cached ones if none are."""
         self.replied()
         self.replies += 1

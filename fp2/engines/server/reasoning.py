@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fp2.engines.server.chat import PATH, chat_body, post_chat, read_completion
 from fp2.engines.server.client import Channel, ServerClient, UnreachableError
@@ -19,7 +18,7 @@ from fp2.tables import Decoding
 
 _TRIAL = "What is 17 times 23? Answer with the number alone."
 _TRIAL_TOKENS = 512
-PARAMETERS: Mapping[str, Callable[[bool, int], dict[str, Any]]] = {
+PARAMETERS: Mapping[str, Callable[[bool, int], dict[str, object]]] = {
     "nothing": lambda on, budget: {},
     "chat_template_kwargs": lambda on, budget: {"chat_template_kwargs": {"enable_thinking": on}},
     "reasoning_effort": lambda on, budget: {"reasoning_effort": "medium" if on else "none"},
@@ -42,7 +41,7 @@ Ollama.
 """
 
 
-def request_fields(parameter: str, decoding: Decoding) -> dict[str, Any]:
+def request_fields(parameter: str, decoding: Decoding) -> dict[str, object]:
     """Return the fields of a request that switch reasoning as `decoding` says, by the parameter of this name."""
     return PARAMETERS[parameter](decoding.reasoning != "off", decoding.reasoning_budget)
 

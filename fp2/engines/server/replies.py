@@ -11,8 +11,11 @@ import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_REPLY = 16_000_000  # bytes, decompressed
 _SHORTEST = 8
@@ -43,7 +46,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     return max(0.0, ((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds())
 
 
-async def read_body(reply: Any) -> bytes:
+async def read_body(reply: httpx2.Response) -> bytes:
     """Return the body of a reply, decompressed; no more than `MAX_REPLY` bytes are ever held.
 
     Raises
@@ -110,7 +113,14 @@ def masked(value: Any, secrets: tuple[str, ...]) -> Any:
     return value
 
 
-def token_count(reply: Mapping[str, Any], name: str) -> int | None:
+def reasoning_count(reply: Mapping[str, object]) -> int:
+    """Return how many tokens of a reply are of reasoning; 0 where it does not say."""
+    usage = reply.get("usage")
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    return token_count({"usage": details}, "reasoning_tokens") or 0
+
+
+def token_count(reply: Mapping[str, object], name: str) -> int | None:
     """Return a count of the reply's `usage`, or None if it is missing or not a count."""
     usage = reply.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None

@@ -15,14 +15,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fp2.engines.server.chat import PATH, Shown, chat_body, post_chat
 from fp2.engines.server.client import Channel, UnreachableError
 from fp2.engines.server.options import SAMPLING
 from fp2.engines.server.replies import RefusedError, token_count
-from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
+from fp2.engines.server.scoring import Probabilities, Reply, ScoringMethod, TopLogprobs
 from fp2.errors import Fp2Error
+from fp2.plugins import SCORING, installed, load
 from fp2.store.database import CachedTable
 from fp2.tables import ChoiceOrders, Decoding, Question
 
@@ -32,6 +33,7 @@ _PROBES: Mapping[str, Question] = {
     "choice": Question("probe", "probe", "What is this picture like?", "choice", choices=("dark", "bright")),
 }
 
+TYPED = "typed_decisions"
 _T = TypeVar("_T")
 
 
@@ -53,8 +55,8 @@ class Report:
         The models that the server lists, where the asked one is not among them; it is not stored.
     """
 
-    reported: dict[str, Any]
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reported: dict[str, object]
+    methods: dict[str, dict[str, object]] = field(default_factory=dict)
     uses_images: bool = False
     asked: float = 0.0
     others: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ async def request_report(channel: Channel, model: str) -> Report:
     Fp2Error
         If it refuses the key.
     """
-    reported: dict[str, Any] = {}
+    reported: dict[str, object] = {}
     listed = (await _get(channel, "/models", model)).get("data")
     entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     for entry in entries:
@@ -106,7 +108,7 @@ async def request_report(channel: Channel, model: str) -> Report:
     return Report(reported, asked=time.time(), others=others)
 
 
-async def _get(channel: Channel, path: str, model: str, *, from_origin: bool = False) -> dict[str, Any]:
+async def _get(channel: Channel, path: str, model: str, *, from_origin: bool = False) -> dict[str, object]:
     """Return the object at `path`, an empty one if the server refuses or fails."""
     try:
         return await channel.get(path, from_origin=from_origin)
@@ -156,11 +158,8 @@ def raise_if_fatal(error: RefusedError | UnreachableError, path: str, options: C
 
 def scoring_methods(name: str) -> list[ScoringMethod]:
     """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
-    methods_of: dict[str, list[ScoringMethod]] = {
-        "systemone": [TypedDecisions("systemone", form) for form in ("assets", "images", "urls")],
-        "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
-        "logprobs": [TopLogprobs(20), TopLogprobs(5)],
-    }
+    typed = load(SCORING, TYPED, "engine.scoring") if TYPED in installed(SCORING) else {}
+    methods_of: dict[str, list[ScoringMethod]] = {**typed, "logprobs": [TopLogprobs(20), TopLogprobs(5)]}
     return [method for key, methods in methods_of.items() if name in ("auto", key) for method in methods]
 
 
@@ -203,7 +202,7 @@ def find_method(channel: Channel, model: str, kind: str, scoring: str, images: M
     )
 
 
-def method_of(identity: Mapping[str, Any]) -> ScoringMethod | None:
+def method_of(identity: Mapping[str, object]) -> ScoringMethod | None:
     """Return the scoring method with this identity, if this version still has it."""
     return next((method for method in scoring_methods("auto") if method.identity() == identity), None)
 
@@ -233,7 +232,7 @@ async def score(
         No other error: a server may write anything into its reply.
     """
     post = partial(post_chat, channel) if method.path == PATH else partial(channel.post, method.path)
-    replies: list[Any] = []
+    replies: list[Reply] = []
     for body in method.requests(model, question, image, orders):
         if _read(method.suffice, replies):
             break
@@ -241,7 +240,7 @@ async def score(
     return _read(method.read, replies, question, orders)
 
 
-def _read(read: Callable[..., _T], replies: list[Any], *about: Any) -> _T:
+def _read(read: Callable[..., _T], replies: list[Reply], *about: object) -> _T:
     """Return what `read` makes of replies. Raises RefusedError whatever is wrong with them."""
     try:
         return read(replies, *about)

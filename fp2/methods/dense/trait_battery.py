@@ -101,7 +101,7 @@ def identity(settings: Mapping[str, Any], model_id: str | None) -> dict[str, Any
     return named
 
 
-def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+def protocol_options(options: Mapping[str, object] | None) -> dict[str, Any]:
     """Return the options of the protocol: those of the battery without the instruction and without nulls."""
     return {name: value for name, value in (options or {}).items() if name != INSTRUCTION and value is not None}
 
@@ -150,7 +150,7 @@ def _questions(probe: Any) -> Sequence[Any]:
     return questions if isinstance(questions, Sequence) and not isinstance(questions, str) else ()
 
 
-def _instruction(options: Mapping[str, Any] | None) -> str:
+def _instruction(options: Mapping[str, object] | None) -> str:
     text = (options or {}).get(INSTRUCTION)
     if text is not None and not isinstance(text, str):
         fix = "Write a text in quotes, or null for none"
@@ -168,7 +168,7 @@ def _check_distinct(templates: Mapping[str, str], where: str) -> None:
             raise Fp2Error(message, where=where, fix="Remove one of them")
 
 
-def _has_placeholder(question: Any) -> bool:
+def _has_placeholder(question: object) -> bool:
     return isinstance(question, Mapping) and bool(question.get("id")) and TRAIT in str(question.get("text"))
 
 
@@ -184,7 +184,7 @@ def _from_templates(templates: Any, where: str) -> dict[str, Any]:
     }
 
 
-def _checked(text: Any, template: str, where: str) -> str:
+def _checked(text: object, template: str, where: str) -> str:
     if str(text).count(TRAIT) > 1:
         raise Fp2Error(f"the template '{template}' has {TRAIT} more than once", where=where)
     return " ".join(str(text).split())

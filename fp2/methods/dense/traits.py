@@ -106,12 +106,12 @@ def given_traits(spec: Any) -> TraitList:
     return TraitList(traits, "config", digest([[t.word, t.polarity, t.valence] for t in traits]), notes)
 
 
-def _of_value(word: Any, value: Any) -> dict[str, str]:
+def _of_value(word: object, value: object) -> dict[str, str]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return {_WORD: str(word), _VALENCE: str(value) if is_number else "", _POLARITY: "" if is_number else str(value)}
 
 
-def _of_row(row: Any, where: str) -> dict[str, str]:
+def _of_row(row: object, where: str) -> dict[str, str]:
     if not isinstance(row, Mapping):
         raise Fp2Error(
             f"{row!r} is not a trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}"

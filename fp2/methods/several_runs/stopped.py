@@ -22,7 +22,8 @@ def repeated(p: float, runs: Sequence[LoggedRun]) -> float:
     """Return a p-value repeated over the looks of those runs that stopped early: the largest."""
     stated = [run.results[STOPPING] for run in runs if STOPPING in run.results]
     declared = [{name: block[name] for name in ("at", "now", "spending")} for block in stated]
-    return max([p, *(load(DECLARED_LOOKS, "declared", STOPPING)(looks).repeated(p) for looks in declared)])
+    repeated_ps: list[float] = [load(DECLARED_LOOKS, "declared", STOPPING)(looks).repeated(p) for looks in declared]
+    return max([p, *repeated_ps])
 
 
 def stated_orders(runs: Sequence[LoggedRun]) -> list[dict[str, Any]]:

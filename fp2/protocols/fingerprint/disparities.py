@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SEVERITIES = ("none", "low", "moderate", "high")
 PARTLY_UNTESTED = "partly_untested"
 """In place of the severity `none` where some of the probes could not be tested."""
-NO_COMPOSITE: Mapping[str, Any] = {
+NO_COMPOSITE: Mapping[str, object] = {
     "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "adjusted_p": None,
     "magnitude": None, "magnitude_low": None, "magnitude_high": None, "severity": None, "probes": [], "groups": [],
 }  # fmt: skip

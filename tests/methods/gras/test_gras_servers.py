@@ -12,9 +12,10 @@ from bench import Bench, execute
 from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
 
 from fp2.engines.base import NEVER
-from fp2.engines.server.scoring import ScoringMethod, TopLogprobs, TypedDecisions
+from fp2.engines.server.scoring import ScoringMethod, TopLogprobs
 from fp2.errors import Fp2Error
 from fp2.methods.gras.section import GrasSection
+from fp2.methods.server_scoring.typed import TypedDecisions
 from fp2.report.values import Sentence
 from fp2.runs.outputs import RunOutcome
 from fp2.tables import YES_NO_NUMBERS

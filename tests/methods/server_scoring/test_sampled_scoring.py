@@ -13,8 +13,8 @@ from scipy.stats import binom
 from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
-from fp2.engines.server.sampled import SampledAnswers
 from fp2.errors import Fp2Error
+from fp2.methods.server_scoring.sampled import SampledAnswers
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 CHAT = "/v1/chat/completions"

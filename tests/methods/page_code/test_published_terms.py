@@ -11,7 +11,7 @@ from bench import Bench, load_config
 
 from fp2.compose import config_hash
 from fp2.errors import Fp2Error
-from fp2.scorers.published_terms import most_frequent, published_lexicon
+from fp2.methods.page_code.published_terms import most_frequent, published_lexicon
 from fp2.scorers.registry import build_scorer
 
 TARGET = "fp2.scorers.stereotype:Stereotype"

@@ -21,9 +21,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fp2.errors import Fp2Error
-from fp2.hashing import digest
-from fp2.scorers.lexicon import Lexicon, TermList, clean_form, load_negation
+from fp2.extension import (
+    Fp2Error,
+    Lexicon,
+    TermList,
+    clean_form,
+    dialect,
+    digest,
+    load_negation,
+    read_table,
+)
 
 N_TERMS = 60
 """As many as the page has."""
@@ -103,8 +110,6 @@ def _winobias(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _crows_pairs(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
-    from fp2.data.readers.table import dialect, read_table
-
     if not {"sent_more", "sent_less", "stereo_antistereo", "bias_type"} <= set(dialect(path).header):
         return
     for row in read_table(path).to_dict("records"):

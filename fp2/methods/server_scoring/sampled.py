@@ -17,14 +17,28 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from fp2.engines.base import NEVER, SOMETIMES, STANDARD_ERROR, option_orders, standard_error, yes_no_numbers
-from fp2.engines.server.chat import PATH, Shown, messages, read_completion
-from fp2.engines.server.replies import RefusedError, token_count
-from fp2.engines.server.scoring import Body, Probabilities, Reply, lettered, mean_over_orders
-from fp2.hashing import digest
-from fp2.tables import ChoiceOrders, Decoding, Question
+from fp2.extension import (
+    NEVER,
+    PATH,
+    SOMETIMES,
+    STANDARD_ERROR,
+    ChoiceOrders,
+    Decoding,
+    Probabilities,
+    Question,
+    RefusedError,
+    Shown,
+    digest,
+    lettered,
+    mean_over_orders,
+    messages,
+    option_orders,
+    read_completion,
+    standard_error,
+    token_count,
+    yes_no_numbers,
+)
 
 _WORD = re.compile(r"\W*(\w+)")
 _LETTER = re.compile(r"\W*([A-Z])(?:[.):*]|\s*$)")
@@ -67,12 +81,12 @@ class SampledAnswers:
         never = dict.fromkeys(("p_yes_first_token", "p_no_first_token"), NEVER)
         return {**never, "logit_difference": SOMETIMES}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return the name with its version, the number of samples, and their seed."""
         stages = {} if self.precision is None else {"first": self.samples, "precision": self.precision}
         return {"name": "sampled/1", "samples": self.most, "seed": self.decoding.seed, **stages}
 
-    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[Body]:
+    def requests(self, model: str, question: Question, image: Shown, orders: ChoiceOrders) -> list[dict[str, object]]:
         """Return the `most` requests, or as many for each order of the options."""
         texts = [question.text]
         if question.kind == "choice":
@@ -85,7 +99,7 @@ class SampledAnswers:
             for sample in range(self.most)
         ]  # fmt: skip
 
-    def suffice(self, replies: Sequence[Reply]) -> bool:
+    def suffice(self, replies: Sequence[Mapping[str, object]]) -> bool:
         """Whether the share of Yes has the precision."""
         if self.precision is None or len(replies) < self.samples:
             return False
@@ -93,7 +107,7 @@ class SampledAnswers:
         following = n_following(yes, self.samples, self.most, self.precision)
         return len(replies) >= self.samples + max(following, _SECOND)
 
-    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
+    def read(self, replies: Sequence[Mapping[str, object]], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Return the shares among the answers that did not fail.
 
         An answer that is neither Yes nor No, or none of the options, counts in the mass only.
@@ -148,7 +162,7 @@ def n_following(yes: int, first: int, most: int, precision: float) -> float:
     return (1 - weight) ** 2 * variance / (precision**2 - weight**2 * variance / first)
 
 
-def _answer(reply: Reply) -> str | None:
+def _answer(reply: Mapping[str, object]) -> str | None:
     """Return the text of an answer; None of one that failed, or that the model was still reasoning about."""
     try:
         return read_completion(reply, _ANY_LENGTH).split.answer
@@ -166,7 +180,7 @@ def _option(text: str, question: Question, order: Sequence[int]) -> int | None:
     return max(begun, key=lambda option: len(question.choices[option]), default=None)
 
 
-def _first_words(replies: Sequence[Reply]) -> list[str]:
+def _first_words(replies: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the first word of each answer that did not fail, in lower case."""
     texts = [text for reply in replies if (text := _answer(reply)) is not None]
     return [word.group(1).casefold() if (word := _WORD.match(text)) else "" for text in texts]
