@@ -464,6 +464,7 @@ from fp2.notes import (
 from fp2.results import (
     Analysis as Analysis,
     Block as Block,
+    ComparedRow as ComparedRow,
     ENGLISH as ENGLISH,
     LOOKED_AT as LOOKED_AT,
     NESTED as NESTED,

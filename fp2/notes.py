@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 
 class Stage(StrEnum):
@@ -102,7 +102,17 @@ def as_notes(lines: Iterable[str], stage: Stage) -> list[Note]:
     return [limitation if isinstance(limitation, Note) else Note(limitation, stage=stage) for limitation in lines]
 
 
-def read_notes(results: Mapping[str, Any]) -> list[Note]:
+class HasNotes(Protocol):
+    """The content of `results.json`."""
+
+    def __getitem__(self, key: str, /) -> Any:
+        """Return the value of a key."""
+
+    def __contains__(self, key: object, /) -> bool:
+        """Return whether there is a key."""
+
+
+def read_notes(results: HasNotes) -> list[Note]:
     """Return the notes of `results.json`; of runs before records, those that `_EARLIER` recognises have codes."""
     if "notes" not in results:
         return [_recognised(limitation) for limitation in results["limitations"]]

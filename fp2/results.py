@@ -87,6 +87,7 @@ class ComparedRow(TypedDict):
     cut: str
     status: str
     verdict: str
+    n_subjects: int
     significant: bool | None
     raw: float | None
     null_mean: float | None
@@ -99,6 +100,7 @@ class ComparedRow(TypedDict):
     best_group: str | None
     groups: list[GroupRow]
     shrunken: NotRequired[float | None]
+    pair_gap: NotRequired[float | None]
     hedges_g: NotRequired[float | None]
     answer_d: NotRequired[float | None]
     mde80: NotRequired[float | None]
@@ -123,7 +125,7 @@ class Composite(TypedDict):
 
 
 class RunResults(Protocol):
-    """What readers see of `results.json`: the types of the keys that every run has; any other key is a block."""
+    """What readers see of `results.json`: the types of the keys that every run has; other keys are blocks (`Block`)."""
 
     @overload
     def __getitem__(self, key: Literal["disparities"], /) -> Sequence[ComparedRow]: ...
@@ -146,12 +148,14 @@ class RunResults(Protocol):
     @overload
     def __getitem__(self, key: Literal["run_id", "created", "config_hash", "response_set"], /) -> str: ...
     @overload
-    def __getitem__(self, key: str, /) -> Block: ...
+    def __getitem__(self, key: str, /) -> Any: ...
     def __contains__(self, key: object, /) -> bool:
         """Return whether the results have a key: runs of earlier versions lack some."""
 
-    def get(self, key: str, default: Any = None, /) -> Any:
-        """Return the value of a key, or `default`."""
+    @overload
+    def get(self, key: str, /) -> Any: ...
+    @overload
+    def get(self, key: str, default: Any, /) -> Any: ...
 
 
 DIFFERENCE = NoteKind(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error, nearest
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from fp2.results import ComparedRow
     from fp2.stats.rows import DisparityRow
 
 
@@ -411,7 +412,7 @@ class Disparity:
         from fp2.report.drawing import draw_chart
         from fp2.report.values import charts, suppressed
 
-        (chart,) = charts(suppressed([means(self.row.to_dict())], min_cell))
+        (chart,) = charts(suppressed([means(cast("ComparedRow", self.row.to_dict()))], min_cell))
         ax = draw_chart(ax if ax is not None else _new_axes((6.5, 2.2 + 0.3 * len(self.row.groups))), chart)
         if chart.references:
             import numpy as np

@@ -33,7 +33,8 @@ MOST_QUOTES = 3
 
 def blinded(row: ComparedRow) -> list[tuple[str, str]]:
     """Return (letter, group) of the worst and the best group, in an order that says nothing about which is which."""
-    groups = sorted((row["worst_group"], row["best_group"]), key=lambda group: digest([row_name(row), group]))
+    ends = [group for group in (row["worst_group"], row["best_group"]) if group is not None]
+    groups = sorted(ends, key=lambda group: digest([row_name(row), group]))
     return list(zip("AB", groups, strict=True))
 
 

@@ -196,7 +196,8 @@ def verdict_detail(row: ComparedRow) -> str:
 
 def detectable_words(rows: Iterable[ComparedRow]) -> str:
     """Return the range of the minimum detectable effects of rows without a difference; empty if there are none."""
-    effects = [r["mde80"] for r in rows if r["verdict"] == Verdict.NO_DIFFERENCE_FOUND and r.get("mde80") is not None]
+    without = (row.get("mde80") for row in rows if row["verdict"] == Verdict.NO_DIFFERENCE_FOUND)
+    effects = [effect for effect in without if effect is not None]
     if not effects:
         return ""
     smallest, largest = number(min(effects)), number(max(effects))
@@ -237,8 +238,8 @@ def _remarks(results: RunResults) -> Iterator[Sentence]:
         yield Sentence(
             "Intervals are about the questions asked; other wordings: about questions like them.", Weight.DETAIL
         )
-    if effects := results["analysis"].get("smallest_effects"):
-        listed = ", ".join(f"{reading.scorer_label(name)} {number(value)}" for name, value in effects.items())
+    if of_interest := results["analysis"].get("smallest_effects"):
+        listed = ", ".join(f"{reading.scorer_label(name)} {number(value)}" for name, value in of_interest.items())
         yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
 
 
@@ -283,11 +284,10 @@ def _composites(results: RunResults) -> Iterator[Value]:
     )
     rows = []
     for cut in results["cuts"]:
-        composite = results["composites"].get(cut) or {}
-        if composite.get("value") is None:
-            rows.append(
-                Row([f"by {cut_label(cut)}", *[None] * 4, f"not testable: {_no_composite(results, composite)}"])
-            )
+        composite = results["composites"].get(cut)
+        if composite is None or composite["value"] is None:
+            why = f"not testable: {_no_composite(results, composite or {})}"
+            rows.append(Row([f"by {cut_label(cut)}", *[None] * 4, why]))
             continue
         magnitude = Estimate(
             composite.get("magnitude"), composite.get("magnitude_low"), composite.get("magnitude_high")
@@ -382,12 +382,12 @@ def mean_cell(group: GroupRow | None, row: ComparedRow, scale: Scale) -> Cell:
         and len(end_groups) == 2
         and group["group"] in (end_groups[0]["group"], end_groups[1]["group"])
     ):
-        mark = "low" if group["group"] == min(end_groups, key=lambda g: float(g["mean"]))["group"] else "high"
+        mark = "low" if group["group"] == min(end_groups, key=lambda g: g["mean"] or 0.0)["group"] else "high"
     level = scale.level(mean) if row["significant"] and mean is not None else None
     return Cell(mean, title=title, level=level, mark=mark, muted=level is None, subjects=group["n_subjects"])
 
 
-def _beyond(row: ComparedRow) -> list[str]:
+def _beyond(row: Mapping[str, Any]) -> list[str]:
     """Return the intervals of a disparity over other wordings and other samples."""
     return [
         f"other {factor}: {number(row[f'{factor}_low'])} to {number(row[f'{factor}_high'])}"

@@ -75,8 +75,8 @@ def radars(runs: Sequence[RunResults], cuts: Sequence[str], names: Sequence[str]
 
 def _composite_line(results: RunResults, cut: str) -> str:
     """Return a second line for the heading of a radar: the composite of the cut."""
-    composite = results["composites"].get(cut) or {}
-    if composite.get("value") is None:
+    composite = results["composites"].get(cut)
+    if composite is None or composite["value"] is None:
         return ""
     severity = severity_words(composite["severity"], composite["value"], results["complete"])
     null = f"null mean {number(composite['null_mean'])}"
@@ -224,16 +224,17 @@ def means(row: ComparedRow) -> Chart:
               subjects=group["n_subjects"])
         for group in row["groups"] if group["mean"] is not None
     ]  # fmt: skip
-    if row["raw"] is None:
+    raw, low, high = row["raw"], row["ci_low"], row["ci_high"]
+    if raw is None:
         return Chart(
             ChartKind.INTERVALS, "means", "Group means", [Series(points)], Axis("group mean"), filled="compared"
         )
-    start = min(group["mean"] for group in row["groups"] if group["eligible"])
-    interval = [None if row[end] is None else start + row[end] for end in ("ci_low", "ci_high")]
-    points.append(Point(start + row["raw"], "disparity", low=interval[0], high=interval[1], verdict=row["verdict"]))
+    start = min(group["mean"] for group in row["groups"] if group["eligible"] and group["mean"] is not None)
+    interval = [None if end is None else start + end for end in (low, high)]
+    points.append(Point(start + raw, "disparity", low=interval[0], high=interval[1], verdict=row["verdict"]))
     return Chart(
         ChartKind.INTERVALS, "means", "Group means", [Series(points)],
         Axis("group mean; last row: smallest mean plus the interval of the disparity; band: by chance"),
         references=[Reference(start, "null distribution, from the smallest mean", start + (row["null_p95"] or 0.0))],
-        panel=f"disparity {number(row['raw'])}: {verdict_words(row['verdict'])}", filled="compared",
+        panel=f"disparity {number(raw)}: {verdict_words(row['verdict'])}", filled="compared",
     )  # fmt: skip

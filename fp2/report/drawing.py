@@ -10,7 +10,7 @@ import math
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +50,7 @@ INK, FAINT, GRID, CHANCE, EMPTY = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6", "#
 Dashes = Literal["", "-"] | tuple[float, Sequence[float]]
 _DASHES: tuple[Dashes, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_RC = {
+_RC: Any = {
     "font.size": 9,
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",
@@ -88,7 +88,7 @@ class Heading:
     remark: str = ""
 
 
-def run_heading(title: str, runs: Sequence[Mapping[str, Any]]) -> Heading:
+def run_heading(title: str, runs: Sequence[RunResults]) -> Heading:
     """Return the title with model, data set and sizes of the first run, and a remark where effects were planted."""
     run = runs[0]
     who = f"{_cut(model_name(run), 40) if len(runs) == 1 else f'{len(runs)} runs'} · " if model_was_used(run) else ""
@@ -595,7 +595,7 @@ def _lines(axes: Axes, chart: Chart) -> Legend:
     for order, series in enumerate(chart.series):
         colour, dashes, marker = _look(chart, order)
         own_points = [point for point in series.points if point.x is not None]
-        xs = [point.x for point in own_points]
+        xs = [point.x for point in series.points if point.x is not None]
         gaps = {
             key: [math.nan if getattr(point, key) is None else getattr(point, key) for point in own_points]
             for key in ("value", "low", "high", "null_mean", "null_p95")
@@ -647,8 +647,9 @@ def _histogram(axes: Axes, chart: Chart) -> Legend:
         colour, _, _ = _look(chart, order)
         own_points = [p for p in series.points if p.low is not None and p.high is not None and p.value is not None]
         look: Any = {"facecolor": colour, "edgecolor": "white", "linewidth": 0.5, "alpha": 0.5 if several else 0.85}
-        widths = [(p.high or 0) - (p.low or 0) for p in own_points]
-        axes.bar([p.low for p in own_points], [p.value for p in own_points], widths, align="edge", **look)
+        widths = [(p.high or 0.0) - (p.low or 0.0) for p in own_points]
+        starts, heights = [p.low or 0.0 for p in own_points], [p.value or 0.0 for p in own_points]
+        axes.bar(starts, heights, widths, align="edge", **look)
         if several:
             legend[shorten(plain(series.name), 40)] = Patch(**look)
     return legend | _references(axes, chart.references, upright=True)

@@ -111,7 +111,7 @@ def summarise(results: RunResults) -> list[dict[str, Any]]:
 def _n_subjects(results: RunResults, cut: str) -> int:
     """Return the number of subjects; of a run that stopped early, of those in the cut that it was asked about."""
     asked = [row["n_subjects"] for row in results["disparities"] if row["cut"] == cut and "stopping" in results]
-    return int(max(asked, default=results["n_subjects"]))
+    return max(asked, default=results["n_subjects"])
 
 
 def _refused(answers: Mapping[str, int]) -> float | None:

@@ -182,7 +182,7 @@ def calibration_of(results: RunResults) -> dict[str, bool]:
     return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
 
 
-def calibration_words(runs: Iterable[ComparedRow]) -> str:
+def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
     """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
     kinds = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
     return " ".join(sorted(kinds))
@@ -240,9 +240,8 @@ def left_out_of_composites(results: RunResults) -> dict[str, list[str]]:
             if composite.get("value") is not None and "groups" in composite
             else {}
         )
-        counted = (
-            g["group"] for p in composite.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
-        )
+        shown = [rows[probe] for probe in composite.get("probes", ()) if probe in rows]
+        counted = (group["group"] for row in shown for group in row["groups"] if group["eligible"])
         if other_groups := [name for name in dict.fromkeys(counted) if name not in composite.get("groups", ())]:
             out[cut] = other_groups
     return out
@@ -367,7 +366,7 @@ def severity_legend(results: RunResults) -> str:
     )
 
 
-def suppress_small_cells(results: RunResults, min_cell: int = MIN_CELL) -> dict[str, Any]:
+def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -> dict[str, Any]:
     """Return a copy of `results` without the numbers of groups of fewer than `min_cell` subjects, except their sizes.
 
     Parameters

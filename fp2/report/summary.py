@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -129,7 +129,7 @@ def _small(chart: Chart, cut: str, results: RunResults) -> Chart:
     return replace(chart, cut="", panel="", title=title, series=series or chart.series, in_files=False)
 
 
-def _largest_first(results: RunResults) -> list[Mapping[str, Any]]:
+def _largest_first(results: RunResults) -> list[ComparedRow]:
     """Return the rows of the primary scorer in all cuts, the largest disparities first."""
     scorer = primary_scorer(results)
     rows = [row for row in results["disparities"] if row["scorer"] == scorer]
@@ -143,8 +143,9 @@ def _primary(results: RunResults) -> str:
 def _in_words(row: ComparedRow, results: RunResults) -> Sentence:
     """Return a significant difference as a sentence."""
     low, high = shown_interval(row)
-    gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
-    has_interval = low is not None and high is not None and abs(gap - row["raw"]) < 1e-9  # it is of the extreme means
+    raw, pair_gap = row["raw"] or 0.0, row.get("pair_gap")
+    gap = raw if pair_gap is None else pair_gap
+    has_interval = low is not None and high is not None and abs(gap - raw) < 1e-9  # it is of the extreme means
     interval = f" ({number(low)} to {number(high)})" if has_interval else ""
     higher = next(
         (scorer.get("higher_is_better", True) for scorer in results["scorers"] if scorer["name"] == row["scorer"]), True
@@ -192,12 +193,12 @@ def _quotes(
     """
     sizes = {group["group"]: group["n_subjects"] for group in row["groups"]}
     sentences = []
-    for end in (row["worst_group"], row["best_group"]):
+    for end in (group for group in (row["worst_group"], row["best_group"]) if group is not None):
         of_group = [answer for answer in sample if answer["groups"].get(row["cut"]) == end and not answer["refused"]]
         answers = [answer for answer in of_group if answer["probe"] == row["probe"] and answer["value"] is not None]
         if answers:
             typical = sorted(answers, key=itemgetter("value"))[(len(answers) - 1) // 2]
-            image = picture(typical["image"]) if picture and typical.get("image") else ""
+            image = picture(key) if picture and (key := typical.get("image")) else ""
             quote = f"“{shorten(typical['text'])}”"
             sentences.append(Row([Cell(plain(end), picture=image), quote, typical["value"]], sizes[end]))
     if len(sentences) == 2 and sentences[0].cells[1:] != sentences[1].cells[1:]:
@@ -223,7 +224,7 @@ def _counts(results: RunResults) -> Table:
             significant = [row for row in tested if row["significant"]]
             cell = significant_of(len(significant), len(tested))
             if significant:
-                largest = max(significant, key=lambda row: row["raw"])
+                largest = max(significant, key=lambda row: row["raw"] or 0.0)
                 cell = replace(cell, value=answers_link(str(cell.value), largest))
             cells.append(cell)
         rows.append(Row(cells))

@@ -324,7 +324,7 @@ def _installed_statement(name: str) -> Callable[[Config, RunTables, Results], Bl
     return cast("Callable[[Config, RunTables, Results], Block]", load(PASSPORT, name, "passport"))
 
 
-def write_rows(config: Config, folder: Path, tables: RunTables, results: Results) -> Sequence[Block]:
+def write_rows(config: Config, folder: Path, tables: RunTables, results: Results) -> Sequence[artifacts.SampledAnswer]:
     """Write the disparities and a sample of answers as the tables that MLflow shows; return the sample.
 
     The disparities of scored answers are written as Parquet too.

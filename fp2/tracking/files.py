@@ -30,7 +30,6 @@ from fp2.tracking.client import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
@@ -153,7 +152,7 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
                 yield f"MLflow {kind} {label}, {name}", text, partial(write, kind, number, hidden, name)
 
 
-def _repository(run: Logged, config: Config) -> ArtifactRepository:
+def _repository(run: Logged, config: Config) -> Any:
     """Return what has the files of a run; a purge must not empty another folder that a server names."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 

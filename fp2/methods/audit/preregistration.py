@@ -49,7 +49,7 @@ from fp2.extension import (
 from fp2.methods.audit.timestamps import SUFFIX, check_authority, time_stamp
 
 if TYPE_CHECKING:
-    from fp2.extension import Block, Results, RunTables
+    from fp2.extension import Block, RunTables
 
 FOLDER = "registered"
 _COMPARED = ("config", "probes", "scorers", "dataset_digest", "response_set")
@@ -151,7 +151,7 @@ def deviations(registered: Mapping[str, Any], config: Config, results: Mapping[s
             yield from differences(registered[name], json.loads(json.dumps(now[name])), name)
 
 
-def state_registration(config: Config, tables: RunTables, results: Results) -> Block:
+def state_registration(config: Config, tables: RunTables, results: Block) -> Block:
     """Return what the passport states of the registration (`preregistration`); nothing of a run without one."""
     folder, key = Path(config.paths.state) / FOLDER, public_path_of(Path(config.paths.keys) / KEY_NAME)
     named = [Path(config.preregistration)] if config.preregistration else []

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 from fp2.extension import (
+    ComparedRow,
     Fp2Error,
+    Results,
     blinded,
     cut_label,
     environment,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-DisparityRow = Mapping[str, Any]
 PER_PAGE = 24
 PER_GROUP = 6
 """Answers of a group, where two are compared."""
@@ -101,7 +102,7 @@ def read_query(query: str) -> Query:
 
 def render(viewed: Viewed, query: Query) -> str:
     """Return one page: answers as the query filters them, or of the two groups of the disparity that it names."""
-    row: DisparityRow | None = None
+    row: ComparedRow | None = None
     if query.row:
         with suppress(Fp2Error):  # the run may not have it
             row = named_row(query.row, viewed.results)
@@ -147,7 +148,7 @@ def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _comparison(viewed: Viewed, row: DisparityRow, query: Query) -> dict[str, Any]:
+def _comparison(viewed: Viewed, row: ComparedRow, query: Query) -> dict[str, Any]:
     """Return what the page of a disparity shows: answers about its two groups, in the order of the salted keys."""
     of_probe = viewed.rows[viewed.rows["probe"] == row["probe"]].sort_values("image_id", kind="stable")
     in_groups, cells = [], viewed.groups[row["cut"]][of_probe.index]
@@ -251,7 +252,7 @@ def _link(query: Query, step: int = 0) -> str:
     return "?" + urlencode({key: value for key, value in turned.items() if value and (key, value) != ("page", 1)})
 
 
-def named_row(name: str, results: Mapping[str, Any]) -> DisparityRow:
+def named_row(name: str, results: Results) -> ComparedRow:
     """Return the disparity that a user names: `region/lifestyle`, `region/P5 Lifestyle`, `region/lifestyle/valence`.
 
     Cut, probe and scorer are ids or labels, in letters of either case; without a scorer it is the primary one.
@@ -263,7 +264,7 @@ def named_row(name: str, results: Mapping[str, Any]) -> DisparityRow:
     """
     labels, queried = probe_labels(results), [piece.strip().casefold() for piece in name.split("/")]
     wanted = queried if len(queried) == 3 else [*queried, primary_scorer(results).casefold()]
-    rows: Sequence[DisparityRow] = results["disparities"] if len(wanted) == 3 else ()
+    rows: Sequence[ComparedRow] = results["disparities"] if len(wanted) == 3 else ()
     for row in rows:
         forms = (
             {row["cut"], cut_label(row["cut"])},

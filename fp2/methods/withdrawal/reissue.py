@@ -19,7 +19,6 @@ from fp2.extension import (
     Evaluation,
     NoteKind,
     Progress,
-    Results,
     Stage,
     artifacts,
     digest_without,
@@ -52,7 +51,7 @@ _TAKEN_OVER = ("decoding", "preprocessing", "seeds")
 
 
 def reissue(
-    folder: Path, tables: RunTables, here: Config, before: Results, raw_keys: Mapping[str, str], removed: int
+    folder: Path, tables: RunTables, here: Config, before: Block, raw_keys: Mapping[str, str], removed: int
 ) -> Callable[[], None]:
     """Compute everything that follows from `tables`; return what writes and signs it.
 
