@@ -217,7 +217,8 @@ def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
         ),
         (["cut=facs", "data=fhibe"], "Add data.root=PATH"),  # it may be an attribute
         pytest.param(
-            ["scorer=valenc", "probe=attention"], "Choose from: attention, competency_words, first_mention, word_share$",
+            ["scorer=valenc", "probe=attention"],
+            "Choose from: attention, competency_words, first_mention, word_share$",
             marks=[pytest.mark.package(name="attention"), pytest.mark.package(name="benchmarks")],
         ),
         (["scorer=valenc", "data=fhibe"], "Did you mean 'valence'"),
