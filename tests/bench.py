@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import itertools
 import json
 import os
 import shutil
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tomllib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +170,22 @@ def question_texts() -> dict[str, str]:
 
     probes = load_config(["model=planted"]).probe.probes
     return {name: body["questions"][0]["text"].replace("'", "''") for name, body in probes.items()}
+
+
+@contextmanager
+def interrupted(n_batches: int) -> Iterator[None]:
+    """Let whoever asks the simulator be interrupted after some batches of answers."""
+    from fp2.methods.peeps.planted.engine import PlantedEngine
+
+    whole = PlantedEngine.answer
+
+    def answer(self: Any, tasks: Any) -> Iterator[Any]:
+        yield from itertools.islice(whole(self, tasks), n_batches)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlantedEngine, "answer", answer)
+        yield
 
 
 def files_in(folder: Path) -> set[str]:

@@ -115,9 +115,7 @@ def bench(own_root: Path, squares: Path) -> Bench:
 def finished_project(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Bench:
     """A project with one finished quick run in `outputs/one`, with its page; not to be changed."""
     bench = Bench(tmp_path_factory.mktemp("finished"), squares)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        bench.run("report=default", "report.figures=false", folder="one")
+    bench.run("report=default", "report.figures=false", folder="one")
     return bench
 
 

@@ -149,7 +149,7 @@ HYDRA_SHOWS = {  # options of Hydra that start no run -> what they print
     "--cfg job -p engine --resolve": "batch_size",
     "--info": "Defaults",
     "--info defaults": "Defaults List",
-    "-i searchpath": "fp2.methods.gras.conf",
+    "-i searchpath": "fp2.methods.peeps.conf",
     "--info plugins": "BasicSweeper",
     "--hydra-help": "--multirun",
     "--version": "Hydra 1.3",

@@ -116,7 +116,7 @@ def test_the_shell_completes_commands_settings_and_runs(
     monkeypatch.setenv("FP2_ROOT", str(bench.root))
     assert found("fp2 ru") == ["run"]
     assert {"model=peeps_vlm", "model=planted"} <= set(found("fp2 run -m mod"))
-    assert found("fp2 plan model=planted experiment=smo") == ["smoke"]
+    assert found("fp2 run model=planted experiment=smo") == ["smoke"]
     assert "model=" in found("fp2 run ")
     assert found("fp2 run model=nosuch") == found("fp2 show ") == []  # neither a store nor runs yet
     for number, day in enumerate(("2026-01-01", "2026-01-02")):

@@ -53,11 +53,9 @@ def full(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench
     pictures = write_pictures(tmp_path_factory.mktemp("own") / "pictures")
     sorted(pictures.glob("*.png"))[5].write_bytes(b"not a picture")
     bench = Bench(tmp_path_factory.mktemp("full"), pictures)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        outcome = bench.run(
-            "scorer=default", "cut.each=[gender,region]", "report=default", "analysis.permutations=1999", STRONG
-        )
+    outcome = bench.run(
+        "scorer=default", "cut.each=[gender,region]", "report=default", "analysis.permutations=1999", STRONG
+    )
     return bench, outcome.folder
 
 

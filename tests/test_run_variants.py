@@ -18,9 +18,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The same planted model in four image variants, in one store; 60 people."""
     root = tmp_path_factory.mktemp("controls")
     bench = Bench(root, write_pictures(root / "pictures", n_subjects=60))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(root))
-        return {name: bench.run(f"variant={name}", *WORDS) for name in ("original", "swapped", "blind", "grey")}
+    return {name: bench.run(f"variant={name}", *WORDS) for name in ("original", "swapped", "blind", "grey")}
 
 
 def rows_of(outcome: Any) -> dict[str, dict[str, Any]]:

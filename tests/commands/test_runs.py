@@ -14,10 +14,8 @@ from bench import REPOSITORY, Bench, fp2, results_of
 def runs(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any, Any]:
     """A run with a planted effect, and one without."""
     bench = Bench(tmp_path_factory.mktemp("runs"), squares)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        strong = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {trust: {base: 0.3}}}"
-        return bench, bench.run(strong), bench.run("seed=9", "model.truth={seed: 5}")
+    strong = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {trust: {base: 0.3}}}"
+    return bench, bench.run(strong), bench.run("seed=9", "model.truth={seed: 5}")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:

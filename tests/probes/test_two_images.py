@@ -156,6 +156,7 @@ def test_a_purge_finds_a_person_in_either_image(bench: Bench, tmp_path: Path) ->
     assert again["answers"]["planned"] == (2 * N - 4)
 
 
+@pytest.mark.package(name="recorded")
 def test_supplied_answers_are_keyed_by_the_item(words: list[str], bench: Bench, tmp_path: Path) -> None:
     plain = execute(words, bench.outputs / "plain").results
     pairs(bench).to_csv(tmp_path / "items.csv", index=False)

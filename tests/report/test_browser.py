@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from report.hostile_words import HOSTILE_TEXTS
 from report.test_dashboard import Page
 from thorough import thorough_but
 
+import fp2 as fp2_library
 from fp2.ask.answers import read_tables
 from fp2.methods.labels.command import LabelServer
 from fp2.methods.labels.sample import Wanted, sheet_of
@@ -50,6 +52,7 @@ PAGES = ("dashboard", "supplements", "hostile dashboard", "sweep", "hostile swee
          "label", "charts", "notebook", *PROTOCOLS)  # fmt: skip
 WIDTHS = (390, 800, 1200, 1280, 1400)
 """A phone, a tablet, desks."""
+DASHBOARD = ("report=default", "report.figures=false")
 SUPPLEMENTS = (
     "cut.each=[gender,region,gender_x_region]", "analysis.published=true", "analysis.multiverse=true",
     "analysis.adjust=[brightness]", "analysis.permutations=99", "analysis.bootstrap=50", "analysis.min_subjects=4",
@@ -76,64 +79,91 @@ def browser() -> Iterator[Any]:
         one.close()
 
 
+class Pages(dict[str, str]):
+    """Page -> address; a page is made when it is opened first: `make test` opens a few, `make test-thorough` all."""
+
+    def __init__(self, bench: Bench, folder: Path) -> None:
+        self.bench, self.folder = bench, folder
+        self.servers: list[ViewServer | LabelServer] = []
+
+    def __missing__(self, name: str) -> str:
+        if name in ("view", "label"):
+            server = self.view() if name == "view" else LabelServer(self.sheet(), "a", 0)
+            self.servers.append(server)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self[name] = server.address
+        else:
+            self[name] = self.written(name).as_uri()
+        return self[name]
+
+    @cached_property
+    def runs(self) -> list[Path]:
+        """Two runs of simulated models."""
+        truth = "model.truth={seed: 3, refusals: {lifestyle: {base: 0.3}}, effects: {occupation: {gender: {f: -3}}}}"
+        words = (*DASHBOARD, "cut.each=[gender,region]")
+        return [
+            self.bench.run(truth, "analysis.permutations=1999", *words).folder,
+            self.bench.run("model.truth={seed: 5}", *words).folder,
+        ]
+
+    @cached_property
+    def attacked(self) -> list[dict[str, Any]]:
+        """Made-up results in which every word is an attack, and others; two of four cuts."""
+        results = [make_hostile(make_results("other", 2, 0.5)), make_results("peeps-vlm", 1, 1.0, embedded=True)]
+        return [{**one, "cuts": ["region", "pronoun"]} for one in results]
+
+    def written(self, name: str) -> Path:
+        """Write a page, and return its file."""
+        names, path = [str(run) for run in self.runs], self.folder / f"{name}.html"
+        if name in ("dashboard", "supplements"):
+            run = self.runs[0] if name == "dashboard" else self.bench.run(*DASHBOARD, *SUPPLEMENTS).folder
+            return run / "dashboard.html"
+        if name == "passport":
+            assert fp2("passport", f"{names[0]}/passport.json", "--html", str(path)) in (0, 1)
+        elif name == "comparison":
+            assert fp2("compare", *names, "--html", str(path), *self.bench.paths) == 0
+        elif name == "sweep":
+            make_report(names, self.bench.config(*DASHBOARD), self.folder, Progress(quiet=True))
+            return self.folder / "report.html"
+        else:
+            path.write_text(self.html(name), encoding="utf-8")
+        return path
+
+    def html(self, name: str) -> str:
+        """Return a page that is of no finished run, or of one of an earlier version."""
+        if name == "charts":
+            kinds = [PageSection(kind.value, kind.value, [chart]) for kind, chart in CHARTS.items()]
+            about = {"title": "Charts", "cuts": {}, "scorers": [], "version": "0", "has_answers": False}
+            return render_page(about, [], kinds, 0)
+        if name == "notebook":
+            shown = fp2_library.load_run(self.runs[0])._repr_html_()
+            return f'<!DOCTYPE html><html lang="en"><title>x</title><main><h1>x</h1><h2>x</h2>{shown}</main></html>'
+        if name == "hostile sweep":
+            runs = [SweepRun(copy.deepcopy(one), None, HOSTILE_TEXTS[0]) for one in self.attacked]
+            return render_sweep(sweep_results(runs, [], 10))
+        if name == "hostile dashboard":
+            attacks = [{"probe": "trust", "text": text, "count": 9} for text in HOSTILE_TEXTS]
+            answer = {"probe": "trust", "question": "q", "refused": False, "value": 0.1}
+            sample = [{**answer, "text": text, "groups": {"region": text}} for text in HOSTILE_TEXTS]
+            board = [row for one in self.attacked for row in summarise(one)]
+            return render_dashboard(self.attacked[0], attacks, board, sample=sample)
+        results, sections = analysed_again(RELEASED / name, self.bench.config())
+        return render_dashboard(results, [], summarise(results), sections=sections)
+
+    def view(self) -> ViewServer:
+        viewed = load_viewed([str(run) for run in self.runs], self.bench.config(), self.folder, Progress(quiet=True))
+        texts = (HOSTILE_TEXTS * len(viewed.rows))[: len(viewed.rows)]
+        return ViewServer(replace(viewed, rows=viewed.rows.assign(text_0=texts)), 0)
+
+    def sheet(self) -> Any:
+        return sheet_of(self.runs[0], self.bench.config(), Wanted(None, 36, None, None, None))
+
+
 @pytest.fixture(scope="module")
-def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[dict[str, str]]:
-    """The pages of two real runs of simulated models, and of made-up results in which every word is an attack."""
-    import fp2 as library
-
-    folder = tmp_path_factory.mktemp("pages")
-    bench = Bench(tmp_path_factory.mktemp("project"), squares)
-    more = ("report=default", "report.figures=false", "cut.each=[gender,region]", "scorer=[valence,refusal]")
-    truth = "model.truth={seed: 3, refusals: {lifestyle: {base: 0.3}}, effects: {occupation: {gender: {f: -3}}}}"
-    runs = [
-        bench.run(truth, "analysis.permutations=1999", *more[:-1]).folder,
-        bench.run("model.truth={seed: 5}", *more[:-1]).folder,
-    ]
-    written = {"dashboard": runs[0] / "dashboard.html", "passport": folder / "passport.html",
-               "supplements": bench.run(*more[:2], *SUPPLEMENTS).folder / "dashboard.html"}  # fmt: skip
-    assert fp2("passport", str(runs[0] / "passport.json"), "--html", str(written["passport"])) in (0, 1)
-    make_report([str(run) for run in runs], bench.config("report=default", *more[1:2]), folder, Progress(quiet=True))
-    written["sweep"] = folder / "report.html"
-    written["comparison"] = folder / "comparison.html"
-    assert fp2("compare", *map(str, runs), "--html", str(written["comparison"]), *bench.paths) == 0
-
-    results = [make_hostile(make_results("other", 2, 0.5)), make_results("peeps-vlm", 1, 1.0, embedded=True)]
-    for one in results:  # two of four cuts: as many kinds of tables in half the time
-        one["cuts"] = ["region", "pronoun"]
-    attacks = [{"probe": "trust", "text": text, "count": 9} for text in HOSTILE_TEXTS]
-    sample = [
-        {"probe": "trust", "question": "q", "text": text, "refused": False, "value": 0.1, "groups": {"region": text}}
-        for text in HOSTILE_TEXTS
-    ]
-    board = [row for one in results for row in summarise(one)]
-    kinds = [PageSection(kind.value, kind.value, [chart]) for kind, chart in CHARTS.items()]
-    hostile = {
-        "charts": render_page({"title": "Charts", "cuts": {}, "scorers": [], "version": "0", "has_answers": False}, [],
-                              kinds, 0),
-        "hostile dashboard": render_dashboard(results[0], attacks, board, sample=sample),
-        "hostile sweep": render_sweep(sweep_results([SweepRun(copy.deepcopy(one), None, HOSTILE_TEXTS[0])
-                                                     for one in results], [], 10)),
-        "notebook": f'<!DOCTYPE html><html lang="en"><title>x</title><main><h1>x</h1><h2>x</h2>'
-                    f"{library.load_run(runs[0])._repr_html_()}</main></html>",
-    }  # fmt: skip
-    for name, html in hostile.items():
-        written[name] = folder / f"{name}.html"
-        written[name].write_text(html, encoding="utf-8")
-    here = bench.config()
-    for name in PROTOCOLS:
-        own, sections = analysed_again(RELEASED / name, here)
-        html = render_dashboard(own, [], summarise(own), sections=sections)
-        written[name] = folder / f"{name}.html"
-        written[name].write_text(html, encoding="utf-8")
-    viewed = load_viewed([str(run) for run in runs], bench.config(), tmp_path_factory.mktemp("v"), Progress(quiet=True))
-    texts = (HOSTILE_TEXTS * len(viewed.rows))[: len(viewed.rows)]
-    sheet = sheet_of(runs[0], here, Wanted(None, 36, None, None, None))
-    served = {"view": ViewServer(replace(viewed, rows=viewed.rows.assign(text_0=texts)), 0),
-              "label": LabelServer(sheet, "a", 0)}  # fmt: skip
-    for server in served.values():
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield {name: path.as_uri() for name, path in written.items()} | {name: s.address for name, s in served.items()}
-    for server in served.values():
+def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[Pages]:
+    pages = Pages(Bench(tmp_path_factory.mktemp("project"), squares), tmp_path_factory.mktemp("pages"))
+    yield pages
+    for server in pages.servers:
         server.shutdown()
         server.server_close()
 

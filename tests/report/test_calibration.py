@@ -19,10 +19,8 @@ WORDS = ("probe.select=[trust]", "report=default", "report.figures=false")
 def runs(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any, Any]:
     """A run of the simulator as it is by default, and one with an effect."""
     bench = Bench(tmp_path_factory.mktemp("calibration"), squares)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        effect = "model.truth={effects: {trust: {gender: {f: -4}}}}"
-        return bench, bench.run(*WORDS), bench.run(*WORDS, effect)
+    effect = "model.truth={effects: {trust: {gender: {f: -4}}}}"
+    return bench, bench.run(*WORDS), bench.run(*WORDS, effect)
 
 
 def test_the_simulator_is_a_positive_control_only_with_effects(

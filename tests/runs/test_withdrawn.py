@@ -337,6 +337,7 @@ def test_after_a_move_the_records_follow_the_folders(finished: Bench) -> None:
     assert recorded_folders(state)[run] == finished.outputs / "one"
 
 
+@pytest.mark.package(name="withdrawal")
 def test_a_purge_that_was_killed_is_finished_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = bench.root / "state" / "purges" / "20260101T000000000000.json"
     journal.parent.mkdir(parents=True)

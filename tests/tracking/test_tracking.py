@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, check_counts, files_in, fp2, results_of, run_child
+from bench import Bench, check_counts, files_in, fp2, interrupted, results_of, run_child
 
 from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.runs.logged import passport_part
@@ -59,9 +59,7 @@ def with_store(bench: Bench, empty_mlflow: Path) -> Bench:
 def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path, empty_mlflow: Path) -> tuple[Bench, Any]:
     """One run with everything on, logged."""
     bench = with_store(Bench(tmp_path_factory.mktemp("logged"), squares), empty_mlflow)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        return bench, bench.run(*FULL)
+    return bench, bench.run(*FULL)
 
 
 LEADING = ("composite", "magnitude", "n_biased", "n_tested", "refusal_rate")
@@ -74,11 +72,7 @@ def logged_twice(
 ) -> tuple[Bench, list[Any]]:
     """Two runs of one model with one cut each, logged."""
     bench = with_store(Bench(tmp_path_factory.mktemp("twice"), squares), empty_mlflow)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        return bench, [
-            bench.run(*FULL[:-1], "report.figures=false", f"cut.by=[{name}]") for name in ("gender", "region")
-        ]
+    return bench, [bench.run(*FULL[:-1], "report.figures=false", f"cut.by=[{name}]") for name in ("gender", "region")]
 
 
 def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
@@ -561,18 +555,10 @@ def test_a_copied_project_never_writes_into_the_original(
 
 @pytest.mark.usefixtures("mlflow_store")
 def test_an_interrupted_run_is_killed_and_what_was_not_asked_did_not_fail(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fp2.methods.peeps.planted.engine import PlantedEngine
-
-    whole = PlantedEngine.answer
-
-    def interrupted(self: Any, tasks: Any) -> Any:
-        yield next(iter(whole(self, tasks)))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PlantedEngine, "answer", interrupted)
-    assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default", "report.figures=false") != 0
+    with interrupted(1):
+        assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default", "report.figures=false") != 0
     (folder,) = bench.run_folders()
     results = results_of(folder)
     check_counts(results)

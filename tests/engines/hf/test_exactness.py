@@ -76,10 +76,10 @@ def one_at_a_time(engine: HfEngine, tasks: Sequence[ImageTask]) -> Logits:
     model, found = engine._session.loaded.model, {}
     for task in tasks:
         for question in task.questions:
+            inputs = plain_inputs(engine, task, question)
+            inputs = {n: v.to(model.dtype) if v.is_floating_point() else v for n, v in inputs.items()}
             with torch.no_grad():
-                found[task.image_id, question.question_id] = (
-                    model(**plain_inputs(engine, task, question)).logits[0, -1].float()
-                )
+                found[task.image_id, question.question_id] = model(**inputs).logits[0, -1].float()
     return found
 
 
@@ -168,20 +168,9 @@ def test_bfloat16_stays_within_what_is_stated(
 ) -> None:
     engine = HfEngine(HfSpec(str(tiny_family(family)), dtype="bfloat16"), DECODING, HfOptions(threads=1))
     some = with_questions(tasks[:2], ASKED)
-    plain, ours = one_at_a_time_in(engine, some, torch.bfloat16), shared(engine, some)
+    plain, ours = one_at_a_time(engine, some), shared(engine, some)
     largest = max(float(row.abs().max()) for row in plain.values())
     assert difference(ours, plain) <= BFLOAT16_SHARE * max(1.0, largest)
-
-
-def one_at_a_time_in(engine: HfEngine, tasks: Sequence[ImageTask], dtype: torch.dtype) -> Logits:
-    model, found = engine._session.loaded.model, {}
-    for task in tasks:
-        for question in task.questions:
-            inputs = plain_inputs(engine, task, question)
-            inputs = {n: v.to(dtype) if v.is_floating_point() else v for n, v in inputs.items()}
-            with torch.no_grad():
-                found[task.image_id, question.question_id] = model(**inputs).logits[0, -1].float()
-    return found
 
 
 @pytest.mark.parametrize("family", ["paligemma", "paligemma2", "blip2_t5"])

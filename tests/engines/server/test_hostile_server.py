@@ -28,7 +28,6 @@ from cryptography.x509.oid import NameOID
 from fake_server import FakeServer, Reply, completion, serving, words
 
 from fp2.compose.validation import looks_random
-from fp2.engines.server import client as server_http
 from fp2.engines.server import replies
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
@@ -38,13 +37,6 @@ from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 KEY = "sk-a/secret+that=stays-here?"
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(server_http, "JITTER", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def ask(server: FakeServer, tasks: list[ImageTask], **options: object) -> list[Answer]:

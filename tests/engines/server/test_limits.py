@@ -11,7 +11,6 @@ from bench import Bench, results_of
 from fake_server import FakeServer, Reply, Seen, serving, text_of, words
 
 from fp2.engines.base import OverspentError
-from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.limits import Pace, Slots
 from fp2.engines.server.options import ServerOptions, ServerSpec
@@ -19,13 +18,6 @@ from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT = "/v1/chat/completions"
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(server_http, "JITTER", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def engine(server: FakeServer, fields: dict[str, Any] | None = None, **options: Any) -> OpenAICompatEngine:

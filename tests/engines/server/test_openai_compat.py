@@ -20,7 +20,6 @@ from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, w
 from PIL import ImageOps
 
 from fp2.data.pixels import open_rgb, pixel_sha256
-from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import retry_after
@@ -30,13 +29,6 @@ from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 KEY = "sk-a-secret-that-stays-here"
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(server_http, "JITTER", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def engine(server: FakeServer | str, **options: Any) -> OpenAICompatEngine:

@@ -10,7 +10,6 @@ import pytest
 from bench import Bench, fp2
 from fake_server import FakeServer, Reply, Seen, serving, text_of
 
-from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.engines.server.reasoning import PARAMETERS
@@ -19,13 +18,6 @@ from fp2.tables import Answer, Decoding, ImageTask, Question
 
 CHAT = "/v1/chat/completions"
 THOUGHT, SAID = "hate", "kind"
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(server_http, "JITTER", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def _message(form: str, thought: str | None, said: str) -> tuple[dict[str, Any], int]:

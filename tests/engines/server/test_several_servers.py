@@ -11,7 +11,6 @@ import pytest
 from bench import Bench, every_byte, results_of
 from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, words
 
-from fp2.engines.server import client as server_http
 from fp2.engines.server import pool as server_pool
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec, parse_addresses
@@ -24,11 +23,8 @@ DEAD = {"Content-Length": "100"}  # of a body that never comes
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(server_http, "JITTER", 0.01)
+def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_pool, "FIRST_REST", 0.05)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def slow(seen: Seen, before: int) -> Reply:

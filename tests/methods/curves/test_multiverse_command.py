@@ -20,9 +20,7 @@ STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any]:
     bench = Bench(tmp_path_factory.mktemp("multiverse"), squares)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        return bench, bench.run(STRONG, "cut.by=[gender]", "probe.select=[trust,lifestyle]")
+    return bench, bench.run(STRONG, "cut.by=[gender]", "probe.select=[trust,lifestyle]")
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -51,11 +51,9 @@ def write_scores(bench: Bench, name: str = "scores.csv", **more: Any) -> Path:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Path]:
     bench = Bench(tmp_path_factory.mktemp("scores"), squares)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(bench.root))
-        within = ("task.options.within=['brightness > 0.3']", "task.options.within_all=true")
-        outcome = run(bench, f"task.files.scores={write_scores(bench)}", *within, "report=default",
-                      "report.figures=false")  # fmt: skip
+    within = ("task.options.within=['brightness > 0.3']", "task.options.within_all=true")
+    outcome = run(bench, f"task.files.scores={write_scores(bench)}", *within, "report=default",
+                  "report.figures=false")  # fmt: skip
     return bench, outcome.folder
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, check_counts, fp2, predicate_of, results_of
+from bench import Bench, check_counts, fp2, interrupted, predicate_of, results_of
 from scipy.stats import norm
 from simulated_answers import QUICK, world_with_changing_age
 
@@ -32,7 +31,6 @@ from fp2.methods.gras.decisions import (
 from fp2.methods.gras.grouping import group_answers
 from fp2.methods.gras.pairs import PairTests
 from fp2.methods.gras.resampling import TraitTests
-from fp2.methods.peeps.planted.engine import PlantedEngine
 
 AT = (0.1, 0.3, 1.0)
 STOP = "answers.stop=certain"
@@ -159,13 +157,11 @@ def test_a_decision_stays_and_futility_does_not_bind() -> None:
 
 
 @pytest.fixture(scope="module")
-def certain(tmp_path_factory: pytest.TempPathFactory, squares: Any) -> Iterator[Bench]:
-    """Yield a project with one run that stopped; not to be changed."""
-    with pytest.MonkeyPatch.context() as patch:
-        bench = Bench(tmp_path_factory.mktemp("certain"), squares)
-        patch.setenv("FP2_ROOT", str(bench.root))
-        bench.run(*WORDS, STOP, "report=default", "report.figures=false", folder="one")
-        yield bench
+def certain(tmp_path_factory: pytest.TempPathFactory, squares: Any) -> Bench:
+    """A project with one run that stopped; not to be changed."""
+    bench = Bench(tmp_path_factory.mktemp("certain"), squares)
+    bench.run(*WORDS, STOP, "report=default", "report.figures=false", folder="one")
+    return bench
 
 
 def comparable(results: dict[str, Any]) -> str:
@@ -196,18 +192,7 @@ def test_a_run_states_what_was_asked_decided_and_saved(certain: Bench) -> None:
 
 def test_whatever_the_store_has_the_decisions_are_the_same(certain: Bench, bench: Bench) -> None:
     stopped = results_of(certain.outputs / "one")
-    answer, calls = PlantedEngine.answer, 0
-
-    def killed(self: PlantedEngine, tasks: Any) -> Iterator[Any]:
-        nonlocal calls
-        for batch in answer(self, tasks):
-            yield batch
-            calls += 1
-            if calls == 2:
-                raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlantedEngine, "answer", killed)
+    with interrupted(2):
         assert bench.run(*WORDS, STOP, "engine.batch_size=4").exit_status == EXIT_INTERRUPTED
     resumed = bench.run(*WORDS, STOP).results
     assert comparable(resumed) == comparable(stopped)

@@ -27,9 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
     """One answer to each question, then three, in one store; 40 people with two images."""
     root = tmp_path_factory.mktemp("samples")
     bench = Bench(root, write_pictures(root / "pictures", n_subjects=40))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FP2_ROOT", str(root))
-        return {n: bench.run(f"probe.decoding.samples={n}", *WORDS) for n in (1, 3)}
+    return {n: bench.run(f"probe.decoding.samples={n}", *WORDS) for n in (1, 3)}
 
 
 def test_the_first_sample_is_the_single_answer_and_is_not_asked_again(runs: dict[int, Any]) -> None:

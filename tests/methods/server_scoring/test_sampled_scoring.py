@@ -10,7 +10,6 @@ import pytest
 from fake_server import FakeServer, Reply, Seen, completion, picture_of, serving
 from scipy.stats import binom
 
-from fp2.engines.server import client as server_http
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
@@ -19,12 +18,6 @@ from fp2.tables import Answer, Decoding, ImageTask, Question
 
 CHAT = "/v1/chat/completions"
 KIND = Question("q", "p", "Is this person kind? Answer with Yes or No.", kind="yes_no")
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def saying(*words: str, thought: str | None = None) -> Any:

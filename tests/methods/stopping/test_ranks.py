@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bench import Bench, check_counts, fp2, predicate_of, results_of
+from bench import Bench, check_counts, fp2, interrupted, predicate_of, results_of
 from scipy.stats import binom
 
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED
-from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.methods.several_runs.compare import CompareSettings, compare
 from fp2.methods.several_runs.profiles import OrderTest, order_tests, resampled_profiles
 from fp2.methods.several_runs.ranking import rankings
@@ -106,14 +104,12 @@ def test_what_is_decided_stays_and_futility_does_not_bind() -> None:
 
 
 @pytest.fixture(scope="module")
-def ordered(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[Bench]:
-    """Yield a project with a run that asked everything and one that stopped; not to be changed."""
-    with pytest.MonkeyPatch.context() as patch:
-        bench = Bench(tmp_path_factory.mktemp("ordered"), squares)
-        patch.setenv("FP2_ROOT", str(bench.root))
-        bench.run(STRONG, FEW, *FAST, folder="full")
-        bench.run(WEAK, *stopping(bench), "report=default", "report.figures=false", folder="one")
-        yield bench
+def ordered(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Bench:
+    """A project with a run that asked everything and one that stopped; not to be changed."""
+    bench = Bench(tmp_path_factory.mktemp("ordered"), squares)
+    bench.run(STRONG, FEW, *FAST, folder="full")
+    bench.run(WEAK, *stopping(bench), "report=default", "report.figures=false", folder="one")
+    return bench
 
 
 def stopping(bench: Bench) -> tuple[str, ...]:
@@ -147,18 +143,10 @@ def comparable(results: dict[str, Any]) -> str:
 
 
 def test_whatever_the_store_has_the_order_is_the_same(ordered: Bench, own_root: Path) -> None:
-    bench, quick = ordered.copied_to(own_root), PlantedEngine.answer
+    bench = ordered.copied_to(own_root)
     stopped = results_of(bench.outputs / "one")
     bench.store.unlink()
-
-    def killed(self: PlantedEngine, tasks: Any) -> Iterator[Any]:
-        for number, batch in enumerate(quick(self, tasks)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield batch
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlantedEngine, "answer", killed)
+    with interrupted(2):
         partial = bench.run(WEAK, *stopping(bench), "engine.batch_size=4")
     assert partial.exit_status == EXIT_INTERRUPTED
     assert comparable(bench.run(WEAK, *stopping(bench)).results) == comparable(stopped)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bench import Bench, check_counts, fp2, predicate_of, results_of
+from bench import Bench, check_counts, fp2, interrupted, predicate_of, results_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
-from fp2.methods.peeps.planted.engine import PlantedEngine
 from fp2.methods.stopping.decisions import take_look
 from fp2.methods.stopping.estimates import (
     crossing_probability,
@@ -256,13 +255,11 @@ def test_futility_does_not_bind() -> None:
 
 
 @pytest.fixture(scope="module")
-def certain(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[Bench]:
-    """Yield a project with one run that stopped; not to be changed."""
-    with pytest.MonkeyPatch.context() as patch:
-        bench = Bench(tmp_path_factory.mktemp("certain"), squares)
-        patch.setenv("FP2_ROOT", str(bench.root))
-        bench.run(STRONG, STOP, FEW, *FAST, "report=default", "report.figures=false", folder="one")
-        yield bench
+def certain(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Bench:
+    """A project with one run that stopped; not to be changed."""
+    bench = Bench(tmp_path_factory.mktemp("certain"), squares)
+    bench.run(STRONG, STOP, FEW, *FAST, "report=default", "report.figures=false", folder="one")
+    return bench
 
 
 def test_a_run_stops_and_states_what_was_asked_decided_and_saved(certain: Bench) -> None:
@@ -290,18 +287,7 @@ def comparable(results: dict[str, Any]) -> str:
 
 def test_whatever_the_store_has_the_decisions_are_the_same(certain: Bench, bench: Bench) -> None:
     stopped = results_of(certain.outputs / "one")
-    quick, calls = PlantedEngine.answer, 0
-
-    def killed(self: PlantedEngine, tasks: Any) -> Iterator[Any]:
-        nonlocal calls
-        for batch in quick(self, tasks):
-            yield batch
-            calls += 1
-            if calls == 2:
-                raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlantedEngine, "answer", killed)
+    with interrupted(2):
         partial = bench.run(STRONG, STOP, FEW, *FAST, "engine.batch_size=4")
     assert partial.exit_status == EXIT_INTERRUPTED
     resumed = bench.run(STRONG, STOP, FEW, *FAST).results
