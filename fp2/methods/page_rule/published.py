@@ -274,7 +274,13 @@ class PublishedSection(Section):
             composites = {model: block["composites"][cut] for model, block, _ in runs if model in rows}
             yield _leaderboard(cut, rows, composites, labels)
             counted = [(model, row) for model in rows for row in rows[model].values() if row["probe"] in PAGE_PROBES]
-            yield _effects(cut, counted, labels)
+            out = []
+            for model, row in sorted(counted, key=lambda item: -item[1]["d"]):
+                d, words = (_page_number(row, row[key]) for key in ("d", "effect"))
+                groups = [Cell(plain(row[end]), muted=d.muted) for end in ("worst_group", "best_group")]
+                out.append(Row([model, labels[row["probe"]], d, words, *groups]))
+            title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
+            yield Table("effects", EFFECT_COLUMNS, out, title, cut=cut)
             yield _tally(cut, [row for _, row in counted])
 
 
@@ -299,19 +305,6 @@ def _leaderboard(
         out.append(Row([model, Cell(index, muted=muted), *cells, *composite, count]))
     title = f"Leaderboard by the rule of the Fingerprint² page, {cut_label(cut)}"
     return Table("leaderboard", columns, out, title, primary=True, cut=cut)
-
-
-def _effects(cut: str, rows: Sequence[tuple[str, Mapping[str, Any]]], labels: Mapping[str, str]) -> Table:
-    """Return Cohen's d of every model and probe of the composite, the largest first."""
-    columns = [Column("Model", Kind.NAME), Column("Probe"), Column("Cohen's d", Kind.NUMBER, digits=2),
-               Column("Size, page"), Column("Worst, page", Kind.NAME), Column("Best, page", Kind.NAME)]  # fmt: skip
-    out = []
-    for model, row in sorted(rows, key=lambda item: -item[1]["d"]):
-        d, words = (_page_number(row, row[key]) for key in ("d", "effect"))
-        groups = [Cell(plain(row[end]), muted=d.muted) for end in ("worst_group", "best_group")]
-        out.append(Row([model, labels[row["probe"]], d, words, *groups]))
-    title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
-    return Table("effects", columns, out, title, cut=cut)
 
 
 def _page_number(row: Mapping[str, Any], value: Any, detail: str = "") -> Cell:
@@ -393,6 +386,14 @@ DISPARITY_COLUMNS = [
     Column("p, page", Kind.P),
     Column("Adjusted p, ours", Kind.P),
     Column("Verdict, ours", Kind.VERDICT),
+]
+EFFECT_COLUMNS = [
+    Column("Model", Kind.NAME),
+    Column("Probe"),
+    Column("Cohen's d", Kind.NUMBER, digits=2),
+    Column("Size, page"),
+    Column("Worst, page", Kind.NAME),
+    Column("Best, page", Kind.NAME),
 ]
 RULE = (
     "The page's rule: every answer is a unit and refusals are scored like any answer; a person is in the group of the "
