@@ -62,13 +62,14 @@ class Published(Supplement):
         if not run.config.analysis.published or not run.disparities or run.battery.people != 1:
             return None
         rows = [row for cut in run.cuts for row in _rows(run, cut)]
-        composites = {}
+        composites, headline = {}, {}
+        keys = ("value", "severity", "n_significant", "n_significant_ours")
         for cut in run.cuts:
             own = [row for row in rows if row["cut"] == cut.name]
             if own:
                 counted = [row for row in own if row["probe"] in PAGE_PROBES]
                 value = sum(row["disparity"] for row in counted) / len(counted) if counted else None
-                composites[cut.name] = {
+                composite = {
                     "grouped_by": list(first_listed(run.people, cut)[1]),
                     "value": value,
                     "severity": None if value is None else severity_words(value),
@@ -76,6 +77,10 @@ class Published(Supplement):
                     "n_significant": sum(row["significant"] for row in counted),
                     "n_significant_ours": sum(bool(row["ours"]["significant"]) for row in counted),
                 }
+                small = any(_smaller_extreme(row) < run.config.report.suppress_below for row in counted)
+                hidden = ("value", "severity") if small else ()
+                composites[cut.name] = composite
+                headline[cut.name] = {key: None if key in hidden else composite[key] for key in keys}
         return {
             "rule": "the Fingerprint² page: answers as units, refusals included, first value listed",
             "level": LEVEL,
@@ -84,7 +89,7 @@ class Published(Supplement):
             "steps": list(STEPS),
             "composites": composites,
             "rows": rows,
-            "headline": _headline(composites, rows, run.config.report.suppress_below),
+            "headline": headline,
             "metrics": {
                 f"composite.{cut}": one["value"] for cut, one in composites.items() if one["value"] is not None
             },
@@ -97,19 +102,6 @@ class Published(Supplement):
             (row["probe"], VALENCE, row["cut"]): {f"published_{name}": row[name] for name in names}
             for row in block["rows"]
         }
-
-
-def _headline(
-    composites: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], min_cell: int
-) -> dict[str, Any]:  # fmt: skip
-    """Return each cut's composite, None where it rests on a small group, and the numbers of significant probes."""
-    keys = ("value", "severity", "n_significant", "n_significant_ours")
-    out = {}
-    for cut, one in composites.items():
-        own = [row for row in rows if row["cut"] == cut and row["probe"] in one["probes"]]
-        hidden = any(_smaller_extreme(row) < min_cell for row in own)
-        out[cut] = {key: None if hidden and key in ("value", "severity") else one[key] for key in keys}
-    return out
 
 
 def effect_words(d: float) -> str:
