@@ -252,36 +252,32 @@ class AdjustedSection(Section):
             smallest = f"(smallest adjusted p {probability(p)})"
             yield Sentence(f"With {held} held constant: {Verdict.NO_DIFFERENCE_FOUND.label} {smallest}.")
         for cut in dict.fromkeys(row["cut"] for row in rows):
-            yield from _adjusted_of_cut(cut, [row for row in rows if row["cut"] == cut], labels)
+            of_cut = [row for row in rows if row["cut"] == cut]
+            compared: Mapping[str, Any] = next((line for line in of_cut if line["status"] == "ok"), of_cut[0])
+            covariates = ", ".join(cut_label(name) for name in compared["covariates"])
+            left_out = compared["n_left_out"]
+            caption = f"By {cut_label(cut)}, with {covariates} held constant"
+            caption += f"; {left_out} subjects without a covariate are left out" if left_out else ""
+            yield Table("adjusted", GAP_COLUMNS, [_gap_row(line, labels) for line in of_cut], caption, cut=cut)
+            if compared["balance"]:
+                balance = [
+                    Row([cut_label(entry["attribute"]), entry["before"], entry["after"], entry["products"]])
+                    for entry in compared["balance"]
+                ]
+                means = [
+                    Row([g["group"], g["n_subjects"], g["effective_n"], g["mean"], g["adjusted"]], g["n_subjects"])
+                    for g in compared["groups"]
+                ]
+                yield Part(
+                    f"Balance of the covariates between the groups ({labels[compared['probe']]})",
+                    [
+                        Table("balance", BALANCE_COLUMNS, balance, cut=cut),
+                        Table("adjusted_means", MEAN_COLUMNS, means, omit_small=True, cut=cut),
+                    ],
+                    folded=True,
+                    cut=cut,
+                )
         yield Sentence(HOW_TO_READ.format_map({**block, "scorer": scorer_label(block["scorer"])}), Weight.DETAIL)
-
-
-def _adjusted_of_cut(cut: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[Value]:
-    """Yield the gaps of a cut, and the balance of its first compared probe."""
-    compared: Mapping[str, Any] = next((row for row in rows if row["status"] == "ok"), rows[0])
-    held = ", ".join(cut_label(name) for name in compared["covariates"])
-    left_out = compared["n_left_out"]
-    caption = f"By {cut_label(cut)}, with {held} held constant"
-    caption += f"; {left_out} subjects without a covariate are left out" if left_out else ""
-    yield Table("adjusted", GAP_COLUMNS, [_gap_row(row, labels) for row in rows], caption, cut=cut)
-    if compared["balance"]:
-        balance = [
-            Row([cut_label(entry["attribute"]), entry["before"], entry["after"], entry["products"]])
-            for entry in compared["balance"]
-        ]
-        means = [
-            Row([g["group"], g["n_subjects"], g["effective_n"], g["mean"], g["adjusted"]], g["n_subjects"])
-            for g in compared["groups"]
-        ]
-        yield Part(
-            f"Balance of the covariates between the groups ({labels[compared['probe']]})",
-            [
-                Table("balance", BALANCE_COLUMNS, balance, cut=cut),
-                Table("adjusted_means", MEAN_COLUMNS, means, omit_small=True, cut=cut),
-            ],
-            folded=True,
-            cut=cut,
-        )
 
 
 def _gap_row(row: Mapping[str, Any], labels: Mapping[str, str]) -> Row:

@@ -77,23 +77,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _parts(body: Body) -> list[dict[str, Any]]:
-    """Return the content of the (only) message of a request."""
-    return list(body["messages"][0]["content"])
-
-
 def _base64(part: Body) -> tuple[str, str]:
     """Return the media type and the data of a part with a data URL."""
     head, _, data = str(part["image_url"]["url"]).partition(";base64,")
     return head.removeprefix("data:"), data
-
-
-def _limit(body: Body) -> int:
-    return int(body.get("max_tokens") or body["max_completion_tokens"])
-
-
-def _renamed(body: Body, names: Mapping[str, str]) -> dict[str, Any]:
-    return {new: body[name] for name, new in names.items() if name in body}
 
 
 def _anthropic_request(name: str, body: Body) -> Body:
@@ -124,9 +111,11 @@ def _gemini_request(name: str, body: Body) -> Body:
         {"text": part["text"]} if part["type"] == "text" else {
             "inlineData": dict(zip(("mimeType", "data"), _base64(part), strict=True))
         }
-        for part in _parts(body)
+        for part in body["messages"][0]["content"]
     ]  # fmt: skip
-    config = {"maxOutputTokens": _limit(body), **_renamed(body, {**_GEMINI_NAMES, "logprobs": "responseLogprobs"})}
+    names = {**_GEMINI_NAMES, "logprobs": "responseLogprobs"}
+    config: dict[str, Any] = {"maxOutputTokens": int(body.get("max_tokens") or body["max_completion_tokens"])}
+    config |= {new: body[name] for name, new in names.items() if name in body}
     # the user's own fields are taken to be the vendor's
     rest = {name: value for name, value in body.items() if name not in OF_THE_RUN and name not in SAMPLING}
     if "reasoning_effort" in rest:

@@ -96,12 +96,21 @@ def write_site(board: Board, ranked: Sequence[Standing], folder: Path) -> list[P
     Fp2Error
         If a page cannot be written.
     """
+    refused = [Row([Code(path), reason]) for path, reason in board.refused]
+    columns = (Column("Passport", Kind.CODE), Column("Reason"))
     index = [
         PageSection("questions", "What can be compared", [part for each in ranked for part in _question(each)]),
         PageSection("passports", "Passports", [_passports(board.submissions)], folded=True),
-        PageSection("refused", "Refused", [_refused(board)]),
+        PageSection("refused", "Refused", [Table("refused", columns, refused, empty="None.")]),
     ]
-    paths = [_write(folder / INDEX, "Board of passports", _summary(board, ranked), index)]
+    parties = {party for each in board.submissions for party in each.parties}
+    models = {each.model for each in board.submissions}
+    read = (
+        f"{plural(len(board.submissions), 'passport')} by {plural(len(parties), 'party', 'parties')} on "
+        f"{plural(len(models), 'model')}; {len(board.refused)} refused."
+    )
+    summary = [*_lead(ranked), Sentence(read), *_control(board.submissions)]
+    paths = [_write(folder / INDEX, "Board of passports", summary, index)]
     for model, name in distinct_names(board.submissions).items():
         own = [each for each in board.submissions if each.model == model]
         values = [value for each in ranked if model in each.pooled for value in _of_model(each, model)]
@@ -126,17 +135,6 @@ def _write(path: Path, title: str, header: Sequence[Value], sections: Sequence[P
 def _control(submissions: Sequence[Submission]) -> list[Value]:
     words = reading.calibration_words([reading.calibration_of(each.stated) for each in submissions])
     return [Sentence([Strong(words)], Weight.WARNING)] if words else []
-
-
-def _summary(board: Board, ranked: Sequence[Standing]) -> list[Value]:
-    """Return the first sentence: how many models are told apart where most were measured; then what was read."""
-    parties = {party for each in board.submissions for party in each.parties}
-    models = {each.model for each in board.submissions}
-    read = (
-        f"{plural(len(board.submissions), 'passport')} by {plural(len(parties), 'party', 'parties')} on "
-        f"{plural(len(models), 'model')}; {len(board.refused)} refused."
-    )
-    return [*_lead(ranked), Sentence(read), *_control(board.submissions)]
 
 
 def _lead(ranked: Sequence[Standing]) -> list[Value]:
@@ -256,8 +254,3 @@ def _passports(submissions: Sequence[Submission]) -> Table:
         for each in submissions
     ]  # fmt: skip
     return Table("passports", columns, rows)
-
-
-def _refused(board: Board) -> Table:
-    rows = [Row([Code(path), reason]) for path, reason in board.refused]
-    return Table("refused", (Column("Passport", Kind.CODE), Column("Reason")), rows, empty="None.")

@@ -56,7 +56,7 @@ class PooledMeans:
     @property
     def square(self) -> float:
         """The mean squared difference of two groups, less what noise adds to it; negative by chance."""
-        return float(_squares([self], self.means[:, None, None])[0, 0])
+        return float(_profiles([self], self.means[:, None, None], 1.0).squares()[0, 0])
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the ends of an interval of the root mean square difference, by the delta method, at 1 - alpha."""
@@ -180,7 +180,3 @@ def _profiles(models: Sequence[PooledMeans], means: FloatArray, ratio: FloatArra
     ones = np.ones_like(flat)
     moments = GroupMoments(flat, noise, noise, ones, valid, ones[0], ones, None)
     return profiles(moments, valid[:, 0], np.ones(flat.shape[-1]), len(models))
-
-
-def _squares(models: Sequence[PooledMeans], means: FloatArray) -> FloatArray:
-    return _profiles(models, means, 1.0).squares()

@@ -155,7 +155,11 @@ def outcomes_of(run: ComparedRun, specifications: Sequence[Specification]) -> Ou
     import pandas as pd
 
     scores = run.scores[run.scores["scorer"] != REFUSAL]
-    number = _question_numbers(run)
+    seen: dict[str, int] = {}
+    number = {}
+    for asked in run.battery.questions:
+        seen[asked.probe] = seen.get(asked.probe, 0) + 1
+        number[asked.question_id] = seen[asked.probe]
     index = pd.MultiIndex.from_frame(run.answers[["image_id", "subject_id"]].drop_duplicates())
     wanted = dict.fromkeys((s.refusals, s.question) for s in specifications)
     columns: dict[tuple[str, bytes], pd.Series[float]] = {}
@@ -170,16 +174,6 @@ def outcomes_of(run: ComparedRun, specifications: Sequence[Specification]) -> Ou
             columns.setdefault(own, column)
     table = pd.concat(list(columns.values()), axis=1, keys=range(len(columns)))
     return Outcomes(table, places, tuple(scorer for scorer, _ in columns))
-
-
-def _question_numbers(run: ComparedRun) -> dict[str, int]:
-    """Return the place of each question among those of its probe, from 1."""
-    seen: dict[str, int] = {}
-    out = {}
-    for question in run.battery.questions:
-        seen[question.probe] = seen.get(question.probe, 0) + 1
-        out[question.question_id] = seen[question.probe]
-    return out
 
 
 def _asked(scores: pd.DataFrame, number: Mapping[str, int], question: int) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from fp2.methods.gras.grouping import group_answers, group_images
 from fp2.methods.gras.options import WIDTHS, GrasOptions
 from fp2.methods.gras.pairs import PairTests
 from fp2.methods.gras.resampling import TraitTests
-from fp2.methods.stopping.block import ORDER
+from fp2.methods.stopping.block import ORDER, headline
 from fp2.methods.stopping.decisions import FUTILITY, expected_share
 from fp2.methods.stopping.estimates import median_unbiased
 from fp2.methods.stopping.looks import SPENDING
@@ -161,7 +161,7 @@ def stopping_block(
     look = np.zeros(rows.gap.shape, dtype=int) if looks.look is None else looks.look
     names = [cut.name for cut in cuts]
     numbers = {"gap": rows.gap, "repeated_ci_low": rows.low, "repeated_ci_high": rows.high, "corrected_gap": corrected}
-    n_asked, n_planned = int(asked.sum()), asked.size
+    counts = Counter(decided.ravel().tolist())
     return {
         "rule": RULE,
         "order": ORDER,
@@ -191,11 +191,7 @@ def stopping_block(
         "composite_look": looks.composite_look,
         "composite_p": looks.composite_p,
         "headline": {
-            "asked": n_asked,
-            "planned": n_planned,
-            "saved": 1 - n_asked / n_planned if n_planned else 0.0,
-            "looks": looks.now,
-            "decided": {NAMES[code]: n for code, n in sorted(Counter(decided.ravel().tolist()).items())},
+            **headline(int(asked.sum()), asked.size, looks.now, {NAMES[code]: n for code, n in sorted(counts.items())}),
             "composite": NAMES[looks.composite],
         },
     }  # fmt: skip

@@ -202,37 +202,34 @@ def _sets(
         while more := [a for a in left if (known[:, a] & known[:, sorted(joined)].any(axis=1)).any()]:
             joined.update(more)
             left = [a for a in left if a not in more]
-        out.append(_set(sorted(joined), attributes, masks, known, subject))
+        numbers = sorted(joined)
+        images = np.flatnonzero(known[:, numbers].any(axis=1)).astype(np.intp)
+        parts, spans, start = [], [], 0
+        for a in numbers:
+            kept = np.isin(list(attributes[a].sizes), attributes[a].groups)
+            parts.append(masks[a][images][:, kept])
+            spans.append(slice(start, start + int(kept.sum())))
+            start = spans[-1].stop
+        table = np.concatenate([*parts, known[images][:, numbers]], axis=1)
+        member, row = np.unique(table, axis=0, return_inverse=True)
+        own = np.unique(subject[images], return_inverse=True)[1].astype(np.intp)
+        pairs, record = np.unique(np.stack([own, row.reshape(-1)], axis=1), axis=0, return_inverse=True)
+        units = Units(
+            np.arange(member.shape[1]), member, pairs[:, 1].astype(np.intp), unit_classes(pairs[:, 0]), pairs[:, 0]
+        )
+        compared = np.asarray(member[pairs[:, 1], :start].any(axis=1))
+        out.append(
+            ImageSet(
+                attributes=tuple(numbers),
+                images=images,
+                subject=own,
+                record=record.reshape(-1).astype(np.intp),
+                units=units,
+                exchanged=tuple(c[compared[c].any(axis=1)] for c in units.classes),
+                spans=tuple(spans),
+            )
+        )
     return tuple(out)
-
-
-def _set(
-    numbers: list[int], attributes: Sequence[Attribute], masks: Sequence[BoolArray], known: BoolArray, subject: IntArray
-) -> ImageSet:
-    images = np.flatnonzero(known[:, numbers].any(axis=1)).astype(np.intp)
-    parts, spans, start = [], [], 0
-    for a in numbers:
-        kept = np.isin(list(attributes[a].sizes), attributes[a].groups)
-        parts.append(masks[a][images][:, kept])
-        spans.append(slice(start, start + int(kept.sum())))
-        start = spans[-1].stop
-    table = np.concatenate([*parts, known[images][:, numbers]], axis=1)
-    member, row = np.unique(table, axis=0, return_inverse=True)
-    own = np.unique(subject[images], return_inverse=True)[1].astype(np.intp)
-    pairs, record = np.unique(np.stack([own, row.reshape(-1)], axis=1), axis=0, return_inverse=True)
-    units = Units(
-        np.arange(member.shape[1]), member, pairs[:, 1].astype(np.intp), unit_classes(pairs[:, 0]), pairs[:, 0]
-    )
-    compared = np.asarray(member[pairs[:, 1], :start].any(axis=1))
-    return ImageSet(
-        attributes=tuple(numbers),
-        images=images,
-        subject=own,
-        record=record.reshape(-1).astype(np.intp),
-        units=units,
-        exchanged=tuple(c[compared[c].any(axis=1)] for c in units.classes),
-        spans=tuple(spans),
-    )
 
 
 class LabelPermuter:

@@ -37,22 +37,16 @@ def by_region(
         As of `fp2.data.stimuli.make_stimuli`.
     """
     changed = []
-    for stimulus, location in zip(stimuli, _locations(people, pixels), strict=True):
-        changed.append(stimulus if stimulus.error else _with_variant(stimulus, location, variant))
-        tick(1)
-    return changed
-
-
-def _locations(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[PersonLocation]:
     boxes, faces = (_boxes(people, prefix) for prefix in ("box", "face"))
     masks = people["mask_path"].tolist() if "mask_path" in people else [None] * len(people)
     paths = [Path(path) for path in people["image_path"]]
-    return [
-        PersonLocation(
-            path, subject, (pixels[path].width, pixels[path].height), box, face, Path(mask) if mask else None
-        )
-        for path, subject, box, face, mask in zip(paths, people["subject_id"], boxes, faces, masks, strict=True)
-    ]
+    rows = zip(stimuli, paths, people["subject_id"], boxes, faces, masks, strict=True)
+    for stimulus, path, subject, box, face, mask in rows:
+        size = pixels[path].width, pixels[path].height
+        location = PersonLocation(path, subject, size, box, face, Path(mask) if mask else None)
+        changed.append(stimulus if stimulus.error else _with_variant(stimulus, location, variant))
+        tick(1)
+    return changed
 
 
 def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:

@@ -42,7 +42,22 @@ def label(
     if status:
         print_json(_state(sheet)) if as_json else _show(sheet)
         return 0
-    _serve(sheet, labeller, port)
+    console = Terminal()
+    with LabelServer(sheet, labeller, port) as server:
+        if not server.order:
+            what = "no two labellers differ" if labeller == RESOLVER else "the sample has no answer of the run"
+            raise Fp2Error(f"there is nothing to label: {what}", where=str(sheet.folder))
+        about = sheet.about
+        console.print(f"{len(server.order)} answers for {about['scorer']}, {server.done} labelled by {labeller}")
+        if (few := _few(sheet)) is not None:
+            console.print(few, style="yellow", highlight=False)
+        console.print(f"{server.address}  (Ctrl-C ends it)", soft_wrap=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            left = len(server.order) - server.done
+            words = "all are labelled" if not left else f"{left} are left; the same command continues"
+            console.print(f"{server.done} of {len(server.order)} labelled: {words}")
     return 0
 
 
@@ -111,26 +126,6 @@ def render(
         definition=scale.question, buttons=buttons, labeller=plain(labeller), done=done, total=total, place=place,
         question=plain(question), text=plain(text),
     )  # fmt: skip
-
-
-def _serve(sheet: Sheet, labeller: str, port: int) -> None:
-    """Serve until Ctrl-C, and say how far the labelling is."""
-    console = Terminal()
-    with LabelServer(sheet, labeller, port) as server:
-        if not server.order:
-            what = "no two labellers differ" if labeller == RESOLVER else "the sample has no answer of the run"
-            raise Fp2Error(f"there is nothing to label: {what}", where=str(sheet.folder))
-        about = sheet.about
-        console.print(f"{len(server.order)} answers for {about['scorer']}, {server.done} labelled by {labeller}")
-        if (few := _few(sheet)) is not None:
-            console.print(few, style="yellow", highlight=False)
-        console.print(f"{server.address}  (Ctrl-C ends it)", soft_wrap=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            left = len(server.order) - server.done
-            words = "all are labelled" if not left else f"{left} are left; the same command continues"
-            console.print(f"{server.done} of {len(server.order)} labelled: {words}")
 
 
 def _few(sheet: Sheet) -> str | None:

@@ -7,7 +7,7 @@ mean of the labellers'.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -53,13 +53,22 @@ class MeasurementErrors(Supplement):
             return None
         _correct(rows, run.comparison.alpha)
         labellers = _labellers(labels)
+        numbers = labels[["probe", "scorer", "labeller", "label", "probability"]]
+        kappa = [pair["kappa"] for one in labellers for pair in one["agreement"] if pair["kappa"] is not None]
         return {
             "alpha": run.comparison.alpha,
             "least_labelled": LEAST_LABELLED,
             "family": "all rows of this block, Holm; the tests of equal error are a family of their own",
             "labellers": labellers,
             "rows": rows,
-            "headline": _headline(labels, labellers, rows),
+            "headline": {
+                "labels_digest": digest(sorted([*map(str, row)] for row in numbers.itertuples(index=False))),
+                "labelled_answers": int(sum(one["n_answers"] for one in labellers)),
+                "labellers": int(max(len(one["n_labels"]) for one in labellers)),
+                "smallest_kappa": min(kappa, default=None),
+                **{name: sum(row["outcome"] == name for row in rows) for name in MEANINGS},
+                "error_differs": sum(bool(row["error_differs"]) for row in rows),
+            },
         }
 
 
@@ -168,19 +177,3 @@ def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return out
-
-
-def _headline(
-    labels: pd.DataFrame, labellers: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return what the passport says: the labels, their agreement, and what they confirm."""
-    numbers = labels[["probe", "scorer", "labeller", "label", "probability"]]
-    kappa = [pair["kappa"] for one in labellers for pair in one["agreement"] if pair["kappa"] is not None]
-    return {
-        "labels_digest": digest(sorted([*map(str, row)] for row in numbers.itertuples(index=False))),
-        "labelled_answers": int(sum(one["n_answers"] for one in labellers)),
-        "labellers": int(max(len(one["n_labels"]) for one in labellers)),
-        "smallest_kappa": min(kappa, default=None),
-        **{name: sum(row["outcome"] == name for row in rows) for name in MEANINGS},
-        "error_differs": sum(bool(row["error_differs"]) for row in rows),
-    }

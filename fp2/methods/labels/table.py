@@ -105,7 +105,15 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     )
     for name in sorted(set(rows["scorer"]) - set(scorers)):
         raise Fp2Error(f"the run has no scorer {name!r}", where=path, fix=nearest(str(name), list(scorers)))
-    _check(rows, scorers, path)
+    lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
+    for index, (name, label, probability) in enumerate(lines, start=2):
+        scale = scorers[name].label_scale
+        if not math.isnan(label) and scale is not None and label not in scale.values:
+            fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
+            raise Fp2Error(f"{label:g} is not a label of {name}", where=f"{path}, line {index}", fix=fix)
+        if not 0 < probability <= 1:
+            fix = "Give a number above 0 and at most 1"
+            raise Fp2Error("the probability is out of range", where=f"{path}, line {index}", fix=fix)
     return given, rows
 
 
@@ -118,19 +126,6 @@ def _numbers(cells: Any, path: str, what: str) -> Iterator[float]:
         if math.isinf(value):
             raise Fp2Error(f"{cell[:40]!r} is not a number", where=f"{path}, line {index}, {what}")
         yield value
-
-
-def _check(rows: pd.DataFrame, scorers: Mapping[str, Scorer], path: str) -> None:
-    """Raise for a label that its scale lacks, or a probability out of range."""
-    lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
-    for index, (name, label, probability) in enumerate(lines, start=2):
-        scale = scorers[name].label_scale
-        if not math.isnan(label) and scale is not None and label not in scale.values:
-            fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
-            raise Fp2Error(f"{label:g} is not a label of {name}", where=f"{path}, line {index}", fix=fix)
-        if not 0 < probability <= 1:
-            fix = "Give a number above 0 and at most 1"
-            raise Fp2Error("the probability is out of range", where=f"{path}, line {index}", fix=fix)
 
 
 def _found(given: pd.DataFrame, answers: pd.DataFrame, salt: bytes) -> pd.DataFrame:

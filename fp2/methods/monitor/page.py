@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 from fp2.extension import (
@@ -27,11 +26,14 @@ from fp2.extension import (
     render_document,
     write_page,
 )
-from fp2.methods.monitor.evidence import Evidence
-from fp2.methods.monitor.looks import Monitor, RowKey
+from fp2.methods.monitor.looks import Monitor
 
 PAGE = "index.html"
 MOST_LINES, MOST_ROWS = 6, 12
+COLUMNS = (
+    Column("Row", Kind.NAME), Column("Answers", Kind.COUNT), Column("Difference", Kind.NUMBER, signed=True),
+    Column("log10 e", Kind.NUMBER, digits=2), Column("Changed"),
+)  # fmt: skip
 HOW = (
     Sentence(
         "Evidence: how many times better a bet against an unchanged model has done than one on it (an e-value). It "
@@ -51,12 +53,35 @@ def write(monitor: Monitor, name: str, folder: Path) -> Path:
     unlike = [(row, evidence) for row, evidence in monitor.rows.items()
               if evidence.n >= reading.MIN_CELL and evidence.squares]  # fmt: skip
     unlike.sort(key=lambda item: -item[1].log_e)
-    courses, rows = _courses(monitor, [row for row, _ in unlike[:MOST_LINES]]), _rows(monitor, unlike[:MOST_ROWS])
-    sections = [PageSection("rows", "Where answers differ most", (courses, rows))] if unlike else []
-    how = Part(reading.HOW_TO_READ, HOW, folded=True)
-    return write_page(
-        folder / PAGE, render_document(f"Monitor of {name}", [*summary(monitor), _evidence(monitor), how], sections)
+    changed, n = set(monitor.changed_rows()), len(monitor.rows)
+    cells = [
+        Row([row.label, evidence.n, evidence.mean, evidence.log_e / math.log(10), "yes" if row in changed else "no"])
+        for row, evidence in unlike[:MOST_ROWS]
+    ]
+    caption = (
+        f"The {len(cells)} of {n} rows with most evidence; a row needs {n} / alpha by itself. Rows of fewer than "
+        f"{reading.MIN_CELL} answers are not shown"
     )
+    looks = list(enumerate(monitor.looks, 1))
+    series = [
+        Series([Point(each.means.get(row), f"look {number}", x=float(number)) for number, each in looks], row.label)
+        for row, _ in unlike[:MOST_LINES]
+        if row in monitor.looks[-1].means
+    ]
+    courses = Chart(
+        ChartKind.LINES, "courses", "Mean difference over all looks so far", series,
+        Axis("new less stored, of the range"), Axis("look"), [Reference(0.0)], filled="",
+    )  # fmt: skip
+    values = (courses, Table("rows", COLUMNS, cells, caption))
+    points = [Point(each.log10_e, f"look {number}, {each.when[:10]}", x=float(number)) for number, each in looks]
+    evidence_chart = Chart(
+        ChartKind.LINES, "evidence", "Evidence that the model has changed", [Series(points)],
+        Axis("evidence (log10 of the e-value)"), Axis("look"), [Reference(math.log10(1 / monitor.alpha), "changed")],
+        filled="",
+    )  # fmt: skip
+    header = [*summary(monitor), evidence_chart, Part(reading.HOW_TO_READ, HOW, folded=True)]
+    sections = [PageSection("rows", "Where answers differ most", values)] if unlike else []
+    return write_page(folder / PAGE, render_document(f"Monitor of {name}", header, sections))
 
 
 def summary(monitor: Monitor) -> list[Sentence]:
@@ -70,52 +95,3 @@ def summary(monitor: Monitor) -> list[Sentence]:
     rows = monitor.changed_rows()
     where = ["; most clearly ", Name(rows[0].label), f", by {monitor.rows[rows[0]].mean:+.3f}"] if rows else []
     return [Sentence([f"The model has changed: found at look {first}", *where, "."], Weight.LEAD), Sentence(read)]
-
-
-def _evidence(monitor: Monitor) -> Chart:
-    points = [
-        Point(each.log10_e, f"look {number}, {each.when[:10]}", x=float(number))
-        for number, each in enumerate(monitor.looks, 1)
-    ]
-    limit = Reference(math.log10(1 / monitor.alpha), "changed")
-    return Chart(
-        ChartKind.LINES, "evidence", "Evidence that the model has changed", [Series(points)],
-        Axis("evidence (log10 of the e-value)"), Axis("look"), [limit], filled="",
-    )  # fmt: skip
-
-
-def _courses(monitor: Monitor, rows: Sequence[RowKey]) -> Chart:
-    """Return the courses of rows."""
-    series = [
-        Series(
-            [
-                Point(each.means.get(row), f"look {number}", x=float(number))
-                for number, each in enumerate(monitor.looks, 1)
-            ],
-            row.label,
-        )
-        for row in rows
-        if row in monitor.looks[-1].means
-    ]
-    return Chart(
-        ChartKind.LINES, "courses", "Mean difference over all looks so far", series,
-        Axis("new less stored, of the range"), Axis("look"), [Reference(0.0)], filled="",
-    )  # fmt: skip
-
-
-def _rows(monitor: Monitor, rows: Sequence[tuple[RowKey, Evidence]]) -> Table:
-    changed = set(monitor.changed_rows())
-    columns = (
-        Column("Row", Kind.NAME), Column("Answers", Kind.COUNT), Column("Difference", Kind.NUMBER, signed=True),
-        Column("log10 e", Kind.NUMBER, digits=2), Column("Changed"),
-    )  # fmt: skip
-    n = len(monitor.rows)
-    caption = (
-        f"The {len(rows)} of {n} rows with most evidence; a row needs {n} / alpha by itself. Rows of fewer than "
-        f"{reading.MIN_CELL} answers are not shown"
-    )
-    cells = [
-        Row([row.label, evidence.n, evidence.mean, evidence.log_e / math.log(10), "yes" if row in changed else "no"])
-        for row, evidence in rows
-    ]
-    return Table("rows", columns, cells, caption)

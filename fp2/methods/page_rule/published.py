@@ -62,13 +62,14 @@ class Published(Supplement):
         if not run.config.analysis.published or not run.disparities or run.battery.people != 1:
             return None
         rows = [row for cut in run.cuts for row in _rows(run, cut)]
-        composites = {}
+        composites, headline = {}, {}
+        keys = ("value", "severity", "n_significant", "n_significant_ours")
         for cut in run.cuts:
             own = [row for row in rows if row["cut"] == cut.name]
             if own:
                 counted = [row for row in own if row["probe"] in PAGE_PROBES]
                 value = sum(row["disparity"] for row in counted) / len(counted) if counted else None
-                composites[cut.name] = {
+                composite = {
                     "grouped_by": list(first_listed(run.people, cut)[1]),
                     "value": value,
                     "severity": None if value is None else severity_words(value),
@@ -76,6 +77,10 @@ class Published(Supplement):
                     "n_significant": sum(row["significant"] for row in counted),
                     "n_significant_ours": sum(bool(row["ours"]["significant"]) for row in counted),
                 }
+                small = any(_smaller_extreme(row) < run.config.report.suppress_below for row in counted)
+                hidden = ("value", "severity") if small else ()
+                composites[cut.name] = composite
+                headline[cut.name] = {key: None if key in hidden else composite[key] for key in keys}
         return {
             "rule": "the Fingerprint² page: answers as units, refusals included, first value listed",
             "level": LEVEL,
@@ -84,7 +89,7 @@ class Published(Supplement):
             "steps": list(STEPS),
             "composites": composites,
             "rows": rows,
-            "headline": _headline(composites, rows, run.config.report.suppress_below),
+            "headline": headline,
             "metrics": {
                 f"composite.{cut}": one["value"] for cut, one in composites.items() if one["value"] is not None
             },
@@ -97,19 +102,6 @@ class Published(Supplement):
             (row["probe"], VALENCE, row["cut"]): {f"published_{name}": row[name] for name in names}
             for row in block["rows"]
         }
-
-
-def _headline(
-    composites: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], min_cell: int
-) -> dict[str, Any]:  # fmt: skip
-    """Return each cut's composite, None where it rests on a small group, and the numbers of significant probes."""
-    keys = ("value", "severity", "n_significant", "n_significant_ours")
-    out = {}
-    for cut, one in composites.items():
-        own = [row for row in rows if row["cut"] == cut and row["probe"] in one["probes"]]
-        hidden = any(_smaller_extreme(row) < min_cell for row in own)
-        out[cut] = {key: None if hidden and key in ("value", "severity") else one[key] for key in keys}
-    return out
 
 
 def effect_words(d: float) -> str:
@@ -274,7 +266,13 @@ class PublishedSection(Section):
             composites = {model: block["composites"][cut] for model, block, _ in runs if model in rows}
             yield _leaderboard(cut, rows, composites, labels)
             counted = [(model, row) for model in rows for row in rows[model].values() if row["probe"] in PAGE_PROBES]
-            yield _effects(cut, counted, labels)
+            out = []
+            for model, row in sorted(counted, key=lambda item: -item[1]["d"]):
+                d, words = (_page_number(row, row[key]) for key in ("d", "effect"))
+                groups = [Cell(plain(row[end]), muted=d.muted) for end in ("worst_group", "best_group")]
+                out.append(Row([model, labels[row["probe"]], d, words, *groups]))
+            title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
+            yield Table("effects", EFFECT_COLUMNS, out, title, cut=cut)
             yield _tally(cut, [row for _, row in counted])
 
 
@@ -299,19 +297,6 @@ def _leaderboard(
         out.append(Row([model, Cell(index, muted=muted), *cells, *composite, count]))
     title = f"Leaderboard by the rule of the Fingerprint² page, {cut_label(cut)}"
     return Table("leaderboard", columns, out, title, primary=True, cut=cut)
-
-
-def _effects(cut: str, rows: Sequence[tuple[str, Mapping[str, Any]]], labels: Mapping[str, str]) -> Table:
-    """Return Cohen's d of every model and probe of the composite, the largest first."""
-    columns = [Column("Model", Kind.NAME), Column("Probe"), Column("Cohen's d", Kind.NUMBER, digits=2),
-               Column("Size, page"), Column("Worst, page", Kind.NAME), Column("Best, page", Kind.NAME)]  # fmt: skip
-    out = []
-    for model, row in sorted(rows, key=lambda item: -item[1]["d"]):
-        d, words = (_page_number(row, row[key]) for key in ("d", "effect"))
-        groups = [Cell(plain(row[end]), muted=d.muted) for end in ("worst_group", "best_group")]
-        out.append(Row([model, labels[row["probe"]], d, words, *groups]))
-    title = f"Effect sizes by the rule of the Fingerprint² page, {cut_label(cut)}"
-    return Table("effects", columns, out, title, cut=cut)
 
 
 def _page_number(row: Mapping[str, Any], value: Any, detail: str = "") -> Cell:
@@ -393,6 +378,14 @@ DISPARITY_COLUMNS = [
     Column("p, page", Kind.P),
     Column("Adjusted p, ours", Kind.P),
     Column("Verdict, ours", Kind.VERDICT),
+]
+EFFECT_COLUMNS = [
+    Column("Model", Kind.NAME),
+    Column("Probe"),
+    Column("Cohen's d", Kind.NUMBER, digits=2),
+    Column("Size, page"),
+    Column("Worst, page", Kind.NAME),
+    Column("Best, page", Kind.NAME),
 ]
 RULE = (
     "The page's rule: every answer is a unit and refusals are scored like any answer; a person is in the group of the "

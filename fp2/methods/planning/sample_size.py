@@ -106,7 +106,22 @@ def plan_power(
     wanted: PowerQuestion, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
     """Print the sample sizes as a table, and write the requested files."""
-    _check(wanted)
+    stated = wanted.icc is not None or wanted.sd is not None
+    if wanted.pilot is not None and stated:
+        raise Fp2Error("the spread is given twice", where="fp2 plan --power", fix="Give --pilot, or --icc and --sd")
+    if wanted.pilot is None and (wanted.icc is None or wanted.sd is None):
+        fix = "Give --pilot RUN, or both --icc and --sd"
+        raise Fp2Error("the spread of the answers is unknown", where="fp2 plan --power", fix=fix)
+    ranges = {
+        "--icc": wanted.icc is None or 0 <= wanted.icc <= 1,
+        "--sd": wanted.sd is None or wanted.sd > 0,
+        "--gap": wanted.gap is None or wanted.gap > 0,
+        "--groups": wanted.groups is None or wanted.groups >= 2,
+        "--target": 0.05 < wanted.power < 1,
+        "--images": bool(wanted.images) and all(1 <= k <= 1_000 for k in wanted.images),
+    }
+    if bad := next((name for name, ok in ranges.items() if not ok), None):
+        raise Fp2Error("out of range", where=bad, fix="See fp2 plan --help")
     if wanted.pilot is not None:
         designs, family = _from_pilot(wanted, overrides)
     else:
@@ -176,25 +191,6 @@ def expected_effects(
         f"{missed} may be missed. Sample sizes: fp2 plan --power; fewer cuts, probes or scorers help too",
         max(gaps),
     )
-
-
-def _check(wanted: PowerQuestion) -> None:
-    stated = wanted.icc is not None or wanted.sd is not None
-    if wanted.pilot is not None and stated:
-        raise Fp2Error("the spread is given twice", where="fp2 plan --power", fix="Give --pilot, or --icc and --sd")
-    if wanted.pilot is None and (wanted.icc is None or wanted.sd is None):
-        fix = "Give --pilot RUN, or both --icc and --sd"
-        raise Fp2Error("the spread of the answers is unknown", where="fp2 plan --power", fix=fix)
-    ranges = {
-        "--icc": wanted.icc is None or 0 <= wanted.icc <= 1,
-        "--sd": wanted.sd is None or wanted.sd > 0,
-        "--gap": wanted.gap is None or wanted.gap > 0,
-        "--groups": wanted.groups is None or wanted.groups >= 2,
-        "--target": 0.05 < wanted.power < 1,
-        "--images": bool(wanted.images) and all(1 <= k <= 1_000 for k in wanted.images),
-    }
-    if bad := next((name for name, ok in ranges.items() if not ok), None):
-        raise Fp2Error("out of range", where=bad, fix="See fp2 plan --help")
 
 
 def _stated(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:

@@ -93,7 +93,17 @@ def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOption
     frame = frame.where(frame.notna(), None)
     ends = tuple(zip((name for name, _, _ in read), accumulate(map(len, parts)), strict=True))
     supplied = Supplied(frame, tuple(dict.fromkeys(form.name for _, form, _ in read)), ends)
-    _check_there(supplied, read[0][2])
+    columns = _columns(read[0][2])
+    listed = ", ".join(columns[:_SHOWN]) + (", ..." if len(columns) > _SHOWN else "")
+    where = supplied.ends[0][0] if supplied.ends else WHERE
+    if frame.empty:
+        raise Fp2Error("there are no answers in it", where=where)
+    if not supplied.has("image"):
+        fix = f"Set engine.columns={{image: COLUMN}}, engine.id_pattern or engine.index. Its columns are: {listed}"
+        raise Fp2Error("the answers do not say which image they are about", where=where, fix=fix)
+    if not any(supplied.has(name) for name in ("text", "numbers", *OF_CHOICES, *YES_NO_NUMBERS)):
+        fix = f"Set engine.columns={{text: COLUMN}} or {{p_yes: COLUMN}}. Its columns are: {listed}"
+        raise Fp2Error("there are no answers in it", where=where, fix=fix)
     for name in KEYS:
         if name in frame:
             _put(frame, name, [_key(value) for value in frame[name].tolist()])
@@ -129,7 +139,13 @@ def _named(table: pd.DataFrame, form: Form, file: str, options: RecordedOptions)
             fix = nearest(given, _columns(table))
             raise Fp2Error(f"the answers have no column {given!r} (for {name})", where=file, fix=fix)
     if form.name == "csv":
-        found = _without_empty(found)
+        statuses = found.get("status") or []
+        found = {name: [None if value == "" else value for value in values] for name, values in found.items()}
+        if statuses and "text" in found:  # an empty cell is no answer, unless the row's status says so
+            found["text"] = [
+                "" if text is None and status == "answered" else text
+                for text, status in zip(found["text"], statuses, strict=True)
+            ]
     for name, values in _from_ids(found, file, options).items():
         if name not in options.columns:
             found[name] = values
@@ -138,17 +154,6 @@ def _named(table: pd.DataFrame, form: Form, file: str, options: RecordedOptions)
 
 def _columns(table: pd.DataFrame) -> list[str]:
     return [str(name) for name in table.columns]
-
-
-def _without_empty(found: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the cells of a CSV file without the empty ones, unless the row's status says that it is an answer."""
-    status = found.get("status") or []
-    kept = {name: [None if value == "" else value for value in values] for name, values in found.items()}
-    if status and "text" in kept:
-        kept["text"] = [
-            "" if text is None and said == "answered" else text for text, said in zip(kept["text"], status, strict=True)
-        ]
-    return kept
 
 
 def _from_ids(found: Mapping[str, list[Any]], file: str, options: RecordedOptions) -> dict[str, list[Any]]:
@@ -186,21 +191,6 @@ def _index(path: str) -> dict[str, dict[str, Any]]:
         raise Fp2Error(f"the id {twice!r} is in the index twice", where=path)
     rows = zip(*(table[name].tolist() for name in names), strict=True)
     return {one: dict(zip(names, row, strict=True)) for one, row in zip(ids, rows, strict=True)}
-
-
-def _check_there(supplied: Supplied, table: pd.DataFrame) -> None:
-    """Raise unless images and answers are there."""
-    columns = _columns(table)
-    listed = ", ".join(columns[:_SHOWN]) + (", ..." if len(columns) > _SHOWN else "")
-    where = supplied.ends[0][0] if supplied.ends else WHERE
-    if supplied.frame.empty:
-        raise Fp2Error("there are no answers in it", where=where)
-    if not supplied.has("image"):
-        fix = f"Set engine.columns={{image: COLUMN}}, engine.id_pattern or engine.index. Its columns are: {listed}"
-        raise Fp2Error("the answers do not say which image they are about", where=where, fix=fix)
-    if not any(supplied.has(name) for name in ("text", "numbers", *OF_CHOICES, *YES_NO_NUMBERS)):
-        fix = f"Set engine.columns={{text: COLUMN}} or {{p_yes: COLUMN}}. Its columns are: {listed}"
-        raise Fp2Error("there are no answers in it", where=where, fix=fix)
 
 
 def _put(frame: pd.DataFrame, name: str, values: Sequence[Any]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fp2.extension import (
-    DASH,
     Column,
     Estimate,
     Kind,
@@ -17,6 +16,7 @@ from fp2.extension import (
     as_cell,
     plain,
     plain_cell,
+    sentence,
     suppressed,
     variant_name,
 )
@@ -54,16 +54,20 @@ def across_runs(
 def across_table(table: Mapping[str, Any]) -> Table:
     """Return a table of `across_runs`."""
     columns = [Column(column["label"], Kind(column["kind"]), digits=column["digits"]) for column in table["columns"]]
-    rows = [Row([Estimate(*cell) if isinstance(cell, list | tuple) else cell for cell in row]) for row in table["rows"]]
+    rows = [Row([*map(_cell, row)]) for row in table["rows"]]
     title = plain(table["title"]) + (f", {plain(table['variant'])}" if table["variant"] else "")
     return Table(f"{table['section']}_{table['name']}", columns, rows, title, cut=table["cut"])
 
 
-def cell_words(cell: Any) -> str:
-    """Return a cell of `tables_of` in words."""
-    if cell is None or isinstance(cell, str):
-        return plain(cell or DASH)
-    if isinstance(cell, Sequence):
-        value, low, high = (f"{end:.3g}" for end in cell)
-        return f"{value} ({low} to {high})"
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.3g}"
+def beside_tables(
+    tables: Sequence[Mapping[str, Any]], names: Sequence[str], *, primary: bool = False
+) -> Iterator[Table]:
+    """Yield the tables that sections of the runs set side by side (`fp2.report.section.tables_of`)."""
+    columns = [Column("Number", Kind.NAME), *(Column(name, Kind.ESTIMATE) for name in names)]
+    for table in tables:
+        rows = [Row([label, *map(_cell, cells)]) for label, cells in table["rows"].items()]
+        yield Table(table["section"], columns, rows, sentence(plain(table["title"])), primary)
+
+
+def _cell(value: Any) -> Any:
+    return Estimate(*value) if isinstance(value, list | tuple) else value

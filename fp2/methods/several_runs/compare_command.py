@@ -9,17 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
-from fp2.extension import Fp2Error, Terminal, artifacts, load_config, plural, write_page, write_text
-from fp2.methods.several_runs.comparison import difference_words, differs, reading, sizes_words
+from fp2.extension import Fp2Error, Terminal, artifacts, load_config, write_page, write_text
 
 if TYPE_CHECKING:
     from fp2.extension import Config
 
-MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
 
 
@@ -32,7 +28,17 @@ def compare_runs(
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
     in place of the tables.
     """
-    from fp2.extension import Progress, finish_purges, read_run, recording, run_sections, tables_of, writing_about
+    from fp2.extension import (
+        Progress,
+        finish_purges,
+        read_run,
+        recording,
+        run_sections,
+        tables_of,
+        terminal,
+        writing_about,
+    )
+    from fp2.methods.several_runs.across import beside_tables
     from fp2.methods.several_runs.compare_many import check_runs, compare_all
     from fp2.methods.several_runs.sweep_report import FILES, comparison_page
 
@@ -48,7 +54,11 @@ def compare_runs(
         if json_path == STANDARD_OUTPUT:
             print(_as_json(tables))
             return
-        print_tables(tables["tables"], [run["name"] for run in tables["runs"]], Terminal())
+        console = Terminal()
+        for rendered in terminal(
+            beside_tables(tables["tables"], [run["name"] for run in tables["runs"]], primary=True), 0
+        ):
+            console.print(rendered)
         with recording(Path(config.paths.state), [run["run_id"] for run in tables["runs"]], [json_path]):
             _write_files(tables, json_path, None)
         return
@@ -67,12 +77,7 @@ def compare_runs(
             print(_as_json(block))
             json_path = None
         else:
-            console = Terminal()
-            if two:
-                _print(block, config.analysis.alpha, console)
-            else:
-                _print_pairs(comparison, config.analysis.alpha, console)
-            print_tables(shared_tables, comparison["runs"], console)
+            _print(comparison, shared_tables, config.analysis.alpha)
         if html or json_path or figure:
             with (
                 recording(Path(config.paths.state), [run.run_id for run in runs], [html, json_path, figure]),
@@ -104,117 +109,20 @@ def _write_files(block: Mapping[str, Any], json_path: Path | None, figure: Path 
     print(f"{'figure':<12} {figure}")
 
 
-def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    from fp2.extension import calibration_words, cut_label, plain, scorer_label
+def _print(comparison: Mapping[str, Any], shared_tables: Sequence[Mapping[str, Any]], alpha: float) -> None:
+    """Print the distances, how they are read, and the tables that sections of the runs set side by side."""
+    from fp2.extension import calibration_words, terminal
+    from fp2.methods.several_runs.across import beside_tables
+    from fp2.methods.several_runs.comparison import comparison_values, reading
 
-    first, second = block["first"], block["second"]
-    console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
-    console.print(sizes_words(block), highlight=False)
-    if calibration := calibration_words((first, second)):
+    console = Terminal()
+    if calibration := calibration_words(pair[side] for pair in comparison["pairs"] for side in ("first", "second")):
         console.print(Text(calibration, style="italic"))
-    headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
-    secondary_rows = [row for row in block["distances"] if row["scorer"] != block["primary"]]
-    telling = [row for row in secondary_rows if row["distance"] is not None and (row["null_mean"] or row["distance"])]
-    console.print(_distances(headline, f"Distance between the fingerprints, {scorer_label(block['primary'])}", alpha))
-    if headline:
-        console.print(_probes(headline, block["probes"], alpha))
-    if telling:
-        console.print(_distances(telling, "Other scorers", alpha, scorer=True))
-    if len(telling) < len(secondary_rows):
-        quiet = {
-            f"{scorer_label(row['scorer'])} by {cut_label(row['cut'])}" for row in secondary_rows if row not in telling
-        }
-        console.print(Text(f"Not compared, or without any difference: {', '.join(sorted(quiet))}.", style="dim"))
-    console.print(Text(reading({"runs": [first, second], "pairs": [block]}, alpha), style="dim"))
-    for note in block["notes"]:
-        console.print(Text(note, style="yellow"))
-
-
-def _print_pairs(comparison: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.extension import calibration_words, cut_label, plain, scorer_label
-
-    pairs = comparison["pairs"]
-    console.print(Text(f"{plural(len(comparison['runs']), 'run')}, {plural(len(pairs), 'pair')}", style="bold"))
-    if calibration := calibration_words(pair[side] for pair in pairs for side in ("first", "second")):
-        console.print(Text(calibration, style="italic"))
-    verdicts_by_scorer: dict[tuple[str, str], list[bool]] = {}
-    tables: dict[str, Table] = {}
-    for pair in pairs:
-        for row in pair["distances"]:
-            if row["scorer"] != comparison["primary"]:
-                verdicts_by_scorer.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
-                continue
-            title = f"Distance between the fingerprints, {scorer_label(row['scorer'])} by {cut_label(row['cut'])}"
-            names = Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}")
-            tables.setdefault(row["cut"], _new(title, ("runs",))).add_row(names, *_cells(row, alpha))
-    for table in tables.values():
-        console.print(table)
-    for (scorer, cut), verdicts in verdicts_by_scorer.items():
-        note = f"{scorer_label(scorer)} by {cut_label(cut)}: {sum(verdicts)} of {len(verdicts)} pairs differ"
-        console.print(Text(note, style="" if any(verdicts) else "dim"))
+    for rendered in terminal(comparison_values(comparison, alpha, {}), 0):
+        console.print(rendered)
     console.print(Text(reading(comparison, alpha), style="dim"))
-    for pair in comparison["not_compared"]:
-        note = f"Not compared: {pair['first']} and {pair['second']}, since {pair['reason']}"
-        console.print(Text(plain(note), style="yellow"))
-    for note in comparison["notes"]:
-        console.print(Text(note, style="yellow"))
-
-
-_NUMBERS = ("distance", "95 %", "null mean", "p", "corr.")
-
-
-def _new(title: str, labels: Sequence[str], numbers: Sequence[str] = _NUMBERS) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0, pad_edge=False,
-        show_edge=False,
-    )  # fmt: skip
-    for name in labels:
-        table.add_column(name, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("difference", overflow="fold")
-    return table
-
-
-def _cells(row: Mapping[str, Any], alpha: float, numbers: Sequence[str] = _NUMBERS) -> list[Text]:
-    """Return the cells of a distance: the chosen `numbers`, and whether there is a difference."""
-    from fp2.extension import DASH, number, probability
-
-    cells = {
-        "distance": number(row["distance"]), "null mean": number(row["null_mean"]),
-        "95 %": DASH if row.get("ci_low") is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
-        "p": probability(row["adjusted_p"]), "corr.": number(row.get("correlation"), 2),
-    }  # fmt: skip
-    distance, *others = (cells[name] for name in numbers)
-    bold = "bold" if differs(row, alpha) else ""
-    return [Text(distance, style=bold), *map(Text, others), Text(difference_words(row, alpha))]
-
-
-def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scorer: bool = False) -> Table:
-    """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
-    from fp2.extension import cut_label, scorer_label
-
-    numbers = _NUMBERS[:-1] if scorer else _NUMBERS
-    table = _new(title, ("scorer", "cut") if scorer else ("cut",), numbers)
-    for row in rows:
-        labels = [scorer_label(row["scorer"]), cut_label(row["cut"])]
-        table.add_row(*map(Text, labels if scorer else labels[1:]), *_cells(row, alpha, numbers))
-    return table
-
-
-def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha: float) -> Table:
-    """Return the probes in which the runs differ most, relative to the null mean."""
-    from fp2.extension import cut_label, plain
-
-    numbers = ("distance", "null mean", "p")
-    table = _new("Probes with the largest distances", ("probe", "cut"), numbers)
-    entries = [(row["cut"], entry) for row in rows for entry in row["by_probe"]]
-    entries.sort(key=lambda item: (item[1]["adjusted_p"], (item[1]["null_mean"] or 0.0) - item[1]["distance"]))
-    for cut, entry in entries[:MOST_PROBES]:
-        label = plain(labels.get(entry["probe"], entry["probe"]))
-        table.add_row(Text(label), Text(cut_label(cut)), *_cells(entry, alpha, numbers))
-    return table
+    for rendered in terminal(beside_tables(shared_tables, comparison["runs"], primary=True), 0):
+        console.print(rendered)
 
 
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
@@ -253,17 +161,3 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
         ],
         "tables": tables,
     }
-
-
-def print_tables(tables: Sequence[Mapping[str, Any]], names: Sequence[str], console: Terminal) -> None:
-    """Print tables of several runs, a column for each run."""
-    from fp2.methods.several_runs.across import cell_words
-
-    for one in tables:
-        table = Table(title=one["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("", overflow="fold")
-        for name in names:
-            table.add_column(Text(name), justify="right", overflow="fold")
-        for label, cells in one["rows"].items():
-            table.add_row(Text(label), *(Text(cell_words(cell)) for cell in cells))
-        console.print(table)

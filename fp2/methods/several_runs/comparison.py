@@ -1,4 +1,4 @@
-"""The distances between runs as values, and the words that page and terminal share.
+"""The distances between runs as values, which page and terminal show.
 
 It shows what `compare_many.compare_all` computed.
 """
@@ -32,9 +32,9 @@ from fp2.extension import (
 
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
-    "by chance alone: compare it with its null mean. {level} %: interval of the distance. p: {test}, Holm-corrected "
-    "over the {pairs}cuts of a scorer, for single probes over its {more}probes x cuts. corr.: correlation of the two "
-    "runs' group means, 1 where the same groups are described better and worse."
+    "by chance alone: compare it with its null mean. {level} %: interval of the distance. Adjusted p: {test}, "
+    "Holm-corrected over the {pairs}cuts of a scorer, for single probes over its {more}probes x cuts. Correlation: "
+    "that of the two runs' group means, 1 where the same groups are described better and worse."
 )
 TESTS = {
     "shared": "group labels are permuted across subjects, and the two runs exchanged within subjects (the larger p)",
@@ -71,12 +71,13 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
     columns = (
         *paired, Column("Score"), Column("Groups by"), Column("Distance", Kind.NUMBER),
         Column(level, Kind.INTERVAL), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
-        Column("Correlation", Kind.NUMBER), Column("Difference"),
+        Column("Correlation", Kind.NUMBER, terminal=False), Column("Difference"),
     )  # fmt: skip
     others = [(title, row) for title, row in rows if row["scorer"] != every["primary"]]
     for name, fold, chosen in (("distances", "", primary), ("others", "Other scores", others)):
         cells = [[title] * len(paired) + _distance(row, alpha) for title, row in chosen]
-        yield Table(name, columns, [Row(row) for row in cells], fold=fold)
+        shown = name == "distances" or (not paired and any(differs(row, alpha) for _, row in chosen))
+        yield Table(name, columns, [Row(row) for row in cells], fold=fold, primary=shown)
     probes = [
         Row(
             [
@@ -98,7 +99,7 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
         *paired, Column("Groups by"), Column("Probe", Kind.NAME), Column("Distance", Kind.NUMBER),
         Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Difference"),
     )  # fmt: skip
-    yield Table("probes", of_probes, probes, fold=f"{sentence(scorer)} of single probes")
+    yield Table("probes", of_probes, probes, fold=f"{sentence(scorer)} of single probes", primary=not paired)
     yield Sentence(reading(every, alpha), Weight.DETAIL)
     for entry in every["not_compared"]:
         yield Sentence(

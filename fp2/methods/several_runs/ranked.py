@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fp2.extension import LeaderboardRow, Name, Sentence, Table, Value, boards, markdown, spreadsheet_cell
 
-
-@dataclass(frozen=True)
-class Place:
-    """The rank of one run: `difference` (`profiles.Ranked`), the bounds of its rank interval, tie letters."""
-
-    run_id: str
-    difference: float
-    rank_low: int
-    rank_high: int
-    ties: str
+if TYPE_CHECKING:
+    from fp2.methods.several_runs.profiles import Ranked
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
+    """The ranks of the runs (named by their ids) of one cut and image variant, best first; none for a `reason`.
 
     `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
     run; None without ranks.
@@ -32,7 +24,7 @@ class Ranking:
 
     cut: str
     variant: str | None
-    places: tuple[Place, ...]
+    places: tuple[Ranked, ...]
     reason: str | None
     notes: tuple[str, ...]
     alpha: float | None = None
@@ -44,7 +36,7 @@ def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> 
     A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
     """
     positions_of = {
-        (r.cut, r.variant): {entry.run_id: (x, entry) for x, entry in enumerate(r.places, 1)} for r in rankings
+        (r.cut, r.variant): {entry.name: (x, entry) for x, entry in enumerate(r.places, 1)} for r in rankings
     }
     boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
     for row in rows:
@@ -52,25 +44,16 @@ def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> 
     out: list[LeaderboardRow] = []
     for board, members in boards.items():
         positions = positions_of.get(board)
-        out += (
-            [_placed(row, positions) for row in sorted(members, key=lambda row: _order(row, positions))]
-            if positions
-            else members
-        )
+        if not positions:
+            out += members
+            continue
+        known = [row for row in members if row.run_id in positions]
+        for row in sorted(known, key=lambda row: positions[row.run_id][0]):
+            rank, place = positions[row.run_id]
+            ends = {"rank_low": place.rank_low, "rank_high": place.rank_high}
+            out.append(replace(row, rank=rank, difference=place.difference, ties=place.letters, **ends))
+        out += [replace(row, rank=None) for row in members if row.run_id not in positions]
     return out
-
-
-def _order(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> int:
-    return ranks[row.run_id][0] if row.run_id in ranks else len(ranks) + 1
-
-
-def _placed(row: LeaderboardRow, ranks: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
-    if row.run_id not in ranks:
-        return replace(row, rank=None)
-    x, entry = ranks[row.run_id]
-    return replace(
-        row, rank=x, difference=entry.difference, rank_low=entry.rank_low, rank_high=entry.rank_high, ties=entry.ties
-    )
 
 
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fp2.extension import Fp2Error, LoggedRun, Verdict, variant_name
-from fp2.methods.several_runs.ranked import Place, Ranking
+from fp2.methods.several_runs.ranked import Ranking
 from fp2.methods.several_runs.shared import (
     STOPPING,
     SharedLines,
@@ -78,7 +78,8 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
                 notes.append(f"{note} {', '.join(map(str, other_values))}")
         analysis = [run.results["analysis"] for run in ranked]
         n = max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis))
-        values, seed, alpha = shared_rows.values[list(comparable)], int(analysis[0]["seed"]), _first(ranked, "alpha")
+        values = shared_rows.values[list(comparable)]
+        seed, alpha = int(analysis[0]["seed"]), float(analysis[0]["alpha"])
         if any(STOPPING in run.results for run in ranked):
             drawn = resampled_profiles(
                 values, shared_rows.groups, shared_rows.subjects, shared_rows.images, n, seed, _least(ranked)
@@ -90,8 +91,7 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
                 values, shared_rows.groups, shared_rows.subjects, [run.run_id for run in ranked],
                 images=shared_rows.images, n_bootstrap=n, seed=seed, alpha=alpha, min_subjects=_least(ranked),
             )  # fmt: skip
-        places = (Place(row.name, row.difference, row.rank_low, row.rank_high, row.letters) for row in table.rows)
-        return Ranking(cut, variant, tuple(places), None, tuple(notes), alpha)
+        return Ranking(cut, variant, table.rows, None, tuple(notes), alpha)
     except Fp2Error as error:
         return Ranking(cut, variant, (), error.what, ())
 
@@ -164,10 +164,6 @@ def _answering(
     if len(comparable) < 2:
         raise Fp2Error("fewer than two runs have enough answers")
     return comparable, notes
-
-
-def _first(runs: Sequence[LoggedRun], name: str) -> float:
-    return float(runs[0].results["analysis"][name])
 
 
 def _least(runs: Sequence[LoggedRun]) -> int:

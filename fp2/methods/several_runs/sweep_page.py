@@ -62,7 +62,7 @@ from fp2.extension import (
     verdict_detail,
     verdict_words,
 )
-from fp2.methods.several_runs.across import across_table
+from fp2.methods.several_runs.across import across_table, beside_tables
 from fp2.methods.several_runs.charts import effect_bars
 from fp2.methods.several_runs.comparison import comparison_values
 
@@ -178,7 +178,7 @@ def sweep_sections(block: Block) -> list[tuple[str, str, list[Value]]]:
         ("effects", "Effect sizes", _effects(block)),
         ("answers", "Answers, refusals and failures by group", _answers_by_group(runs)),
         ("across", "By the rules of published studies", map(across_table, block["across"])),
-        ("beside", "Side by side", _beside(block)),
+        ("beside", "Side by side", beside_tables(block["beside"], [run["label"] for run in runs])),
         ("other", "Results of the protocols", _headlines(block)),
         ("data", "Data", _data(runs)),
         (
@@ -645,18 +645,6 @@ def _answers_by_group(runs: Sequence[Block]) -> Iterator[Value]:
         without = rows.pop("", [])
         all_rows = [row for group in rows.values() for row in group] + without
         yield Table("answers", columns, all_rows, f"By {cut_label(cut)}", cut=cut)
-
-
-def _beside(block: Block) -> Iterator[Value]:
-    """Yield the tables that sections of the runs set side by side (`fp2.report.section.tables_of`)."""
-    columns = [Column("Number", Kind.NAME), *(Column(run["label"], Kind.ESTIMATE) for run in block["runs"])]
-    for table in block["beside"]:
-        rows = [Row([label, *map(_number_cell, cells)]) for label, cells in table["rows"].items()]
-        yield Table(table["section"], columns, rows, sentence(plain(table["title"])))
-
-
-def _number_cell(cell: Any) -> Any:
-    return Estimate(*cell) if isinstance(cell, (list, tuple)) else cell
 
 
 def _headlines(block: Block) -> Iterator[Value]:

@@ -55,7 +55,7 @@ class Stopping(Supplement):
             n_asked = int(asked[of_probe.index].sum())
             look = looks.at_probe(str(probe)).now
             probes.append({"probe": str(probe), "look": look, "asked": n_asked, "planned": len(of_probe)})
-        n_asked, n_planned = int(asked.sum()), len(asked)
+        decided = Counter(decision.decided for decision in looks.rows.values())
         return {
             "rule": "certain",
             "order": ORDER,
@@ -74,14 +74,14 @@ class Stopping(Supplement):
                 for (probe, scorer, cut), decision in looks.rows.items()
             ],
             "composites": [{"cut": cut, **_stated(decision)} for cut, decision in looks.composites.items()],
-            "headline": {
-                "asked": n_asked,
-                "planned": n_planned,
-                "saved": 1 - n_asked / n_planned if n_planned else 0.0,
-                "looks": looks.now,
-                "decided": dict(sorted(Counter(decision.decided for decision in looks.rows.values()).items())),
-            },
+            "headline": headline(int(asked.sum()), len(asked), looks.now, dict(sorted(decided.items()))),
         }
+
+
+def headline(asked: int, planned: int, looks: int, decided: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the passport says of a stopped run; `decided`: how many rows have each decision."""
+    saved = 1 - asked / planned if planned else 0.0
+    return {"asked": asked, "planned": planned, "saved": saved, "looks": looks, "decided": dict(decided)}
 
 
 def _stated(decision: Any) -> dict[str, Any]:

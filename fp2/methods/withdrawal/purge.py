@@ -17,7 +17,6 @@ from fp2.extension import (
     PURGES,
     Config,
     Fp2Error,
-    Logged,
     Progress,
     ResponseStore,
     artifacts,
@@ -102,22 +101,19 @@ def _execute(here: Config, journal: Journal, downloads: Path) -> None:
                 for other in journal.steps:
                     other.done = other.done or other.kind == "texts"
             else:
-                _delete_rows(step, here, journal)
+                extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
+                for image in map(Path, journal.paths):
+                    if image.is_relative_to(extracted):
+                        image.unlink(missing_ok=True)
+                with ResponseStore(Path(step.target)) as store:
+                    deleted = origins.delete(
+                        store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths
+                    )
+                journal.store |= {table: n for table, n in deleted.items() if n}
             step.done = True
         journal.write()
         journal.remaining = left(here, journal, downloads)
         journal.certify(here)
-
-
-def _delete_rows(step: Step, here: Config, journal: Journal) -> None:
-    """Delete rows of the store, and before them the images that were extracted from a data set's own files."""
-    extracted = Path(here.paths.data).absolute() / WRITTEN_OUT
-    for path in map(Path, journal.paths):
-        if path.is_relative_to(extracted):
-            path.unlink(missing_ok=True)
-    with ResponseStore(Path(step.target)) as store:
-        deleted = origins.delete(store.connection, store.path, journal.response_keys(), journal.pictures, journal.paths)
-    journal.store |= {table: n for table, n in deleted.items() if n}
 
 
 def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) -> None:
@@ -141,20 +137,16 @@ def _replace_run(step: Step, here: Config, journal: Journal, downloads: Path) ->
     if folder and not stage.is_dir():
         forget_folder(Path(here.paths.state), folder)
     if run and stage.is_dir():
-        _replace_logged(run, stage, here)
+        results, files = results_in(stage), artifacts.files_of(stage)
+        if (stage / artifacts.PASSPORT).is_file():
+            files[artifacts.PASSPORT] = stage / artifacts.PASSPORT
+        tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
+        if results is not None:
+            tags = result_tags(results, stage, run_sections(stage, here, results["run_id"]))
+            tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(stage, "generator"))}
+        replace(run, here, files, results, tags)
     elif run:
         remove(run, here)
-
-
-def _replace_logged(run: Logged, source: Path, here: Config) -> None:
-    results, files = results_in(source), artifacts.files_of(source)
-    if (source / artifacts.PASSPORT).is_file():
-        files[artifacts.PASSPORT] = source / artifacts.PASSPORT
-    tags = {"summary": "[]", "severity": "None", "passport_sha256": "None", "description": ""}
-    if results is not None:
-        tags = result_tags(results, source, run_sections(source, here, results["run_id"]))
-        tags |= {"config_hash": results["config_hash"], **code_tags(passport_part(source, "generator"))}
-    replace(run, here, files, results, tags)
 
 
 def _prepare(files: Path | None, stage: Path, step: Step, here: Config, journal: Journal) -> None:

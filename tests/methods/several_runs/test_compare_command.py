@@ -117,8 +117,8 @@ def test_several_runs_are_compared_in_pairs_with_one_correction(
     out, picture = tmp_path / "found.json", tmp_path / "found.png"
     assert fp2("compare", *folders, *FAST, "--json", str(out), "--figure", str(picture), *bench.paths) == 0
     shown = capsys.readouterr().out
-    assert "3 runs, 3 pairs" in shown
-    assert "harsh – cruel" in shown
+    assert "2 of 3 distances of valence are significant" in shown
+    assert "harsh and cruel" in shown
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     found = json.loads(out.read_text(encoding="utf-8"))
     assert (found["runs"], found["not_compared"]) == (["fair", "harsh", "cruel"], [])

@@ -24,13 +24,13 @@ def test_a_clearly_better_model_has_a_rank_of_its_own() -> None:
     harsh = [run_of(f"harsh {k}", people, biased(-3, seed=k)) for k in (2, 3)]
     ranking = rankings([*harsh, fair])[0]
     assert ranking.reason is None
-    assert ranking.places[0].run_id == "fair-id"
+    assert ranking.places[0].name == "fair-id"
     assert (ranking.places[0].rank_low, ranking.places[0].rank_high) == (1, 1)
     assert [(p.rank_low, p.rank_high) for p in ranking.places[1:]] == [(2, 3), (2, 3)]
-    assert len({p.ties for p in ranking.places[1:]}) == 1
-    assert ranking.places[0].ties != ranking.places[1].ties
+    assert len({p.letters for p in ranking.places[1:]}) == 1
+    assert ranking.places[0].letters != ranking.places[1].letters
     rows = with_places(rank(s for run in (fair, *harsh) for s in summarise(run.results)), [ranking])
-    assert [row.run_id for row in rows] == [place.run_id for place in ranking.places]
+    assert [row.run_id for row in rows] == [place.name for place in ranking.places]
     assert [row.rank for row in rows] == [1, 2, 3]
     (board,) = boards(rows)
     cells = [[as_cell(cell) for cell in row.cells[1:4]] for row in board.rows]
@@ -96,7 +96,7 @@ def test_a_model_that_says_nothing_is_not_ranked_best() -> None:
                      for p in ("occupation", "trust")],
     )  # fmt: skip
     ranking = rankings([mute, constant, *runs])[0]
-    assert {place.run_id for place in ranking.places} == {"a-id", "b-id"}
+    assert {place.name for place in ranking.places} == {"a-id", "b-id"}
     assert "mute is not ranked" in ranking.notes[0]
     assert "constant is not ranked" in ranking.notes[1]
     rows = with_places(rank(s for run in (mute, *runs) for s in summarise(run.results)), [ranking])
@@ -108,5 +108,5 @@ def test_controls_are_ranked_among_themselves() -> None:
     blind: dict[str, Any] = {"variant": {"name": "blind", "kind": "blind"}}
     runs = [run_of(name, people, {"seed": k}) for k, name in enumerate("ab")]
     runs += [run_of(name, people, {"seed": k}, **blind) for k, name in enumerate("cd")]
-    boards = {ranking.variant: {place.run_id for place in ranking.places} for ranking in rankings(runs)}
+    boards = {ranking.variant: {place.name for place in ranking.places} for ranking in rankings(runs)}
     assert boards == {None: {"a-id", "b-id"}, "blind": {"c-id", "d-id"}}

@@ -111,6 +111,14 @@ def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
             {**head, "family_size": len(compared), **row.to_dict()}
             for (head, _), row in zip(compared, adjusted, strict=True)
         ]
+    metrics: dict[str, float] = {}
+    differences = []
+    for row in rows:
+        if row["raw"] is None:
+            continue
+        metrics[f"{row['variant']}.{row['question']}.{'_'.join(row['by'])}.{row['label']}.raw"] = row["raw"]
+        if row["significant"] and row["variant"] == ORIGINAL:
+            differences.append({key: row[key] for key in ("question", "by", "label", "raw", "adjusted_p", "verdict")})
     return {
         "variants": variants,
         "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
@@ -119,7 +127,8 @@ def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
         "tables": tables,
         "disparities": rows,
         "accuracy": _accuracy(labels, setting),
-        **_summary(tables, rows),
+        "metrics": metrics,
+        "headline": {"tables": len(tables), "differences": differences},
     }
 
 
@@ -275,16 +284,3 @@ def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
             if share is not None:
                 out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
     return out
-
-
-def _summary(tables: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return `metrics` (flat, for MLflow) and `headline` (for the passport): significant differences of originals."""
-    metrics: dict[str, float] = {}
-    differences = []
-    for row in rows:
-        if row["raw"] is None:
-            continue
-        metrics[f"{row['variant']}.{row['question']}.{'_'.join(row['by'])}.{row['label']}.raw"] = row["raw"]
-        if row["significant"] and row["variant"] == ORIGINAL:
-            differences.append({key: row[key] for key in ("question", "by", "label", "raw", "adjusted_p", "verdict")})
-    return {"metrics": metrics, "headline": {"tables": len(tables), "differences": differences}}

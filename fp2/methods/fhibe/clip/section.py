@@ -78,7 +78,20 @@ class ClipSection(Section):
         )  # fmt: skip
         differences = [Row(_difference(row)) for row in block["headline"]["differences"]]
         caption = "Significant differences (original images)"
-        yield from _accuracies(block)
+        for question in dict.fromkeys(row["question"] for row in block["accuracy"]):
+            of_question = [row for row in block["accuracy"] if row["question"] == question]
+            series = [
+                Series([_point(row) for row in of_question if row["label"] == label], _label(label))
+                for label in dict.fromkeys(row["label"] for row in of_question)
+            ]
+            title, axis = (
+                "Share of images with the right label, by image variant",
+                Axis("share with the right label", 0, 1),
+            )
+            yield Chart(
+                ChartKind.INTERVALS, f"accuracy_{question}", title, series, axis, file="fhibe_clip_accuracy",
+                panel=scorer_label(question),
+            )  # fmt: skip
         yield Table("differences", _DIFFERENCES, differences, caption, primary=True)
         for table in block["tables"]:
             yield from _shares(block, table)
@@ -136,21 +149,6 @@ def _share(entry: Mapping[str, Any] | None) -> Cell:
         return Cell(None)
     title = f"share of the group's images: {entry['share_images']:.3f}"
     return Cell(Estimate(entry["rate"], entry["ci_low"], entry["ci_high"]), title=title)
-
-
-def _accuracies(block: Block) -> Iterator[Chart]:
-    """Yield for each question the share with the right label: a row per image variant, a colour per right label."""
-    for question in dict.fromkeys(row["question"] for row in block["accuracy"]):
-        rows = [row for row in block["accuracy"] if row["question"] == question]
-        series = [
-            Series([_point(row) for row in rows if row["label"] == label], _label(label))
-            for label in dict.fromkeys(row["label"] for row in rows)
-        ]
-        title = "Share of images with the right label, by image variant"
-        yield Chart(
-            ChartKind.INTERVALS, f"accuracy_{question}", title, series, Axis("share with the right label", 0.0, 1.0),
-            file="fhibe_clip_accuracy", panel=scorer_label(question),
-        )  # fmt: skip
 
 
 def _point(row: Mapping[str, Any]) -> Point:

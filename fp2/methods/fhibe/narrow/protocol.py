@@ -111,11 +111,30 @@ class NarrowAnalysis:
             Each `probe`: `probe, task, model, source, left_out, ignored, scale, scale_note, failed, verification`.
         """
         shown = [self._outcome(outcome, scores[scores["probe"] == outcome["probe"]]) for outcome in outcomes]
+        metrics: dict[str, float] = {}
+        headline: dict[str, Any] = {}
+        for outcome in shown:
+            name = outcome["probe"].replace(" / ", ".")
+            metrics[f"{name}.found_share"] = outcome["found_share"]
+            if not outcome["measurable"]:
+                headline[outcome["probe"]] = NOT_MEASURABLE
+                continue
+            metrics |= {f"{name}.{metric}": value for metric, value in outcome["means"].items() if metric != FOUND}
+            metrics |= {
+                f"{name}.{own['metric']}": own["overall"]
+                for own in outcome["published"] or ()
+                if own["overall"] is not None
+            }
+            top = outcome["benchmark"]["top"]
+            largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
+            headline[outcome["probe"]] = {"mean": outcome["means"].get(outcome["metric"]), "largest": largest}
+            metrics[f"{name}.largest_disparity"] = top[0]["disparity"] if top else 0.0
         block = {
             "outcomes": shown,
             "top": highest_disparities(shown, self.options.top_k),
             "measurable_from": self.options.measurable,
-            **_summary(shown),
+            "metrics": metrics,
+            "headline": headline,
         }
         return block, disparity_rows(shown, self.cuts)
 
@@ -174,29 +193,6 @@ class NarrowAnalysis:
                 for condition in options.within
             ],
         }
-
-
-def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
-    metrics: dict[str, float] = {}
-    headline: dict[str, Any] = {}
-    for outcome in outcomes:
-        name = outcome["probe"].replace(" / ", ".")
-        metrics[f"{name}.found_share"] = outcome["found_share"]
-        if not outcome["measurable"]:
-            headline[outcome["probe"]] = NOT_MEASURABLE
-            continue
-        metrics |= {f"{name}.{metric}": value for metric, value in outcome["means"].items() if metric != FOUND}
-        metrics |= {
-            f"{name}.{own['metric']}": own["overall"]
-            for own in outcome["published"] or ()
-            if own["overall"] is not None
-        }
-        top = outcome["benchmark"]["top"]
-        largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
-        headline[outcome["probe"]] = {"mean": outcome["means"].get(outcome["metric"]), "largest": largest}
-        metrics[f"{name}.largest_disparity"] = top[0]["disparity"] if top else 0.0
-    return {"metrics": metrics, "headline": headline}
 
 
 BLOCK = "fhibe_narrow"

@@ -80,7 +80,13 @@ def make_design(
             if _rarest(flags, subjects) >= min_subjects:
                 matrix.append(flags)
                 columns.append(DesignColumn(name, value))
-    distinct = _distinct(matrix)
+    seen: set[bytes] = set()
+    distinct = []
+    for k, column in enumerate(matrix):
+        complement = 1.0 - column if np.isin(column, (0.0, 1.0)).all() else column
+        if column.tobytes() not in seen and complement.tobytes() not in seen:
+            distinct.append(k)
+        seen.add(column.tobytes())
     return FeatureMatrix(
         np.column_stack([matrix[k] for k in distinct]) if distinct else np.empty((len(table), 0)),
         tuple(columns[k] for k in distinct),
@@ -93,15 +99,3 @@ def _rarest(values: FloatArray, subjects: NDArray[np.object_]) -> int:
     if not np.isin(values[present], (0.0, 1.0)).all():
         return len(set(subjects[present]))
     return min(len(set(subjects[values == side])) for side in (0.0, 1.0))
-
-
-def _distinct(matrix: Sequence[FloatArray]) -> list[int]:
-    """Return the columns that equal neither an earlier one nor its complement."""
-    seen: set[bytes] = set()
-    distinct = []
-    for k, values in enumerate(matrix):
-        complement = 1.0 - values if np.isin(values, (0.0, 1.0)).all() else values
-        if values.tobytes() not in seen and complement.tobytes() not in seen:
-            distinct.append(k)
-        seen.add(values.tobytes())
-    return distinct

@@ -249,7 +249,12 @@ def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str,
     luma = np.asarray(small, dtype=np.float64) / 255
     inside = _inside(luma.shape, person, scale)
     body, ground = luma[inside], luma[~inside]
-    features = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _sharpness(luma, inside)}
+    steps = np.abs(np.diff(luma, axis=1))[inside[:, 1:] & inside[:, :-1]]
+    features = {
+        "brightness": float(body.mean()),
+        "contrast": float(body.std()),
+        "sharpness": float(steps.mean()) if steps.size else math.nan,
+    }
     if ground.size:
         features["figure_ground"] = abs(float(body.mean() - ground.mean()))
     if face:
@@ -266,11 +271,6 @@ def _inside(shape: tuple[int, ...], box: Box | None, scale: float) -> npt.NDArra
     right, bottom = (max(low + 1, math.ceil(end * scale)) for low, end in ((left, x + w), (top, y + h)))
     inside[top:bottom, left:right] = True
     return inside
-
-
-def _sharpness(luma: Luma, inside: npt.NDArray[np.bool_]) -> float:
-    steps = np.abs(np.diff(luma, axis=1))[inside[:, 1:] & inside[:, :-1]]
-    return float(steps.mean()) if steps.size else math.nan
 
 
 class _PixelCache:

@@ -65,7 +65,7 @@ def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOption
     scores = {metric: _numbers(*column, path) for metric, column in columns.items()}
     ids = _ids(frame, str(names["image"]), str(names["subject"]), people, path)
     labels = [
-        _texts(_column(frame, str(names[ours]), path, f" (for {ours})"))
+        [str(cell).strip() for cell in _column(frame, str(names[ours]), path, f" (for {ours})").tolist()]
         for ours in ("task", "model")
         if names[ours] is not None
     ]
@@ -91,10 +91,6 @@ def _column(frame: pd.DataFrame, name: str, path: Path, purpose: str = "") -> pd
         raise Fp2Error(f"the file has no column {name!r}{purpose}", where=str(path), fix=nearest(name, [*frame]))
     column: pd.Series[Any] = frame[name]
     return column
-
-
-def _texts(column: pd.Series[Any]) -> list[str]:
-    return [str(cell).strip() for cell in column.tolist()]
 
 
 def _ids(frame: pd.DataFrame, image: str, subject: str, people: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -239,22 +235,18 @@ def simulated_scores(
         if not isinstance(settings := truth.get(metric.name), Mapping):
             fix = "Give base, between, within, effects"
             raise Fp2Error("the metric has no truth", where=f"{where}.{metric.name}", fix=fix)
-        values = _draw(people, metric, read_options(SimulatedTruth, settings, f"{where}.{metric.name}"), [seed, 4, n])
+        planted = read_options(SimulatedTruth, settings, f"{where}.{metric.name}")
+        rng = np.random.default_rng([seed, 4, n])
+        subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
+        value = np.full(len(people), planted.base)
+        for condition, amount in planted.effects:
+            value += amount * holds(people, condition).fillna(False).to_numpy(dtype=bool)
+        value += rng.normal(0.0, planted.between, subjects.max() + 1)[subjects]
+        value += rng.normal(0.0, planted.within, len(people))
+        value = value.clip(*(metric.range or (0.0, 1.0)))
+        if metric.yes_no:
+            value = (rng.random(len(people)) < value).astype(np.float64)
+        value[rng.random(len(people)) < planted.missing] = np.nan
         ids = people[["image_id", "subject_id"]].reset_index(drop=True)
-        parts.append(ids.assign(probe=name, scorer=metric.name, value=values))
+        parts.append(ids.assign(probe=name, scorer=metric.name, value=value))
     return pd.concat(parts, ignore_index=True)[LONG]
-
-
-def _draw(people: pd.DataFrame, metric: Metric, truth: SimulatedTruth, seed: list[int]) -> Any:
-    rng = np.random.default_rng(seed)
-    subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
-    value = np.full(len(people), truth.base)
-    for condition, amount in truth.effects:
-        value += amount * holds(people, condition).fillna(False).to_numpy(dtype=bool)
-    value += rng.normal(0.0, truth.between, subjects.max() + 1)[subjects]
-    value += rng.normal(0.0, truth.within, len(people))
-    value = value.clip(*(metric.range or (0.0, 1.0)))
-    if metric.yes_no:
-        value = (rng.random(len(people)) < value).astype(np.float64)
-    value[rng.random(len(people)) < truth.missing] = np.nan
-    return value

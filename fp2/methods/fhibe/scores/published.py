@@ -209,7 +209,15 @@ def compare_analyses(
         return _result(OURS_ONLY, ["strict_pairs"]) if ours.significant else _result(NEITHER, [])
     if ours.significant:
         return _result(BOTH, _of_both(pair, ours))
-    return _result(PUBLISHED_ONLY, _of_published(pair, groups, ours, threshold or alpha, alpha))
+    reasons = []
+    if p_of_subject_means(groups, pair) >= (threshold or alpha):
+        reasons.append("images_as_people")
+    elif ours.p_value is not None and ours.p_value <= alpha:
+        reasons.append("family")
+    difference = abs(float(groups[pair.best].subject_means.mean() - groups[pair.worst].subject_means.mean()))
+    if difference < ours.smallest_effect:
+        reasons.append("small")
+    return _result(PUBLISHED_ONLY, reasons or ["other_test"])
 
 
 def _result(agreement: str, reasons: list[str]) -> dict[str, Any]:
@@ -227,17 +235,3 @@ def _of_both(pair: PairDisparity, ours: DisparityRow) -> list[str]:
     if (pair.worst, pair.best) != (ours.worst_group, ours.best_group):
         reasons.append("other_groups")
     return reasons
-
-
-def _of_published(
-    pair: PairDisparity, groups: Mapping[str, GroupScores], ours: DisparityRow, threshold: float, alpha: float
-) -> list[str]:
-    reasons = []
-    if p_of_subject_means(groups, pair) >= threshold:
-        reasons.append("images_as_people")
-    elif ours.p_value is not None and ours.p_value <= alpha:
-        reasons.append("family")
-    difference = abs(float(groups[pair.best].subject_means.mean() - groups[pair.worst].subject_means.mean()))
-    if difference < ours.smallest_effect:
-        reasons.append("small")
-    return reasons or ["other_test"]

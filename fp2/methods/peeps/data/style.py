@@ -78,8 +78,8 @@ def _lines(age: int) -> dict[str, Any]:
     return {"elements": [{"type": "element", "name": "path", "attributes": {"d": data, **attributes}}]}
 
 
-def _definition() -> dict[str, Any]:
-    """Return Open Peeps' definition with the changes that the module describes."""
+@lru_cache(maxsize=1)
+def _style() -> Style:
     source = json.loads(files("dicebear_styles").joinpath("open-peeps.json").read_text("utf-8"))
     parts, variants = source["components"], {"ink": "hair", "headContrast": "hair", "clothing": "tie"}
     heads = {name: parts["head"]["variants"][name]["elements"] for name in HEADS}
@@ -117,12 +117,7 @@ def _definition() -> dict[str, Any]:
     for name in ("hair", "tie", "neck", "frames", "outline", "teeth"):
         source["colors"][name] = {"values": [INK]}
     del source["colors"]["headContrast"]
-    return dict(source)
-
-
-@lru_cache(maxsize=1)
-def _style() -> Style:
-    return Style(_definition())
+    return Style(dict(source))
 
 
 def figure_markup(parts: dict[str, str], colours: dict[str, str], name: str = "figure") -> str:

@@ -60,7 +60,12 @@ def draw_text(truth: PlantedTruth, cases: Sequence[Case]) -> list[SimulatedText]
     refusal = np.array([_refusal(truth, sums, probe, case) for probe, case in zip(probes, cases, strict=True)])
     failure = np.array([sums.probability(truth.errors, case.attributes) for case in cases])
     uniforms = _uniforms(truth.seed, [case.name for case in cases])
-    noise = _subject_noise(truth, cases) + truth.noise.image_sd * normal(uniforms[:, 0])
+    # of each subject, a part common to all questions, and one for each question
+    common = _normal_by_name(truth.seed, [("person", case.subject_id) for case in cases])
+    single = _normal_by_name(truth.seed, [("person", case.subject_id, case.text) for case in cases])
+    shared = truth.noise.shared
+    noise = truth.noise.subject_sd * (np.sqrt(shared) * common + np.sqrt(1 - shared) * single)
+    noise += truth.noise.image_sd * normal(uniforms[:, 0])
     levels = np.clip(np.floor(truth.base + points + noise + 0.5), 0, LEVELS - 1).astype(np.int64)
     refused, failed = uniforms[:, 1] < refusal, uniforms[:, 2] < failure
     return [
@@ -107,15 +112,6 @@ def _refusal(truth: PlantedTruth, sums: PointSums, probe: str | None, case: Case
     """Return the probability of a refusal."""
     rates = (truth.refusals.get(name, _NO_RATE) for name in (probe or "", EVERY_PROBE))
     return sum(sums.probability(rate, case.attributes) for rate in rates)
-
-
-def _subject_noise(truth: PlantedTruth, cases: Sequence[Case]) -> Floats:
-    """Return the offset of each subject: a part common to all questions, and one for each question."""
-    common = _normal_by_name(truth.seed, [("person", case.subject_id) for case in cases])
-    single = _normal_by_name(truth.seed, [("person", case.subject_id, case.text) for case in cases])
-    shared = truth.noise.shared
-    mixed: Floats = truth.noise.subject_sd * (np.sqrt(shared) * common + np.sqrt(1 - shared) * single)
-    return mixed
 
 
 def _normal_by_name(seed: int, names: Sequence[tuple[str, ...]]) -> Floats:

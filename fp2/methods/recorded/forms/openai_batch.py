@@ -79,7 +79,17 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
         custom = "|".join(str(row[name]) for name in ("image", "question", "variant"))
         mark = sha256_bytes(custom.encode())[:32]
         message = {"role": "assistant", "content": row.get("text"), "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": _logprobs(row), "finish_reason": "stop"}
+        tokens = {"Yes": row.get("p_yes"), "No": row.get("p_no")}
+        top = [
+            {"token": token, "logprob": math.log(p), "bytes": list(token.encode())} for token, p in tokens.items() if p
+        ]
+        top.sort(key=lambda one: -float(str(one["logprob"])))
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": {"content": [{**top[0], "top_logprobs": top}], "refusal": None} if top else None,
+            "finish_reason": "stop",
+        }
         body = {
             "id": f"chatcmpl-{mark}", "object": "chat.completion", "created": about["created"],
             "model": about["model"], "choices": [choice], "metadata": known,
@@ -89,14 +99,6 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
         response = {"status_code": 200, "request_id": mark, "body": body} if done else None
         lines.append({"id": f"batch_req_{mark}", "custom_id": custom, "response": response, "error": error})
     write_lines(path, lines)
-
-
-def _logprobs(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the probabilities of Yes and No in the form of `top_logprobs`, for other readers of the file."""
-    tokens = {"Yes": row.get("p_yes"), "No": row.get("p_no")}
-    top = [{"token": token, "logprob": math.log(p), "bytes": list(token.encode())} for token, p in tokens.items() if p]
-    top.sort(key=lambda one: -float(str(one["logprob"])))
-    return {"content": [{**top[0], "top_logprobs": top}], "refusal": None} if top else None
 
 
 _METADATA = "response.body.metadata"
